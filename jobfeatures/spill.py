@@ -51,16 +51,21 @@ class DiskSorter:
         some.sort(key=itemgetter(0))
         return _Merged(runs, some) if runs else some
 
+    @property
+    def folder(self) -> str:
+        """Return the folder, made by now. Raises SpillError."""
+        if self._folder is None:
+            with naming_full_folder():
+                self._folder = tempfile.TemporaryDirectory(prefix="jobfeatures-")
+        return self._folder.name
+
     def _write(self, some: list[Pair]) -> str:
         some.sort(key=itemgetter(0))
         self._count += 1
-        with naming_full_folder():
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="jobfeatures-")
-            path = os.path.join(self._folder.name, f"run-{self._count}")
-            with open(path, "wb") as file:
-                for first in range(0, len(some), AT_ONCE):
-                    pickle.dump(some[first : first + AT_ONCE], file, pickle.HIGHEST_PROTOCOL)
+        path = os.path.join(self.folder, f"run-{self._count}")
+        with naming_full_folder(), open(path, "wb") as file:
+            for first in range(0, len(some), AT_ONCE):
+                pickle.dump(some[first : first + AT_ONCE], file, pickle.HIGHEST_PROTOCOL)
         return path
 
 

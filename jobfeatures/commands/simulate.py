@@ -17,6 +17,7 @@ from jobfeatures.commands.logs import (
 from jobfeatures.logfiles import replacing, writing
 from jobfeatures.progress import shown_count
 from jobfeatures.simulate.policies import Policy
+from jobfeatures.spill import DiskSorter
 from jobfeatures.usage import complain
 
 DONE, NOT_SIMULATED = 0, 1
@@ -53,24 +54,29 @@ def run(arguments: argparse.Namespace) -> int:
     zone = parse_zone(arguments.zone)
     asked = parse_simulation(arguments)
     need_numpy("simulate")
-    from jobfeatures.schedule.reading import read_whole
+    from jobfeatures.schedule.reading import Pieces, as_file
+    from jobfeatures.simulate.arriving import read_arriving
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
-    from jobfeatures.simulate.workload import choose_pool, make_workload, remarks, run_policy
+    from jobfeatures.simulate.workload import mean_wait_secs, remarks, run_policy
 
     name, policy = arguments.log, Policy(arguments.policy)
-    with shown_count(None, f"{name}: reading"):
-        read = read_whole(name, arguments.from_kind, zone, parse_meaning(arguments))
-    log = read.log
-    workload = make_workload(log, asked.pool or choose_pool(log), by_eligible=arguments.arrival == "eligible")
-    with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
-        outcome = run_policy(log, workload, policy, asked.rules, progress=progress)
-    about = describe(name, workload, policy, asked.rules)
-    if read.columns is not None:
-        lines = swf_lines(read.columns, workload, outcome, about)
-    else:
-        lines = record_lines(read.records, log.zero_secs or 0, workload, outcome, about)
-    with replacing(arguments.output) as aside, writing(aside) as out:
-        out.writelines(f"{line}\n" for line in lines)
+    by_eligible = arguments.arrival == "eligible"
+    with as_file(name) as path, DiskSorter() as sort:
+        with shown_count(None, f"{name}: reading"):
+            pieces = Pieces([(name, path)], arguments.from_kind, zone, parse_meaning(arguments))
+            read = read_arriving(pieces, sort, by_eligible=by_eligible)
+        log = read.log
+        workload = read.workload(asked.pool, by_eligible=by_eligible)
+        with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
+            outcome = run_policy(log, workload, policy, asked.rules, progress=progress)
+        about = describe(name, workload, policy, asked.rules)
+        if log.ids is None:
+            lines = swf_lines(read.columns, workload, outcome, about)
+        else:
+            lines = record_lines(read.reads, workload, outcome, about, sort)
+        with replacing(arguments.output) as aside, writing(aside) as out:
+            out.writelines(f"{line}\n" for line in lines)
+        waited_secs = mean_wait_secs(workload, outcome)
     for warning in (*log.warnings, *remarks(workload)):
         complain(f"{name}: {warning}")
     if log.unreadable:
@@ -79,6 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
         complain(f"{name}: folded: {what} ({count})")
     complain(
         f"{name}: {len(outcome.waits)} jobs, policy {policy.value}, {workload.pool.text}, "
-        f"mean wait {outcome.waits.mean() / workload.ticks:.6g} s"
+        f"mean wait {waited_secs:.6g} s"
     )
     return NOT_SIMULATED if arguments.strict and log.unreadable else DONE

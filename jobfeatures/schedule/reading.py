@@ -109,19 +109,23 @@ class Pieces(NamedTuple):
         """Return the jobs of one of the files. Raises what `read_log` raises."""
         return read_log(name, self.kind, self.zone, self.meaning, dict(self.files)[name])
 
-    def logs(self) -> Iterator[ScheduleLog]:
+    def reads(self) -> Iterator[Read]:
         """Yield about so many jobs at a time. Raises what `read_log` raises, and LinkedError.
 
         What is reported about a log and of all its pieces alike is in the first.
         """
         told: set[str] = set()
-        for log in _pieces(self):
-            fresh = [each for each in log.warnings if _NUMBER.sub("", each) not in told]
+        for read in _pieces(self):
+            fresh = [each for each in read.log.warnings if _NUMBER.sub("", each) not in told]
             told.update(_NUMBER.sub("", each) for each in fresh)
-            yield replace(log, warnings=tuple(fresh))
+            yield read._replace(log=replace(read.log, warnings=tuple(fresh)))
+
+    def logs(self) -> Iterator[ScheduleLog]:
+        """Yield the same without what it was made of."""
+        return (read.log for read in self.reads())
 
 
-def _pieces(whole: Pieces) -> Iterator[ScheduleLog]:
+def _pieces(whole: Pieces) -> Iterator[Read]:
     files, kind, zone, meaning, most = whole
     kinds = [kind or _kind_of(path, name) for name, path in files]
     others = [(path, each, name) for (name, path), each in zip(files, kinds, strict=True) if each != "swf"]
@@ -135,7 +139,7 @@ def _pieces(whole: Pieces) -> Iterator[ScheduleLog]:
             while some or told:
                 if any(job.preceding_job_id is not None for job in some):
                     raise LinkedError(f"{others[0][2]}: jobs follow each other")
-                yield from_records(some, others[0][2], zero=0, **told)
+                yield Read(from_records(some, others[0][2], zero=0, **told), records=some)
                 told, some = {}, list(islice(jobs, most))
     first: int | None = None
     swf = [file for file, each in zip(files, kinds, strict=True) if each == "swf"]
@@ -147,7 +151,7 @@ def _pieces(whole: Pieces) -> Iterator[ScheduleLog]:
             first = zero if place == 0 else first
             if (zero is None) != (first is None):
                 raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
-            yield _moved(log, (zero or 0) - (first or 0))
+            yield Read(_moved(log, (zero or 0) - (first or 0)), columns)
 
 
 def _kind_of(path: str, name: str) -> str:

@@ -397,9 +397,11 @@ def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -
 
 def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:
     """Return the groups of each user, by these jobs."""
-    pairs = np.stack((log.user.codes[position], log.group.codes[position]), axis=1)
+    count = len(log.group.names) + 1
+    pairs = log.user.codes[position].astype(np.int64) * count + log.group.codes[position] + 1
     found: dict[str, set[str]] = {}
-    for user, group in np.unique(pairs, axis=0).tolist():
-        if user >= 0 and group >= 0:
-            found.setdefault(log.user.names[user], set()).add(log.group.names[group])
+    for pair in np.unique(pairs).tolist():
+        user, group = divmod(pair, count)
+        if user >= 0 and group > 0:
+            found.setdefault(log.user.names[user], set()).add(log.group.names[group - 1])
     return found

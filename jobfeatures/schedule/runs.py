@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
+import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -41,13 +44,13 @@ class Store:
     """A folder of runs."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._count = 0
 
     def write(self, rows: Array) -> Run:
         """Write rows. Raises SpillError."""
         self._count += 1
-        path = os.path.join(self._folder, f"rows-{self._count}")
+        path = os.path.join(self.folder, f"rows-{self._count}")
         with naming_full_folder():
             rows.tofile(path)
         return Run(path, rows.dtype, 0, len(rows))
@@ -75,24 +78,69 @@ class Store:
         return self.write(rows[np.argsort(rows["key"], kind="stable")])
 
 
-def merge(runs: Sequence[Run], at_once: int | None = None) -> Iterator[Array]:
-    """Yield the rows of all runs in order, some at a time."""
+class Columns:
+    """Columns of whole numbers: in memory, or in files of a folder, of which memory has what is in use."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder = None if folder is None else tempfile.mkdtemp(dir=folder)
+        self._parts: dict[str, list[Array]] = defaultdict(list)
+        self._maps: list[mmap.mmap] = []
+
+    def add(self, name: str, values: Array) -> None:
+        """Put numbers at the end of a column. Raises SpillError."""
+        whole = np.ascontiguousarray(values, np.int64)
+        if self._folder is None:
+            self._parts[name].append(whole)
+            return
+        with naming_full_folder(), open(os.path.join(self._folder, name), "ab") as file:
+            file.write(whole.data)
+
+    def numbers(self, name: str) -> memoryview[int]:
+        """Return a column, to which nothing is added any more."""
+        if self._folder is None:
+            return np.concatenate(self._parts.pop(name)).data
+        with open(os.path.join(self._folder, name), "r+b") as file:
+            self._maps.append(mmap.mmap(file.fileno(), 0))
+        return memoryview(self._maps[-1]).cast("q")
+
+    def filled(self, name: str, value: int, count: int) -> memoryview[int]:
+        """Return a new column of so many equal numbers."""
+        for first in range(0, count, AT_ONCE):
+            self.add(name, np.full(min(AT_ONCE, count - first), value))
+        return self.numbers(name)
+
+    def release(self) -> None:
+        """Leave to the files what was in use so far."""
+        for each in self._maps:
+            each.madvise(mmap.MADV_DONTNEED)
+
+    def parts(self, *columns: Array) -> Iterator[list[Array]]:
+        """Yield columns some rows at a time."""
+        for first in range(0, len(columns[0]), AT_ONCE):
+            yield [each[first : first + AT_ONCE] for each in columns]
+            self.release()
+
+
+def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> Iterator[Array]:
+    """Yield the rows of all runs in order, some at a time; equal ones as the runs stand."""
     window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
     heads = [run.read(0, window) for run in runs]
     read = [len(head) for head in heads]
     while any(map(len, heads)):
-        unread = [head["key"][-1] for head, run, at in zip(heads, runs, read, strict=True) if at < run.size]
+        unread = [(heads[place][key][-1], place) for place, run in enumerate(runs) if read[place] < run.size]
+        last, of_run = min(unread, default=(None, 0))
         taken = []
         for place, run in enumerate(runs):
-            head = heads[place]
-            count = int(np.searchsorted(head["key"], min(unread), side="right")) if unread else len(head)
+            head, count = heads[place], len(heads[place])
+            if last is not None:
+                count = int(np.searchsorted(head[key], last, "right" if place <= of_run else "left"))
             taken.append(head[:count])
             heads[place] = head[count:]
             if not len(heads[place]) and read[place] < run.size:
                 heads[place] = run.read(read[place], window)
                 read[place] += len(heads[place])
         block = np.concatenate(taken)
-        yield block[np.argsort(block["key"], kind="stable")]
+        yield block[np.argsort(block[key], kind="stable")]
 
 
 def describe_runs(runs: Sequence[Run]) -> Distribution:

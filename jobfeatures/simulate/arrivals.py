@@ -37,10 +37,12 @@ class Arrivals:
             self._alone = sorted(alone, key=jobs.submits.__getitem__)
             self._placed = [-1] * len(everybody)
             self.order, self.places = self._came, self._placed
-        self._times: list[float] = [*(jobs.submits[job] for job in self._alone), FOREVER]
         self._next = 0
-        self.soonest = self._times[0]  # when the next job comes, as far as that is known
+        self.soonest = self._time_of_next()  # when the next job comes, as far as that is known
         self.first = jobs.submits[self._alone[0]] if self._alone else 0
+
+    def _time_of_next(self) -> float:
+        return self._submits[self._alone[self._next]] if self._next < len(self._alone) else FOREVER
 
     def ended(self, job: int, now: int) -> None:
         """Note that a job has ended: those that follow it will come."""
@@ -53,9 +55,9 @@ class Arrivals:
     def take(self, now: int) -> int:
         """Return how many have come, those of this moment included."""
         first = self._next
-        while self._times[self._next] == now:
+        while (soonest := self._time_of_next()) == now:
             self._next += 1
-        self.soonest = self._times[self._next]
+        self.soonest = soonest
         if not self._placed:
             return self._next
         fresh = list(self._alone[first : self._next])

@@ -8,7 +8,7 @@ instant, and what then has room starts too, and who follows it comes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from jobfeatures.simulate.arrivals import FOREVER, Arrivals
@@ -16,7 +16,7 @@ from jobfeatures.simulate.backfill import Backfill
 from jobfeatures.simulate.jobs import Jobs
 from jobfeatures.simulate.placing import Machine
 from jobfeatures.simulate.policies import Fairshare, Policy
-from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue
+from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue, Starts
 
 TICK_JOBS: Final = 4096  # a progress bar moves on after so many
 
@@ -30,14 +30,20 @@ def simulate(
     rules: Fairshare | None = None,
     *,
     ticks: int = 1,
+    weights: Sequence[int] = (),
+    starts: Starts | None = None,
     progress: Tick | None = None,
-) -> list[int]:
-    """Return when each job starts; each fits the empty machine. `ticks` make a second; `rules` in seconds."""
+) -> Starts:
+    """Return when each job starts; each fits the empty machine. `ticks` make a second; `rules` in seconds.
+
+    What a user's processors are charged with is multiplied by the `weights`, if there are any. `starts` is
+    where the result is kept, all `WAITING` until then.
+    """
     runtimes = jobs.runtimes
-    starts = [WAITING] * len(runtimes)
+    starts = [WAITING] * len(runtimes) if starts is None else starts
     coming = Arrivals(jobs)
     ends: list[tuple[int, int]] = []
-    fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks) if policy.is_fair else None
+    fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks, weights) if policy.is_fair else None
     queue = FifoQueue(coming, starts) if fair is None else fair
     backfill = Backfill(jobs, coming, machine, queue, starts) if policy.backfills else None
     come = 0

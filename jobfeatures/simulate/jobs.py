@@ -18,6 +18,6 @@ class Jobs(NamedTuple):
     runtimes: Sequence[int]
     estimates: Sequence[int]  # how long a scheduler is told that they run
     users: Sequence[int]
-    charges: Sequence[int]  # what running costs the user: processors × runtime
+    cpus: Sequence[int]  # what running costs the user
     preceding: Sequence[int] = ()  # the job that each follows, −1 for none; empty: none does
     thinks: Sequence[int] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from jobfeatures.simulate.arrivals import FOREVER, Arrivals
@@ -15,6 +16,7 @@ from jobfeatures.simulate.jobs import Jobs
 from jobfeatures.simulate.policies import Fairshare
 
 WAITING: Final = -1  # the start of a job that has none
+Starts = list[int] | memoryview
 
 
 class Queue(Protocol):
@@ -36,7 +38,7 @@ class Queue(Protocol):
 class FifoQueue:
     """Who came first is first: the next job is a place in the order of those that came."""
 
-    def __init__(self, coming: Arrivals, starts: list[int]) -> None:
+    def __init__(self, coming: Arrivals, starts: Starts) -> None:
         self._order, self._places = coming.order, coming.places
         self._starts = starts
         self._next = 0
@@ -73,17 +75,22 @@ class FairQueue:
     (what was used, first job), which holds for one instant.
     """
 
-    def __init__(self, jobs: Jobs, coming: Arrivals, starts: list[int], rules: Fairshare, ticks: int) -> None:
-        users = max(jobs.users, default=-1) + 1
+    def __init__(
+        self,
+        jobs: Jobs,
+        coming: Arrivals,
+        starts: Starts,
+        rules: Fairshare,
+        ticks: int,
+        weights: Sequence[int] = (),
+    ) -> None:
+        users = len(weights) or max(jobs.users, default=-1) + 1
         self._order, self._places = coming.order, coming.places
         self._users, self._starts = jobs.users, starts
-        self._rates = [
-            charge // runtime if runtime else 0
-            for charge, runtime in zip(jobs.charges, jobs.runtimes, strict=True)
-        ]  # processors
+        self._cpus, self._weights = jobs.cpus, weights or [1] * users
         self._used: list[float] = [0] * users  # until `_since`
         self._since = [0] * users
-        self._rate = [0] * users  # processors that run for each user now
+        self._rate = [0] * users  # weighted processors that run for each user now
         self._running = 0
         self._waiting: list[deque[int]] = [deque() for _ in range(users)]
         self._here: set[int] = set()  # users with jobs that wait, or have left since
@@ -153,15 +160,17 @@ class FairQueue:
         """Charge a job from now on."""
         user = self._users[job]
         self._settle(user, self._now)
-        self._rate[user] += self._rates[job]
-        self._running += self._rates[job]
+        rate = self._cpus[job] * self._weights[user]
+        self._rate[user] += rate
+        self._running += rate
 
     def ended(self, job: int) -> None:
         """Charge a job no more."""
         user = self._users[job]
         self._settle(user, self._now)
-        self._rate[user] -= self._rates[job]
-        self._running -= self._rates[job]
+        rate = self._cpus[job] * self._weights[user]
+        self._rate[user] -= rate
+        self._running -= rate
 
     def next_refresh(self) -> float:
         """Return when a refresh may change the order of those who wait."""

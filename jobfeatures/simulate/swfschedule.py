@@ -8,10 +8,11 @@ are written as `jobfeatures convert` writes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from itertools import chain, repeat
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -23,8 +24,10 @@ from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS, TIME_FIELDS, UNKNOWN, SwfJob
 from jobfeatures.formats.swf.header import Comment, Header, format_date, format_header
 from jobfeatures.formats.swf.lines import format_job
-from jobfeatures.joblog import JobRecord, Notes, Number, compute_run_secs
+from jobfeatures.formats.swf.survey import Different
+from jobfeatures.joblog import JobRecord, Notes, Number, Sorter, compute_run_secs, sort_in_memory
 from jobfeatures.schedule.jobs import Array, whole_jobs
+from jobfeatures.schedule.reading import Read
 from jobfeatures.schedule.shares import CPU, plain
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Outcome, Workload, seconds
@@ -66,41 +69,79 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
     return texts
 
 
+class _Part(NamedTuple):
+    """The simulated jobs of one piece of a log."""
+
+    first: int  # of them, in the workload
+    position: Array  # of each in its piece
+    submits: Array  # in seconds
+    starts: Array
+    waits: Array
+
+
+def _parts(workload: Workload, outcome: Outcome) -> Iterator[_Part]:
+    first = 0
+    for count in workload.counts:
+        some = slice(first, first + count)
+        submits, starts = outcome.submits[some], outcome.starts[some]
+        times = (seconds(each, workload.ticks) for each in (submits, starts, starts - submits))
+        yield _Part(first, workload.position[some], *times)
+        first += count
+        workload.columns.release()
+
+
 def swf_lines(
-    columns: SwfColumns, workload: Workload, outcome: Outcome, about: Sequence[tuple[str, str]]
+    pieces: Callable[[], Iterable[SwfColumns]],
+    workload: Workload,
+    outcome: Outcome,
+    about: Sequence[tuple[str, str]],
 ) -> Iterator[str]:
     """Return the lines of a schedule of jobs that were read as columns, without newlines.
 
     They are in order of submission; job numbers stay where all are different ones from 1.
     """
-    table = whole_jobs(columns)[0]
-    order = np.argsort(outcome.submits, kind="stable")
-    numbers = table["number"][workload.position]
-    if len(np.unique(numbers)) != len(numbers) or numbers.min(initial=1) < 1:
-        numbers[order] = np.arange(1, len(order) + 1)
-    ends = seconds(outcome.submits + outcome.waits, workload.ticks) + table["run_secs"][workload.position]
-    yield from format_header(_make_header(columns.header, len(order), ends.max(initial=0), about))
-    for first in range(0, len(order), AT_ONCE):
-        some = order[first : first + AT_ONCE]
-        yield from map(format_job, _make_jobs(table, workload, outcome, numbers, some))
+    headers: list[Header] = []
+    last, different, are_numbers = 0, Different(), True
+    for columns, part in zip(pieces(), _parts(workload, outcome), strict=True):
+        headers.append(columns.header)
+        table = whole_jobs(columns)[0]
+        if len(part.position):
+            ends = part.starts + table["run_secs"][part.position]
+            last = max(last, ends.max().item())
+        numbers = table["number"][part.position].tolist()
+        are_numbers = are_numbers and all(number > 0 and different.add(number) for number in numbers)
+    yield from format_header(_make_header(headers[0], len(workload.position), last, about))
+    for columns, part in zip(pieces(), _parts(workload, outcome), strict=True):
+        table = whole_jobs(columns)[0]
+        order = np.argsort(part.submits, kind="stable")
+        numbers = table["number"][part.position]
+        if not are_numbers:
+            numbers[order] = np.arange(part.first + 1, part.first + 1 + len(order))
+        for first in range(0, len(order), AT_ONCE):
+            some = order[first : first + AT_ONCE]
+            yield from map(format_job, _make_jobs(table, part, workload.jobs.preceding, numbers, some))
 
 
 def record_lines(
-    records: Sequence[JobRecord],
-    zero_secs: int,
+    reads: Callable[[], Iterable[Read]],
     workload: Workload,
     outcome: Outcome,
     about: Sequence[tuple[str, str]],
+    sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
     """Return the lines of a schedule of jobs that were read as records, without newlines."""
-    found = []
-    follows = [before >= 0 for before in workload.jobs.preceding] or [False] * len(workload.position)
-    columns = (workload.position, *(seconds(each, workload.ticks) for each in outcome))
-    for place, submitted, wait, is_follower in zip(
-        *(each.tolist() for each in columns), follows, strict=True
-    ):
-        record = records[place]
-        submit = zero_secs + submitted if is_follower else record.submit_secs or 0
+    header = [f"{label}: {value}" for label, value in about]
+    parts = zip(reads(), _parts(workload, outcome), strict=True)
+    found = chain.from_iterable(_make_records(*each, workload.jobs.preceding) for each in parts)
+    yield from write_log(found, "swf", Notes(), header=header, sort=sort)
+
+
+def _make_records(read: Read, part: _Part, preceding: Sequence[int]) -> Iterator[JobRecord]:
+    follows = [before >= 0 for before in preceding] or repeat(False)
+    columns = (each.tolist() for each in (part.position, part.submits, part.waits))
+    for place, submitted, wait, is_follower in zip(*columns, follows, strict=False):
+        record = read.records[place]
+        submit = (read.log.zero_secs or 0) + submitted if is_follower else record.submit_secs or 0
         start = submit + wait
         told = compute_run_secs(record) if record.end_secs is None or record.start_secs is None else None
         ran = (
@@ -109,34 +150,30 @@ def record_lines(
             else told
         )
         cpus = record.total_cpus if record.total_cpus is not None else record.requested_cpus
-        found.append(
-            replace(
-                record,
-                submit_secs=submit,
-                preceding_job_id=record.preceding_job_id if is_follower else None,
-                think_secs=record.think_secs if is_follower else None,
-                start_secs=start,
-                end_secs=start + ran,
-                run_secs=None,
-                suspended_secs=None,
-                total_cpus=cpus,
-            )
+        yield replace(
+            record,
+            submit_secs=submit,
+            preceding_job_id=record.preceding_job_id if is_follower else None,
+            think_secs=record.think_secs if is_follower else None,
+            start_secs=start,
+            end_secs=start + ran,
+            run_secs=None,
+            suspended_secs=None,
+            total_cpus=cpus,
         )
-    header = [f"{label}: {value}" for label, value in about]
-    yield from write_log(found, "swf", Notes(), header=header)
 
 
 def _make_jobs(
-    table: dict[str, Array], workload: Workload, outcome: Outcome, numbers: Array, some: Array
+    table: dict[str, Array], part: _Part, preceding: Sequence[int], numbers: Array, some: Array
 ) -> Iterator[SwfJob]:
-    picked = {name: table[name][workload.position[some]] for name in FIELDS}
+    picked = {name: table[name][part.position[some]] for name in FIELDS}
     picked["number"] = numbers[some]
-    picked["submit_secs"], picked["wait_secs"] = (seconds(each[some], workload.ticks) for each in outcome)
+    picked["submit_secs"], picked["wait_secs"] = part.submits[some], part.waits[some]
     given, asked = picked["processors"], picked["requested_processors"]
     picked["processors"] = np.where(given >= 0, given, asked)
     before = np.full(len(some), UNKNOWN)
-    if workload.jobs.preceding:
-        before = np.array([workload.jobs.preceding[place] for place in some.tolist()])
+    if preceding:
+        before = np.array(preceding)[some]
     picked["preceding"] = np.where(before < 0, UNKNOWN, numbers[before])
     picked["think_secs"] = np.where(before < 0, UNKNOWN, picked["think_secs"])
     columns = {name: values.tolist() for name, values in picked.items()}

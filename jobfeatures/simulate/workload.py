@@ -6,10 +6,9 @@ microseconds, so that sums of them are exact.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import repeat
 from math import lcm
 from typing import Final, NamedTuple
 
@@ -22,9 +21,6 @@ from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reasons import (
     IMPOSSIBLE,
     NEGATIVE,
-    NEVER_STARTED,
-    NO_CPUS,
-    NO_RUNTIME,
     NO_SUBMIT,
     UNKNOWN,
     UNREADABLE,
@@ -32,41 +28,35 @@ from jobfeatures.schedule.reasons import (
 )
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
 from jobfeatures.schedule.result import groups_of
+from jobfeatures.schedule.runs import Columns, Run, Store, peak_of
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.simulate.engine import Tick, simulate
 from jobfeatures.simulate.jobs import Jobs
-from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape, make_shape, place_first_fit, whole
+from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import Pool, one_pool
+from jobfeatures.simulate.queues import WAITING
+from jobfeatures.simulate.sizes import REASONS, Sizes
 
 MICROSECONDS: Final = 1_000_000
-MANY_CPUS: Final = "too_many_cpus"
-MUCH_MEMORY: Final = "too_much_memory"
-MANY_GPUS: Final = "too_many_gpus"
-NO_ROOM: Final = "no_room"
-# Why a job is not simulated; the first that holds is told.
-REASONS: Final = {
-    **{each: NOT_COUNTED[each] for each in (NO_SUBMIT, NEVER_STARTED, NO_RUNTIME)},
-    NEGATIVE: "it ran for less than no time, or for longer than any clock",
-    NO_CPUS: NOT_COUNTED[NO_CPUS],
-    MANY_CPUS: "it asks for more processors than there are",
-    MUCH_MEMORY: "it asks for more memory than there is",
-    MANY_GPUS: "it asks for more GPUs than there are",
-    NO_ROOM: "a part of it fits on no node, or all of them do not fit at once",
-}
 
 
 class Workload(NamedTuple):
     """The simulated jobs by arrival (of the log, where jobs follow others), and the machine."""
 
     pool: Pool
-    position: Array  # of each job in its log
+    position: Array  # of each job in its piece of the log
+    counts: list[int]  # how many jobs of each piece are simulated
     jobs: Jobs
-    sizes: Sequence[int]
+    submits: Array  # as the log tells them, −1: it does not
+    users: list[str]  # by number from 1
+    groups: dict[str, set[str]]  # of each user
+    sizes: memoryview[int]
     shapes: list[Shape]  # of a pool of nodes: what the sizes mean
     ticks: int  # a second
     skipped: dict[str, int]
     notes: tuple[str, ...]
+    columns: Columns
 
     def machine(self) -> Machine:
         """Return the machine, empty."""
@@ -76,59 +66,147 @@ class Workload(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """When each job of a workload was submitted, and how long it waited: whole ticks."""
+    """When each job of a workload was submitted, and when it started: whole ticks."""
 
     submits: Array
-    waits: Array
+    starts: Array
+
+    @property
+    def waits(self) -> Array:
+        """Return how long each waited."""
+        return self.starts - self.submits
 
 
-def choose_pool(log: ScheduleLog) -> Pool:
-    """Return a pool: the log's machine, else the most in use. Raises ScheduleError."""
+def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog] = (), store: Store | None = None) -> Pool:
+    """Return a pool: the log's machine, else the most in use. Raises ScheduleError.
+
+    The jobs are those of `pieces`, where a `store` is given for what is to be sorted.
+    """
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])
-    if not len(log):
+    most, jobs = 0, 0
+    runs: list[Run] = []
+    for piece in pieces if store else [log]:
+        jobs += len(piece)
+        ran = (piece.start >= 0) & (piece.end >= piece.start) & (piece.cpus > 0)
+        columns = piece.start[ran], piece.end[ran], piece.cpus[ran]
+        if store:
+            runs.append(store.write_events(*columns))
+        else:
+            most = int(compute_peak(*columns))
+    if not jobs:
         raise _nothing(log, {})
-    ran = (log.start >= 0) & (log.end >= log.start) & (log.cpus > 0)
-    most = int(compute_peak(log.start[ran], log.end[ran], log.cpus[ran])) if ran.any() else 0
+    most = int(peak_of(runs)) if runs else most
     if not most:
         raise ScheduleError(f"{log.name}: does not say how many processors there are: use --processors")
     return one_pool(most)
 
 
-def make_workload(log: ScheduleLog, pool: Pool, *, by_eligible: bool = False) -> Workload:
-    """Return what is to be simulated. Raises ScheduleError where there is nothing."""
-    arrival = log.submit
-    if by_eligible and log.eligible is not None:
-        arrival = np.where(log.eligible >= 0, log.eligible, log.submit)
-    sizes, shapes, size_reasons = _sizes(log, pool)
-    is_told = np.ones(len(log), dtype=bool)
+def make_workload(
+    log: ScheduleLog,
+    pool: Pool,
+    *,
+    by_eligible: bool = False,
+    pieces: Callable[[], Iterable[ScheduleLog]] | None = None,
+    folder: str | None = None,
+    ticks: int = 1,
+) -> Workload:
+    """Return what is to be simulated. Raises ScheduleError where there is nothing.
+
+    The jobs of a log that holds none are in its `pieces`, in order of arrival; the workload is in files
+    of `folder` then. `ticks` is the least that are taken for a second.
+    """
+    made, sizes = Columns(folder), Sizes(pool)
+    counted: Counter[int] = Counter()
+    users, groups = dict[int | str, str](), defaultdict[str, set[str]](set)
+    codes = dict[int | str, int]()
+    notes: Counter[str] = Counter()
+    counts = []
+    is_linked = False
+    for piece in [log] if pieces is None else pieces():
+        arrival = piece.submit
+        if by_eligible and piece.eligible is not None:
+            arrival = np.where(piece.eligible >= 0, piece.eligible, piece.submit)
+        if ticks < (finer := _ticks(piece, arrival)):
+            return make_workload(
+                log, pool, by_eligible=by_eligible, pieces=pieces, folder=folder, ticks=finer
+            )
+        size, reasons = sizes.of(piece)
+        _find_reasons(piece, arrival, reasons)
+        links, cut = _links_left(piece.links, reasons, arrival)
+        counted.update(reasons.tolist())
+        position = np.flatnonzero(reasons == 0)
+        links = None if links is None else links.taken(position)
+        if links is None or not (links.preceding >= 0).any():
+            position, links = position[np.argsort(arrival[position], kind="stable")], None
+        else:
+            is_linked = True
+            made.add("preceding", links.preceding)
+            made.add("thinks", _in_ticks(log, links.thinks, ticks))
+        keys = piece.user.names if piece.user.numbers is None else piece.user.numbers
+        numbers = [codes.setdefault(key, len(codes) + 1) for key in keys]
+        users.update(zip(keys, piece.user.names, strict=True))
+        for user, theirs in groups_of(piece, position).items():
+            groups[user] |= theirs
+        runtimes = _in_ticks(log, piece.runtime[position], ticks)
+        estimates = runtimes
+        if piece.requested_secs is not None:
+            asked = _in_ticks(log, np.minimum(piece.requested_secs[position], MOST // ticks), ticks)
+            estimates = np.where(asked > 0, asked, runtimes)
+        made.add("position", position)
+        made.add("arrivals", _in_ticks(log, arrival[position], ticks))
+        made.add("submits", _in_ticks(log, piece.submit[position], ticks))
+        made.add("runtimes", runtimes)
+        made.add("estimates", estimates)
+        made.add("users", np.array([*numbers, 0])[piece.user.codes[position]])  # the unknown are of one
+        made.add("cpus", piece.cpus[position])
+        made.add("sizes", size[position])
+        notes.update(_notes(piece, pool, position, links, cut))
+        counts.append(len(position))
+    skipped = {reason: count for place, reason in enumerate(REASONS, 1) if (count := counted[place])}
+    if not sum(counts):
+        raise _nothing(log, skipped)
+    jobs = Jobs(
+        submits=made.numbers("arrivals"),
+        runtimes=made.numbers("runtimes"),
+        estimates=made.numbers("estimates"),
+        users=made.numbers("users"),
+        cpus=made.numbers("cpus"),
+        preceding=made.numbers("preceding").tolist() if is_linked else (),
+        thinks=made.numbers("thinks") if is_linked else (),
+    )
+    return Workload(
+        pool=pool,
+        position=np.asarray(made.numbers("position")),
+        counts=counts,
+        jobs=jobs,
+        submits=np.asarray(made.numbers("submits")),
+        users=list(users.values()),
+        groups=groups,
+        sizes=made.numbers("sizes"),
+        shapes=sizes.shapes,
+        ticks=ticks,
+        skipped=skipped,
+        notes=tuple(f"{count} jobs {what}" for what, count in notes.items() if count),
+        columns=made,
+    )
+
+
+def _find_reasons(log: ScheduleLog, arrival: Array, reasons: Array) -> None:
+    """Put the first reason why a job is not simulated, by place in REASONS from 1, before those of sizes."""
     rules = compute_rules(
         arrival=arrival if log.links is None else np.where(log.links.preceding >= 0, 0, arrival),
         start=log.start,
         end=log.end,
         runtime=log.runtime,
         is_cancelled=log.is_cancelled,
-        has_user=is_told,
+        has_user=np.ones(len(log), dtype=bool),
         cpus=log.cpus,
     )
     rules[NEGATIVE] = log.runtime == IMPOSSIBLE
-    reasons = np.zeros(len(log), dtype=np.int64)
-    for place, reason in enumerate(REASONS, 1):
-        holds = rules.get(reason, size_reasons == place)
-        np.copyto(reasons, place, where=(reasons == 0) & holds)
-    links, cut = _links_left(log.links, reasons, arrival)
-    counts = np.bincount(reasons, minlength=len(REASONS) + 1)[1:]
-    skipped = {reason: count for reason, count in zip(REASONS, counts.tolist(), strict=True) if count}
-    position = np.flatnonzero(reasons == 0)
-    if not len(position):
-        raise _nothing(log, skipped)
-    links = None if links is None else links.taken(position)
-    if links is None or not (links.preceding >= 0).any():
-        position, links = position[np.argsort(arrival[position], kind="stable")], None
-    return Workload(
-        pool, position, *_columns(log, arrival, position, sizes, links), shapes=shapes,
-        ticks=_ticks(log, arrival), skipped=skipped, notes=_notes(log, pool, position, links, cut),
-    )  # fmt: skip
+    for place, reason in reversed(list(enumerate(REASONS, 1))):
+        if reason in rules:
+            np.copyto(reasons, place, where=rules[reason])
 
 
 def _links_left(links: Links | None, reasons: Array, arrival: Array) -> tuple[Links | None, int]:
@@ -178,27 +256,44 @@ def run_policy(
     Who follows another is submitted its think time after the other's end;
     without one, when it was, if that is known.
     """
-    jobs = workload.jobs
+    jobs, columns = workload.jobs, workload.columns
+    weights = [1] * (len(workload.users) + 1)
     if policy.is_fair and rules is not None and (rules.shares.users or rules.shares.groups):
-        weights = _weights(log, workload, rules.shares)
-        charged = zip(jobs.charges, jobs.users, strict=True)
-        jobs = jobs._replace(charges=[charge * weights[user] for charge, user in charged])
-    starts = simulate(jobs, workload.machine(), policy, rules, ticks=workload.ticks, progress=progress)
-    if max(starts) + max(jobs.runtimes) >= MOST:
-        raise ScheduleError(f"{log.name}: jobs would end later than any clock shows")
-    submits = _in_ticks(log.submit[workload.position], workload.ticks)
+        weights = _weights(workload, rules.shares)
+
+    def told(count: int) -> None:
+        columns.release()
+        if progress is not None:
+            progress(count)
+
+    starts = columns.filled(policy.value, WAITING, len(jobs.submits))
+    simulate(
+        jobs, workload.machine(), policy, rules,
+        ticks=workload.ticks, weights=weights, starts=starts, progress=told,
+    )  # fmt: skip
+    last = [
+        max(each.max().item() for (each,) in columns.parts(np.asarray(times)))
+        for times in (starts, jobs.runtimes)
+    ]
+    if sum(last) >= MOST:
+        raise _too_late(log)
+    submits = workload.submits
+    if jobs.preceding:
+        submits = submits.copy()
     for job, before in enumerate(jobs.preceding):
         if before >= 0 and (submits[job] < 0 or jobs.thinks[job] >= 0):
             submits[job] = starts[before] + jobs.runtimes[before] + max(0, jobs.thinks[job])
-    submitted = np.array(submits, dtype=np.int64)
-    return Outcome(submitted, np.array(starts, dtype=np.int64) - submitted)
+    return Outcome(submits, np.asarray(starts))
 
 
-def _weights(log: ScheduleLog, workload: Workload, rules: ShareRules) -> list[int]:
+def _too_late(log: ScheduleLog) -> ScheduleError:
+    return ScheduleError(f"{log.name}: jobs would end later than any clock shows")
+
+
+def _weights(workload: Workload, rules: ShareRules) -> list[int]:
     """Return what a user's use is multiplied by, instead of divided by the share: whole numbers."""
-    groups = groups_of(log, workload.position)
-    found = make_shares(CPU, rules, total=0, total_from="", all_users=1, groups_of=groups)
-    shares = [found.default, *map(found.of, log.user.names)]  # the first of those whose user is unknown
+    found = make_shares(CPU, rules, total=0, total_from="", all_users=1, groups_of=workload.groups)
+    shares = [found.default, *map(found.of, workload.users)]  # the first of those whose user is unknown
     common = lcm(*shares)
     return [common // share for share in shares]
 
@@ -242,6 +337,13 @@ def make_log(log: ScheduleLog, workload: Workload, outcome: Outcome, name: str) 
     )
 
 
+def mean_wait_secs(workload: Workload, outcome: Outcome) -> float:
+    """Return how long jobs waited on the average."""
+    parts = workload.columns.parts(outcome.submits, outcome.starts)
+    sums = ((starts - submits).sum(dtype=float).item() for submits, starts in parts)
+    return float(sum(sums)) / len(outcome.starts) / workload.ticks
+
+
 def remarks(workload: Workload) -> list[str]:
     """Return what was left out of a workload and what was taken for unknown values, in words."""
     return [
@@ -269,35 +371,6 @@ def _totals(pool: Pool) -> dict[str, int]:
     return found
 
 
-def _sizes(log: ScheduleLog, pool: Pool) -> tuple[Array, list[Shape], Array]:
-    """Return the size of each job, what sizes mean, and which are too large, by place in REASONS from 1."""
-    places = {reason: place for place, reason in enumerate(REASONS, 1)}
-    if not pool.nodes:
-        return log.cpus, [], np.where(log.cpus > pool.processors, places[MANY_CPUS], 0)
-    nothing = np.zeros(len(log), dtype=np.int64)
-    tells_memory = any(node.memory_kib is not None for node in pool.nodes)
-    asked = [log.cpus, log.memory_kib if tells_memory else None, log.gpus]
-    table = np.stack([nothing if each is None else np.maximum(each, 0) for each in asked], axis=1)
-    rows, sizes = np.unique(table, axis=0, return_inverse=True)
-    shapes = [make_shape(*row) for row in rows.tolist()]
-    reasons = map(_why_too_large, repeat(pool), shapes, rows.tolist())
-    why = [places.get(reason, 0) for reason in reasons]
-    sizes = sizes.reshape(-1)
-    return sizes, shapes, np.array([*why, 0])[sizes]
-
-
-def _why_too_large(pool: Pool, shape: Shape, row: list[int]) -> str:
-    """Return a reason, empty where the empty machine has room."""
-    if place_first_fit([whole(node) for node in pool.nodes], shape) is not None:
-        return ""
-    cpus, memory_kib, gpus = (sum(each) for each in zip(*map(whole, pool.nodes), strict=True))
-    if row[0] > cpus:
-        return MANY_CPUS
-    if row[1] > memory_kib:
-        return MUCH_MEMORY
-    return MANY_GPUS if row[2] > gpus else NO_ROOM
-
-
 def _ticks(log: ScheduleLog, *others: Array) -> int:
     times = (log.runtime, log.submit, *others)
     estimates = () if log.requested_secs is None else (log.requested_secs,)
@@ -306,48 +379,17 @@ def _ticks(log: ScheduleLog, *others: Array) -> int:
     return 1 if whole else MICROSECONDS
 
 
-def _columns(
-    log: ScheduleLog, arrival: Array, position: Array, sizes: Array, links: Links | None
-) -> tuple[Jobs, Sequence[int]]:
-    ticks = _ticks(log, arrival)
-    runtimes = _in_ticks(log.runtime[position], ticks)
-    estimates = runtimes
-    if log.requested_secs is not None:
-        requested = _in_ticks(log.requested_secs[position], ticks)
-        both = zip(requested, runtimes, strict=True)
-        estimates = _compact([asked if asked > 0 else ran for asked, ran in both])
-    cpus = log.cpus[position].tolist()
-    users = _packed(log.user.codes[position] + 1)  # those whose user is unknown are of one
-    jobs = Jobs(
-        submits=_in_ticks(arrival[position], ticks),
-        runtimes=runtimes,
-        estimates=estimates,
-        users=users,
-        charges=[count * ran for count, ran in zip(cpus, runtimes, strict=True)],
-        preceding=() if links is None else links.preceding.tolist(),
-        thinks=() if links is None else _in_ticks(links.thinks, ticks),
-    )
-    return jobs, _packed(sizes[position])
+def _in_ticks(log: ScheduleLog, times: Array, ticks: int) -> Array:
+    """Return whole ticks. Raises ScheduleError of microseconds of a log that is beyond belief."""
+    if ticks == 1:
+        return times
+    if len(times) and times.max() >= MOST / ticks:
+        raise _too_late(log)
+    return np.round(times.astype(np.float64) * ticks).astype(np.int64)
 
 
-def _in_ticks(times: Array, ticks: int) -> MutableSequence[int]:
-    return _packed(times) if ticks == 1 else _compact([round(value * ticks) for value in times.tolist()])
-
-
-def _compact(values: list[int]) -> MutableSequence[int]:
-    try:
-        return array("q", values)
-    except OverflowError:  # microseconds of a log that is beyond belief
-        return values
-
-
-def _packed(values: Array) -> array[int]:
-    """Return whole numbers in a quarter of the memory of a list, and as quick to ask for one."""
-    return array("q", values.astype(np.int64, copy=False).tobytes())
-
-
-def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, cut: int) -> tuple[str, ...]:
-    """Tell of values that are not known, and would have counted, and who follows whom."""
+def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, cut: int) -> dict[str, int]:
+    """Count values that are not known, and would have counted, and who follows whom."""
     counts = {"do not say for how long they ask: they are estimated to run for what they ran": len(position)}
     if log.requested_secs is not None:
         counts = {what: int((log.requested_secs[position] <= 0).sum()) for what in counts}
@@ -359,4 +401,4 @@ def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, c
         0 if links is None else int((links.preceding >= 0).sum())
     )
     counts["follow one that is not simulated: they come when they were submitted, if that is known"] = cut
-    return tuple(f"{count} jobs {what}" for what, count in counts.items() if count)
+    return counts

@@ -9,7 +9,7 @@ from jobfeatures.cli import main
 from jobfeatures.schedule.reading import read_log
 from jobfeatures.simulate.policies import Policy
 from jobfeatures.simulate.pools import parse_nodes
-from jobfeatures.simulate.workload import REASONS
+from jobfeatures.simulate.sizes import REASONS
 
 PAGE = (Path(__file__).parents[2] / "docs/simulate.md").read_text(encoding="utf-8")
 

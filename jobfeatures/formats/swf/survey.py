@@ -13,7 +13,7 @@ from jobfeatures.model import JobState
 SMALL: Final = 2**28  # numbers below take a bit each
 
 
-class _Different:
+class Different:
     """Numbers, as long as all are different."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Survey:
         self._numbering = numbering
         self._wanted = wanted
         self._latest_secs = latest_secs
-        self._ids = _Different()
+        self._ids = Different()
         self._has_wall = self._has_cpu = False
         self._interactive: dict[str, None] = {}  # queues, in the order in which they come
         self._others: dict[str, None] = {}

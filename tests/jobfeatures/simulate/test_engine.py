@@ -26,7 +26,7 @@ def columns(jobs):
         [job.runtime for job in jobs],
         [job.estimate for job in jobs],
         [job.user for job in jobs],
-        [job.processors * job.runtime for job in jobs],
+        [job.processors for job in jobs],
         [-1 if job.preceding is None else job.preceding for job in jobs] if any_follows(jobs) else (),
         [job.think for job in jobs],
     )

@@ -1,0 +1,119 @@
+"""A log's jobs in order of arrival: in memory, or, where they do not fit, some at a time from disk: numpy."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jobfeatures.formats.swf.columns import SwfColumns
+from jobfeatures.formats.swf.fields import FIELDS
+from jobfeatures.formats.swf.header import Header
+from jobfeatures.joblog import Pair
+from jobfeatures.schedule.jobs import Array, ScheduleLog, from_records, from_swf, is_preempted
+from jobfeatures.schedule.reading import LinkedError, Pieces, Read, is_large, read_whole
+from jobfeatures.schedule.reasons import LATEST_SECS
+from jobfeatures.schedule.runs import Run, Store, merge
+from jobfeatures.simulate.pools import Pool
+from jobfeatures.simulate.workload import Workload, choose_pool, make_workload
+from jobfeatures.spill import DiskSorter
+
+
+class Arriving(NamedTuple):
+    """What is known of a log, and its jobs, as often as they are asked for; they may lie in a folder."""
+
+    log: ScheduleLog
+    reads: Callable[[], Iterable[Read]]
+    store: Store | None = None
+
+    def columns(self) -> Iterator[SwfColumns]:
+        """Yield the jobs of a log in SWF as they stand there."""
+        return (each.columns for each in self.reads() if each.columns is not None)
+
+    def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
+        """Return what is to be simulated, on the log's own machine where none is given."""
+        store = self.store
+        if store is None:
+            return make_workload(self.log, pool or choose_pool(self.log), by_eligible=by_eligible)
+        pool = pool or choose_pool(self.log, self._logs(), store)
+        return make_workload(self.log, pool, by_eligible=by_eligible, pieces=self._logs, folder=store.folder)
+
+    def _logs(self) -> Iterator[ScheduleLog]:
+        return (each.log for each in self.reads())
+
+
+def read_arriving(
+    pieces: Pieces, sort: DiskSorter, *, by_eligible: bool, is_on_disk: bool | None = None
+) -> Arriving:
+    """Return the jobs of a file; where some follow others, in memory. Raises what `read_log` raises."""
+    [(name, path)] = pieces.files
+    if is_large([path]) if is_on_disk is None else is_on_disk:
+        try:
+            return _sort(pieces, Store(sort.folder), sort, by_eligible)
+        except LinkedError:
+            pass
+    read = read_whole(name, pieces.kind, pieces.zone, pieces.meaning, path)
+    return Arriving(read.log, lambda: [read])
+
+
+def _sort(pieces: Pieces, store: Store, sort: DiskSorter, by_eligible: bool) -> Arriving:
+    runs: list[Run] = []
+    headers: list[Header] = []
+    told, folded = list[str](), Counter[str]()
+    unreadable, first, earliest = 0, math.inf, math.inf
+
+    def with_keys() -> Iterator[Pair]:
+        nonlocal unreadable, first, earliest
+        for read in pieces.reads():
+            unreadable += read.log.unreadable
+            told.extend(read.log.warnings)
+            folded.update(read.log.folded)
+            if read.columns is not None:
+                headers.append(read.columns.header)
+                runs.append(_write(read.columns, store))
+            for record in read.records:
+                submit, eligible = record.submit_secs, record.eligible_secs
+                first = first if submit is None else min(first, submit)
+                earliest = earliest if eligible is None else min(earliest, eligible)
+                is_told = by_eligible and eligible is not None and eligible <= LATEST_SECS
+                arrival = eligible if is_told else submit
+                yield (-math.inf if arrival is None else arrival), record
+        if by_eligible and earliest < first:
+            raise LinkedError(f"{pieces.name}: a job was eligible before any was submitted")
+
+    records = sort(with_keys())
+    name, meaning, most = pieces.name, pieces.meaning, pieces.most
+    about: dict[str, Any] = {"unreadable": unreadable, "folded": dict(folded), "warnings": tuple(told)}
+    if not headers:
+        zero = 0 if first == math.inf else math.floor(first)
+
+        def reads() -> Iterator[Read]:
+            rest = (record for _, record in records)
+            while some := list(islice(rest, most)):
+                yield Read(from_records(some, name, zero=zero), records=some)
+
+        return Arriving(replace(from_records([], name, zero=zero), **about), reads, store)
+
+    def as_read(rows: Array) -> Read:
+        columns = SwfColumns(headers[0], {field: rows[field] for field in FIELDS}, {}, 0)
+        return Read(from_swf(columns, name, meaning), columns)
+
+    nothing = as_read(runs[0].read(0, 0)).log
+    return Arriving(
+        replace(nothing, **about), lambda: map(as_read, merge(runs, 2 * most, key="submit_secs")), store
+    )
+
+
+def _write(columns: SwfColumns, store: Store) -> Run:
+    if is_preempted(columns.header):
+        raise LinkedError("jobs have several lines")
+    order = np.argsort(columns.columns["submit_secs"], kind="stable")
+    rows = np.empty(len(order), [(name, each.dtype) for name, each in columns.columns.items()])
+    for name, each in columns.columns.items():
+        rows[name] = each[order]
+    return store.write(rows)

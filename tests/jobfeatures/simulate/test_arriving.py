@@ -1,0 +1,131 @@
+"""A log that lies on disk is simulated as in memory, line by line."""
+
+import os
+import tracemalloc
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jobfeatures.cli import main
+from jobfeatures.formats.joblines import format_line
+from jobfeatures.joblog import JobRecord
+from jobfeatures.schedule import reading, runs
+from jobfeatures.simulate.policies import Policy
+from jobfeatures.spill import DiskSorter
+
+
+def swf_line(number, submit, wait, runtime, cpus, user, memory=-1, asked=-1):
+    return f"{number} {submit} {wait} {runtime} {cpus} -1 -1 {cpus} {asked} {memory} 1 {user} {user} -1 1 1 -1 -1\n"
+
+
+@pytest.fixture
+def both_ways(tmp_path, monkeypatch, capsys):
+    """Return a function: a log → what `simulate` writes and says of it in memory, and of three jobs at a time."""
+
+    def both(text, *words, name="log.swf"):
+        path, found = tmp_path / name, []
+        path.write_text(text)
+        for most in (None, 3):
+            with monkeypatch.context() as patched:
+                if most is not None:
+                    patched.setattr(reading, "LARGE_BYTES", 1)
+                    patched.setattr(reading.Pieces.__new__, "__defaults__", (None, None, None, most))
+                    patched.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", most)
+                    patched.setattr(DiskSorter.__init__, "__defaults__", (most,))
+                capsys.readouterr()
+                status = main(["simulate", str(path), *words])
+                found.append((status, *capsys.readouterr()))
+        return found
+
+    return both
+
+
+TIMES = st.integers(-1, 30) | st.sampled_from([0.5, 7.25])
+ROWS = st.lists(
+    st.tuples(
+        st.integers(1, 40), TIMES, st.integers(-1, 9), st.integers(-1, 30), st.integers(-1, 6),
+        st.integers(-1, 3), st.sampled_from([-1, 1024, 4096]), st.integers(-1, 40),
+    ),
+    max_size=16,
+)  # fmt: skip
+WAYS = st.sampled_from(
+    [
+        [],
+        ["--processors", "5"],
+        ["--nodes", "2x3cpu,9MB;1x1cpu"],
+        [
+            "--processors",
+            "6",
+            "--fairshare-of",
+            "2=2",
+            "--fairshare-of",
+            "group:1=3",
+            "--fairshare-halving",
+            "9",
+        ],
+    ]
+)
+
+
+@given(ROWS, WAYS, st.sampled_from(Policy), st.sampled_from(["", "; MaxProcs: 6\n"]))
+@example([(1, 0, 1, 5, 2, 1, -1, 5)] * 4 + [(2, 0.5, 1, 5, 2, 1, -1, 5)], [], Policy.EASY, "")
+def test_a_log_in_swf_from_disk_becomes_the_same_schedule(both_ways, rows, words, policy, head):
+    text = head + "; Note: user 2 is ann\n" + "".join(swf_line(*row) for row in rows)
+    whole, found = both_ways(text, "--policy", policy.value, *words)
+    assert found == whole
+
+
+RECORDS = st.lists(
+    st.builds(
+        JobRecord,
+        batch_system=st.just("slurm"),
+        job_id=st.integers(1, 40).map(str),
+        submit_secs=st.none() | st.integers(0, 30) | st.just(2.5),
+        eligible_secs=st.none() | st.integers(0, 40),
+        start_secs=st.integers(30, 50),
+        end_secs=st.none() | st.integers(40, 70),
+        total_cpus=st.none() | st.integers(0, 5),
+        user=st.sampled_from([None, "ann", "bob"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(RECORDS, st.sampled_from([[], ["--processors", "4"]]), st.sampled_from(["submit", "eligible"]))
+def test_so_does_a_log_of_another_kind(both_ways, records, words, arrival):
+    text = "".join(f"{format_line(record)}\n" for record in records)
+    words = ["--policy", "fairshare+easy", "--arrival", arrival, *words]
+    whole, found = both_ways(text, *words, name="log.jsonl")
+    assert found == whole
+
+
+@pytest.mark.parametrize("head", ["; Preemption: Double\n", ""])
+def test_where_lines_belong_together_a_log_is_simulated_in_memory(both_ways, head):
+    lines = [swf_line(number, number, 1, 9, 2, 1) for number in range(1, 9)]
+    if not head:
+        lines[6] = lines[6].replace(" -1 -1\n", " 3 4\n")
+    whole, found = both_ways(head + "".join(lines), "--policy", "easy")
+    assert found == whole
+    assert whole[0] == 0
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reading, "LARGE_BYTES", 1)
+    monkeypatch.setattr(reading.Pieces.__new__, "__defaults__", (None, None, None, 128))
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 128)
+    monkeypatch.setattr(runs, "AT_ONCE", 512)
+
+    def peak(jobs):
+        path = tmp_path / "log.swf"
+        path.write_text("".join(swf_line(each, each, 0, each % 97, 1, each % 40) for each in range(1, jobs)))
+        words = ["simulate", str(path), "--policy", "easy", "--processors", "64"]
+        tracemalloc.start()
+        assert main([*words, "--output", os.devnull]) == 0
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(100)  # what is loaded once is no part of it
+    assert peak(2_000) < 2 * peak(500)
