@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from jobfeatures.schedule.pictures.style import styled
+from jobfeatures.schedule.pictures.style import DPI, styled
 
 FORMATS: Final = ("png", "svg")
 _NO_METADATA: Final = {
@@ -48,7 +50,12 @@ def _render(picture: Picture, form: str) -> bytes:
         if (engine := picture.figure.get_layout_engine()) is not None:
             engine.execute(picture.figure)  # once: it takes as long as a rendering
             picture.figure.set_layout_engine("none")
-        picture.figure.savefig(out, format=form, metadata=_NO_METADATA[form])
+        picture.figure.dpi = DPI  # an SVG leaves its own
+        # Not by savefig, which draws twice where there was a layout.
+        if form == "png":
+            FigureCanvasAgg(picture.figure).print_png(out, metadata=_NO_METADATA[form])
+        else:
+            FigureCanvasSVG(picture.figure).print_svg(out, metadata=_NO_METADATA[form])
     if form == "svg":
         clips: dict[str, str] = {}  # matplotlib's names for them differ from drawing to drawing
         text = _DOCTYPE.sub("", out.getvalue().decode(), count=1)
