@@ -3,8 +3,6 @@
 import functools
 import re
 
-import bashlex
-
 from jobfeatures import cli
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
@@ -30,6 +28,8 @@ def lines_of(block):
 
 def commands_in(text):
     """Return the words of each simple command of a script, of substitutions and loops too."""
+    import bashlex  # makes its tables each time
+
     found = []
 
     def visit(node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -52,10 +52,8 @@ def _render(picture: Picture, form: str) -> bytes:
             picture.figure.set_layout_engine("none")
         picture.figure.dpi = DPI  # an SVG leaves its own
         # Not by savefig, which draws twice where there was a layout.
-        if form == "png":
-            FigureCanvasAgg(picture.figure).print_png(out, metadata=_NO_METADATA[form])
-        else:
-            FigureCanvasSVG(picture.figure).print_svg(out, metadata=_NO_METADATA[form])
+        canvas: Any = (FigureCanvasAgg if form == "png" else FigureCanvasSVG)(picture.figure)
+        (canvas.print_png if form == "png" else canvas.print_svg)(out, metadata=_NO_METADATA[form])
     if form == "svg":
         clips: dict[str, str] = {}  # matplotlib's names for them differ from drawing to drawing
         text = _DOCTYPE.sub("", out.getvalue().decode(), count=1)

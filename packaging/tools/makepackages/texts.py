@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ Every setting stands here with its default; take away the # to change one. Hooks
 command read config.toml beside this file."""
 
 
+@functools.cache
 def programs() -> tuple[Command, Command]:
     """Return the grammars of both commands."""
     return (
