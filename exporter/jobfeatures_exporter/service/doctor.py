@@ -7,6 +7,7 @@ import ctypes
 import os
 import socket
 import ssl
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from jobfeatures.check.listing import Case, Kind, Severity
 from jobfeatures.check.reading import CannotCheckError, read_listing
 from jobfeatures.check.rules import judge
 from jobfeatures.clock import SystemClock
-from jobfeatures.command import ask_command
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError
 from jobfeatures.hooks import node_name
 from jobfeatures.httpget import Server
@@ -31,16 +31,22 @@ from jobfeatures_exporter.controller import make_cluster_sources
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.service.checks import check
+from jobfeatures_exporter.service.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
 from jobfeatures_exporter.service.permissions import check_features_root
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import counted, format_span
 from jobfeatures_exporter.web.webfile import WebFile
 
 TIME_ERROR = 5  # of adjtimex(2): nobody keeps the clock right
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TIMEX_BYTES = 512  # more than the structure has anywhere
 MAX_CLOCK_AHEAD_SECS = 2.0
 SOON_SECS = 14 * 86_400.0
 TROUBLESHOOTING = "docs/troubleshooting.md"
+ALL_JOBS = (
+    "let the daemon's user see all users' jobs: PrivateData of Slurm, query_other_jobs of PBS, "
+    "SECURE_JOB_INFO_LEVEL of LSF"
+)
 
 
 class Mark(StrEnum):
@@ -128,8 +134,8 @@ def _sources(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]
             yield _failed(name, error)
             continue
         yield from _answer(name, table)
-        if name == "slurm":
-            yield from _slurm_hook(config)
+        if name in HOOK_SITES:
+            yield from _hooks(name, config)
 
 
 def _answer(name: str, table: JobTable) -> Iterator[Finding]:
@@ -141,6 +147,8 @@ def _answer(name: str, table: JobTable) -> Iterator[Finding]:
         yield Finding(name, Mark.WRONG, words, advice or "set node.name to this machine's name there")
     for each in table.rejected[:3]:
         yield Finding(name, Mark.NOTE, f"record skipped: {each}", "the rest of the answer stands")
+    if not table.complete:
+        yield Finding(name, Mark.NOTE, "the answer lacks jobs of this node", ALL_JOBS)
     ahead = table.clock_ahead_secs
     if ahead is not None and abs(ahead) > MAX_CLOCK_AHEAD_SECS:
         which = "ahead of" if ahead > 0 else "behind"
@@ -148,31 +156,44 @@ def _answer(name: str, table: JobTable) -> Iterator[Finding]:
         yield Finding(f"{name} clock", Mark.WRONG, words, "run chrony or systemd-timesyncd on both")
 
 
-def _slurm_hook(config: DaemonConfig) -> Iterator[Finding]:
+def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
+    what = f"{system} hooks"
     try:
-        text = ask_command(
-            [config.slurm_scontrol, "show", "config"],
-            timeout_secs=config.batch_timeout_secs,
-            kept=SYSTEMS["slurm"].variables,
-            max_bytes=2**20,
-        )
+        for each in named_hooks(system, config, node_name(config, {})):
+            mark, words, remedy = _hook(system, each)
+            yield Finding(what, mark, f"{words} ({each.queue})" if each.queue else words, remedy)
     except SourceError as error:
-        yield _failed("slurm hooks", error)
-        return
-    found = [line.split("=", 1) for line in text.splitlines() if line.startswith(("Prolog", "Epilog"))]
-    told = {key.strip().partition("[")[0]: value.strip() for key, value in found}
-    for name in ("Prolog", "Epilog"):
-        script = told.get(name, "(null)")
-        if script in {"(null)", ""}:
-            words, remedy = f"{name} is not set", "hooks announce a job at its start: docs/batch/slurm.md"
-            yield Finding("slurm hooks", Mark.NOTE, words, remedy)
-        elif not any(char in script for char in "*?[") and not os.access(script, os.X_OK):
-            words = f"{name}={script} cannot be run on this node"
-            yield Finding(
-                "slurm hooks", Mark.WRONG, words, "install it, or correct slurm.conf: slurmd drains the node"
-            )
-        else:
-            yield Finding("slurm hooks", Mark.GOOD, f"{name}={script}")
+        yield _failed(what, error)
+    except OSError as error:
+        yield Finding(what, Mark.NOTE, str(error), "run doctor as root")
+
+
+def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
+    """Return how it stands with one hook, and what may help."""
+    set_to, page = f"{hook.name}={hook.command}", f"docs/batch/{system}.md"
+    program = program_of(hook.command)
+    if not hook.command:
+        return (
+            Mark.NOTE,
+            f"{hook.name} is not set",
+            f"set it, so that jobs have features from their start: {page}",
+        )
+    if any(char in program for char in "*?["):
+        return Mark.GOOD, set_to, ""
+    if not hook.command.startswith(HOOK_SITES[system].begins):
+        return Mark.WRONG, f"{set_to} runs as the job's user", f"put {HOOK_SITES[system].begins} before it"
+    if program.startswith("/"):
+        if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
+            return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"
+        if os.stat(program).st_mode & stat.S_IWOTH:
+            return Mark.WRONG, f"{set_to}: others may write to it", f"chmod go-w {program}"
+    try:
+        is_ours = mentions_us(hook.command)
+    except OSError as error:
+        return Mark.NOTE, f"{set_to}: {error.strerror}", f"see that it calls our hook: {page}"
+    if not is_ours:
+        return Mark.NOTE, f"{set_to} does not mention jobfeatures", f"call our hook from it: {page}"
+    return Mark.GOOD, set_to, ""
 
 
 def _cluster(config: DaemonConfig) -> Iterator[Finding]:
@@ -328,6 +349,8 @@ def _listener(config: DaemonConfig) -> Finding:
         return Finding(what, Mark.WRONG, words, f"systemctl status {unit} says why it does not run")
     words = "; ".join(answer.body.decode("utf-8", "replace").split("\n")[:3]).strip("; ")
     good = answer.status == 200
+    if good and host in LOOPBACK:
+        words += "; only this machine can scrape it, unless web.listen_address says otherwise"
     return Finding(
         what, Mark.GOOD if good else Mark.WRONG, words, "" if good else "the sources above say more"
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.model import JobKey, JobTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
@@ -113,11 +113,11 @@ def test_a_batch_system_that_does_not_answer_is_quoted_with_what_may_help(config
 @pytest.mark.program
 def test_a_hook_that_slurm_calls_and_that_is_not_here_is_named(config, tmp_path):
     command = tmp_path / "scontrol"
-    for prolog, mark in (("/no/prolog.sh", Mark.WRONG), ("/bin/true", Mark.GOOD), ("(null)", Mark.NOTE)):
+    for prolog, mark in (("/no/prolog.sh", Mark.WRONG), ("/bin/true", Mark.NOTE), ("(null)", Mark.NOTE)):
         command.write_text(SLURM.replace("{prolog}", prolog))
         command.chmod(0o755)
-        hooks = list(doctor._slurm_hook(replace(config, slurm_scontrol=str(command))))
-        assert [each.mark for each in hooks] == [mark, Mark.NOTE]
+        hooks = list(doctor._hooks("slurm", replace(config, slurm_scontrol=str(command))))
+        assert [each.mark for each in hooks] == [mark, Mark.NOTE, Mark.NOTE]
         assert "Prolog" in hooks[0].words
 
 
@@ -190,6 +190,21 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
     assert (finding.mark, finding.words) == (Mark.WRONG, "not ready; slurm: never answered")
     (away,) = found(config, "daemon")
     assert away.words == "Connection refused"
+
+
+def test_an_answer_that_hides_jobs_names_what_lets_them_be_seen():
+    table = JobTable(source="pbs", jobs={}, taken_at_secs=1.0, complete=False)
+    answers, hidden = doctor._answer("pbs", table)
+    assert (answers.mark, hidden.mark) == (Mark.GOOD, Mark.NOTE)
+    assert "query_other_jobs" in hidden.remedy
+    assert len(list(doctor._answer("pbs", replace(table, complete=True)))) == 1
+
+
+def test_a_daemon_that_no_other_machine_can_scrape_says_so(config, daemon):
+    address, _ = daemon
+    (finding,) = found(replace(config, web_listen_address=address), "daemon")
+    assert (finding.mark, finding.words.partition("; ")[0]) == (Mark.GOOD, "ready")
+    assert "web.listen_address" in finding.words
 
 
 @pytest.mark.parametrize(("state", "mark"), [(0, Mark.GOOD), (5, Mark.NOTE)])

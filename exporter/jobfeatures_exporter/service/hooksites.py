@@ -1,0 +1,160 @@
+"""Where each batch system names the hooks of this node, and what is set there, for `doctor`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.oar.site import CONFIGURATION as OAR_CONFIGURATION
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import SourceError
+from jobfeatures.privatefile import read_bounded
+from jobfeatures_exporter.config import DaemonConfig
+
+MAX_BYTES = 2**20
+PROFILE = "/etc/profile.d"  # shells read it: Torque's prologue cannot set variables of its job
+
+
+class NamedHook(NamedTuple):
+    """One hook that a batch system may have."""
+
+    name: str  # the batch system's word
+    command: str = ""  # as it stands there; empty if none is set
+    queue: str = ""
+    is_run: bool = True  # else it is read by what runs it: it need not be executable
+
+
+Read = Callable[[DaemonConfig, str], Iterator[NamedHook]]
+
+
+class HookSite(NamedTuple):
+    """Where a batch system names them."""
+
+    read: Read
+    begins: str = ""  # what a command begins with that is to run as root
+
+
+def mentions_us(command: str) -> bool:
+    """Return whether a hook is ours or names us: by its path, else by what it holds. Raises OSError."""
+    path = program_of(command)
+    if "jobfeatures" in command or not path.startswith("/"):
+        return "jobfeatures" in command
+    content, _ = read_bounded(os.path.realpath(path), MAX_BYTES)
+    return b"jobfeatures" in content
+
+
+def program_of(command: str) -> str:
+    """Return what a command runs, without the user in front."""
+    word = (command.split() or [""])[0].strip("\"'")
+    return re.sub(r"\A[\w.-]+@(?=/)", "", word)
+
+
+def _asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") -> str:
+    """Return what a command prints. Raises SourceError; not for a failure of which it says `may_fail`."""
+    output = run_command(
+        argv,
+        timeout_secs=config.batch_timeout_secs,
+        kept=SYSTEMS[system].variables,
+        max_bytes=MAX_BYTES,
+        environment={"SGE_SINGLE_LINE": "1"},
+    )
+    said = (output.stdout + output.stderr).decode("utf-8", "replace")
+    if output.status != 0 and not (may_fail and may_fail in said):
+        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+    return output.stdout.decode("utf-8", "replace")
+
+
+def _set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
+    """Return the values of settings, one a line; those of ``NAME[0]`` are of NAME. Unset ones are empty."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for line in text.replace("\\\n", "").splitlines():
+        matched = re.match(rf"\s*(\w+)(?:\[\d+\])?\s*{between}\s*(.*)", line)
+        if matched and matched[1] in found:
+            value = matched[2].strip()
+            found[matched[1]].append("" if value.lower() in {"none", "(null)"} else value)
+    return found
+
+
+def _slurm(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    text = _asked("slurm", config.slurm_scontrol, "show", "config", config=config)
+    for name, commands in _set_in(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
+        yield from (NamedHook(name, command) for command in commands or [""])
+
+
+def _torque(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    places = {name: f"{config.torque_home}/mom_priv/{name}" for name in ("prologue", "epilogue")}
+    for name, path in (places | {PROFILE: f"{PROFILE}/jobfeatures.sh"}).items():
+        is_there = os.path.basename(path) in os.listdir(os.path.dirname(path))
+        yield NamedHook(name, path if is_there else "", is_run=name != PROFILE)
+
+
+def _pbs(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    """Look at the copies that pbs_mom has of the server's hooks: qmgr is for managers."""
+    folder = f"{config.pbs_home}/mom_priv/hooks"
+    paths = (f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".PY"))
+    ours = next((path for path in paths if mentions_us(path)), "")
+    yield NamedHook(f"hook in {folder}", ours, is_run=False)
+
+
+def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
+    names = ("prolog", "epilog")
+
+    def ask(*argv: str, may_fail: str = "") -> str:
+        qconf = config.gridengine_qstat.removesuffix("qstat") + "qconf"
+        return _asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
+
+    every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # a host's come after the global ones
+    for name, commands in _set_in(every, names, " ").items():
+        everywhere = next((each for each in reversed(commands) if each), "")
+        text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
+        queues = re.split(r"(?m)^qname\s+", text)[1:]
+        if not queues:
+            yield NamedHook(name, everywhere)
+        for queue in queues:
+            own = _set_in(queue, names, " ")[name]
+            yield NamedHook(name, next(filter(None, own), everywhere), queue=queue.split(maxsplit=1)[0])
+
+
+def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    name = "USER_JOB_WRAPPER"
+    command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
+    text = _asked("htcondor", command, name, config=config, may_fail="Not defined")
+    yield NamedHook(name, "" if "Not defined" in text else text.strip().partition("\n")[0])
+
+
+def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    text = SYSTEMS["lsf"].load("site").make_commands(config, config.batch_timeout_secs).text("bqueues", "-l")
+    names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
+    for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
+        for name, commands in _set_in(queue, names, ":").items():
+            yield NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
+
+
+def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    content, _ = read_bounded(os.path.realpath(OAR_CONFIGURATION), MAX_BYTES)
+    names = ("PROLOGUE_EXEC_FILE", "EPILOGUE_EXEC_FILE")
+    for name, commands in _set_in(content.decode("utf-8", "replace"), names, "=").items():
+        yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
+
+
+HOOK_SITES = {
+    "slurm": HookSite(_slurm),
+    "torque": HookSite(_torque),
+    "pbs": HookSite(_pbs),
+    "gridengine": HookSite(_gridengine, begins="root@"),
+    "htcondor": HookSite(_htcondor),
+    "lsf": HookSite(_lsf),
+    "oar": HookSite(_oar),
+}
+
+
+def named_hooks(system: str, config: DaemonConfig, node: str) -> Iterator[NamedHook]:
+    """Yield what a batch system has, queues with the same hook together. Raises SourceError or OSError."""
+    together: dict[NamedHook, list[str]] = {}
+    for each in HOOK_SITES[system].read(config, node):
+        together.setdefault(each._replace(queue=""), []).append(each.queue)
+    for hook, queues in together.items():
+        yield hook._replace(queue=", ".join(sorted(filter(None, queues))))
