@@ -72,6 +72,7 @@ def board() -> Json:
             Row("Who uses them", _jobs()),
             Row("Cards: of many, the twenty with the highest values", _cards()),
             Row("Health", _health()),
+            Row("Profile, clocks and errors: with collector.gpudetail, NVIDIA's cards", _detail()),
         ],
     )
 
@@ -188,3 +189,33 @@ def _health() -> list[Placed]:
                    steps_drawn=True, empty="not told"),
         height=7,
     )  # fmt: skip
+
+
+def _detail() -> list[Placed]:
+    off = "collector.gpudetail is off"
+    profiled = f"rate(batch_gpu_profiled_seconds_total{{{G}}}[{RATE}])"
+    units = f"rate(batch_gpu_unit_busy_seconds_total{{{G}}}[{RATE}])"
+    codes = f"batch_gpu_xid_errors_total{{{G}}}"
+    return line(
+        timeseries("Units", "Share of the cards' multiprocessors, their warps, tensor cores and memory bandwidth in use.",
+                   [query(f"sum by (unit) ({units}) / on () group_left () sum({profiled})", "{{unit}}")], "percentunit",
+                   high=1, empty=off),
+        timeseries("Links", "Bytes over PCIe and NVLink, of whole cards.",
+                   [query(f"sum by (link, direction) ({_whole(f'rate(batch_gpu_link_bytes_total{{{G}}}[{RATE}])')})",
+                          "{{link}} {{direction}}")], "Bps", empty=off),
+        timeseries("Clocks held back", "Cards whose clocks something held back, by reason.",
+                   [query(f"sum by (reason) (rate(batch_gpu_clock_held_seconds_total{{{G}}}[{RATE}])) > 0", "{{reason}}")],
+                   "none", empty=f"none, or {off}"),
+        timeseries("Errors", "XID events by code and memory errors in the hour before, and cards with rows to remap.",
+                   [
+                       query(f"sum by (instance, xid) ({_whole(f'clamp_min({codes} - ({codes} offset 1h or 0 * {codes}), 0)')})",
+                             "{{instance}} XID {{xid}}"),
+                       query(f"sum by (kind) (increase(batch_gpu_ecc_errors_total{{{G}}}[1h]))", "ECC {{kind}}"),
+                       query(f"sum(batch_gpu_remap_pending{{{G}}})", "rows to remap"),
+                   ], "none", empty=off),
+    )  # fmt: skip
+
+
+def _whole(expression: str) -> str:
+    """Return the same of whole cards: what a card counts has what its parts count in it."""
+    return f'{expression} * on ({GPU_KEY}) group_left () max by ({GPU_KEY}) (batch_gpu_info{{{G},parent=""}})'

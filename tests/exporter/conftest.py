@@ -113,6 +113,7 @@ GPU_COUNTS = {
     ("ecc", "corrected"): 3,
     ("lifetime_ecc", "corrected"): 17,
     ("remapped", "uncorrected"): 1,
+    ("xids",): 2,
     ("xid", "79"): 2,
     ("clock_reason", "power_cap"): 40.5,
     ("clock_reason", "hardware_thermal"): 0.0,

@@ -24,7 +24,8 @@ _COUNTS: dict[str, tuple[str, str, Values]] = {
     counts.LINK: ("link_bytes", "Bytes over PCIe or NVLink", ("link", "direction")),
     counts.ECC: ("ecc_errors", "Memory errors since the driver was loaded", ("kind",)),
     counts.REMAPPED: ("remapped_rows", "Memory rows remapped after errors", ("kind",)),
-    counts.XID: ("xid_errors", "XID events since the exporter's start", ("xid",)),
+    counts.XIDS[0]: ("xids", "XID events since the exporter's start", ()),
+    counts.XID: ("xid_errors", "The same by code, from its first event on", ("xid",)),
     counts.CLOCK_REASON: (
         "clock_held_seconds",
         "Time in which clocks were held back",

@@ -51,7 +51,7 @@ def test_a_node_without_a_driver_has_none_of_it(context):
 
 def test_every_count_that_a_driver_makes_has_a_metric(context):
     made = {counts.PROFILED[0], counts.BUSY, counts.LINK, counts.ECC, counts.LIFETIME_ECC}
-    made |= {counts.REMAPPED, counts.XID, counts.CLOCK_REASON}
+    made |= {counts.REMAPPED, counts.XID, counts.XIDS[0], counts.CLOCK_REASON}
     names = {metric.name for metric in COLLECTORS["gpudetail"].metrics if metric.kind == "counter"}
     assert len({name for name in names if name.startswith("batch_gpu_")}) == len(made)
     shown = {count[0] for count in context.snapshot.gpus[0].counts}

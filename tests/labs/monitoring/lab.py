@@ -147,6 +147,7 @@ class Lab:
             "--path.cgroup", f"{top}/sys/fs/cgroup", "--features.root", f"{top}/features",
             "--features.listen-address", f"127.0.0.1:{free_port()}", "--batch.interval", "5s", "--sample.interval", "2s",
             "--batch.refresh", "10s", "--jobs.steps", "--collector.processes", "--collector.cores",
+            "--collector.gpudetail",
             "--machine.total-cpu", str(machine.cpus), *GRACE,
             "--metrics.profile", "treydock", "--gpu.drivers", "nvidia" if machine.gpus else "none",
             "--power.sources", "hwmon", "--power.interval", "2s",

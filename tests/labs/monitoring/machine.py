@@ -17,7 +17,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SCOPE = "system.slice/slurmstepd.scope"
 WATTS_IDLE, WATTS_CORE = 60.0, 6.0
-GPU_MEMORY = 40 * GIB
+GPU_MEMORY = 80 * GIB
 BOOT_SECS = 3 * 86400  # before the lab
 
 
@@ -159,12 +159,14 @@ class SimulatedMachine:
             watts = 55 + 3.1 * percent
             self.card_joules[card] += watts * secs
             lines.append(
-                f"gpu uuid=GPU-8f0d{card}a31-5c1b-4e0e-9a60-2f7f3c0000{card}0 name=NVIDIA%20A100-SXM4-40GB minor={card} "
+                f"gpu uuid=GPU-8f0d{card}a31-5c1b-4e0e-9a60-2f7f3c0000{card}0 name=NVIDIA%20H100-PCIe minor={card} "
                 f"bus=0000:{0x10 + card:02X}:00.0 util={percent} memutil={percent // 2} total={GPU_MEMORY} "
                 f"used={used} reserved=0 temp={32 + percent * 4 // 10} power={int(watts * 1000)} limit=400000 "
                 f"energy={int(self.card_joules[card] * 1000)} sm={210 + 12 * percent} mem=1215 fan=30 "
-                f"pstate={0 if percent else 8} mig=0 maxsm=1410 maxmem=1215 minlimit=100000 maxlimit=400000 arch=7 "
-                "computemode=0 vbios=92.00"
+                f"pstate={0 if percent else 8} mig=0 maxsm=1410 maxmem=1215 minlimit=100000 maxlimit=400000 arch=9 "
+                f"computemode=0 vbios=92.00 gpm=2:{percent * 0.8},3:{percent * 0.3},5:{percent * 0.25},10:{percent * 0.4},"
+                f"20:{percent * 4},21:{percent * 9} ecc={card},0 rows=0,0,{card // 3},0 reasons=0x1ff "
+                f"throttle={4 if percent > 80 else 0}"
             )
             if user and percent:
                 lines.append(

@@ -10,6 +10,7 @@ LINK = "link"  # and which, and the direction: bytes
 ECC, LIFETIME_ECC = "ecc", "lifetime_ecc"  # and the kind: since the driver was loaded, ever
 REMAPPED = "remapped"  # and the kind
 XID = "xid"  # and the code; what has not occurred is missing
+XIDS: GpuCount = ("xids",)  # of all codes
 CLOCK_REASON = "clock_reason"  # and which: seconds
 
 REMAP_PENDING, REMAP_FAILED, XIDS_WATCHED = "remap_pending", "remap_failed", "xids_watched"

@@ -24,6 +24,7 @@ from jobfeatures_exporter.sampling.gpu.counts import (
     REMAP_PENDING,
     REMAPPED,
     XID,
+    XIDS,
     XIDS_WATCHED,
 )
 from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, TIMEOUT, Asked
@@ -226,11 +227,14 @@ class CardDetail:
         return self._profiles[instance].read(ask)
 
     def _xid_counts(self, instance: int | None) -> dict[GpuCount, float]:
-        found: Counter[GpuCount] = Counter()
+        if not self._xids.is_watched:
+            return {}
+        found: dict[GpuCount, float] = {XIDS: 0}
         for (where, code), count in self._xids.counts.items():
             if instance is None or where == instance:
-                found[XID, str(code)] += count
-        return dict(found)
+                for each in (XIDS, (XID, str(code))):
+                    found[each] = found.get(each, 0) + count
+        return found
 
     def _ecc(self, ask: Asked) -> dict[GpuCount, float]:
         found: dict[GpuCount, float] = {}

@@ -97,7 +97,7 @@ def test_a_sample_that_fails_is_counted_and_the_next_covers_its_time(h100, read,
 def test_a_figure_that_is_not_supported_or_fails_costs_itself_alone(nvml, read, unreadable, answer, counted):
     nvml.say(nvml.DRIVER, f"{nvml.A100} gpm=2:50,{answer},61:-1,20:nan")
     read()
-    assert set(read()["GPU-1111"].counts) == {("profiled",), ("busy", "sm")}
+    assert set(read()["GPU-1111"].counts) == {("profiled",), ("busy", "sm"), ("xids",)}
     assert unreadable.counts == counted
 
 
@@ -115,7 +115,7 @@ def test_an_older_driver_is_no_failure(h100, read, unreadable):
 
 def test_memory_errors_and_rows_stand_by_kind(h100, read):
     sample = read()["GPU-1111"]
-    assert {count: value for count, value in sample.counts.items() if count[0] != "clock_reason"} == {
+    assert {count: value for count, value in sample.counts.items() if len(count) == 2} == {
         ("ecc", "corrected"): 3,
         ("ecc", "uncorrected"): 0,
         ("lifetime_ecc", "corrected"): 17,
@@ -128,7 +128,7 @@ def test_memory_errors_and_rows_stand_by_kind(h100, read):
 
 def test_what_is_not_supported_is_missing_and_what_fails_is_counted(h100, read, unreadable):
     bare = read()["GPU-2222"]
-    assert (bare.counts, bare.clock_reasons, bare.flags) == ({}, {}, {"xids_watched": True})
+    assert (bare.counts, bare.clock_reasons, bare.flags) == ({("xids",): 0}, {}, {"xids_watched": True})
     assert unreadable.counts == {}
     h100(
         "fail func=nvmlDeviceGetTotalEccErrors code=999 gpu=0",
@@ -170,6 +170,7 @@ def test_xid_events_are_counted_by_card_and_code_from_the_start_on(h100, read):
         found = read()
         assert xids(found["GPU-1111"]) == {"79": 2, "48": 1}
         assert xids(found["GPU-2222"]) == {"31": 1}
+        assert [gpu.counts["xids",] for gpu in found.values()] == [3, 1]
 
 
 def test_of_a_storm_of_events_a_reading_takes_a_part_and_the_next_goes_on(h100, read, monkeypatch):
@@ -182,7 +183,8 @@ def test_of_a_storm_of_events_a_reading_takes_a_part_and_the_next_goes_on(h100, 
 def test_events_that_cannot_be_received_are_told_and_watched_again_when_they_can(h100, read, unreadable):
     h100("fail func=nvmlDeviceRegisterEvents code=999 gpu=0")
     found = read()
-    assert (found["GPU-1111"].flags["xids_watched"], found["GPU-2222"].flags["xids_watched"]) == (False, True)
+    assert [gpu.flags["xids_watched"] for gpu in found.values()] == [False, True]
+    assert [gpu.counts.get(("xids",)) for gpu in found.values()] == [None, 0]
     assert unreadable.counts == {"gpu_nvmlDeviceRegisterEvents_999": 1}
     h100()
     assert read()["GPU-1111"].flags["xids_watched"] is True
@@ -197,7 +199,9 @@ def test_events_that_cannot_be_received_are_told_and_watched_again_when_they_can
 def test_a_card_that_sends_no_events_is_not_said_to_be_watched(h100, read, unreadable):
     h100("fail func=nvmlDeviceRegisterEvents code=3")
     for _ in range(2):
-        assert "xids_watched" not in read()["GPU-1111"].flags
+        sample = read()["GPU-1111"]
+        assert "xids_watched" not in sample.flags
+        assert ("xids",) not in sample.counts
     assert unreadable.counts == {}
 
 
@@ -221,6 +225,7 @@ def test_an_instance_has_a_profile_and_events_of_its_own(nvml, read):
     assert found["MIG-3333"].counts == {
         ("profiled",): 10,
         ("busy", "sm"): pytest.approx(3),
+        ("xids",): 1,
         ("xid", "43"): 1,
     }
     assert found["GPU-1111"].counts["busy", "sm"] == pytest.approx(8)
@@ -233,7 +238,7 @@ def test_of_an_instance_that_is_divided_once_more_the_profile_is_nobodys(nvml, r
     )
     read()
     found = read()
-    assert (found["MIG-3333"].counts, found["MIG-4444"].counts) == ({}, {})
+    assert (found["MIG-3333"].counts, found["MIG-4444"].counts) == ({}, {})  # and whose an event is
 
 
 def test_what_the_library_holds_for_us_is_freed(h100, make_nvidia, clock, unreadable):
