@@ -243,6 +243,13 @@ static __attribute__((noinline)) struct record *record_of(struct cgroup *group, 
 #define GROWTH(figure, counter) { u64 now = (counter); due[figure] = now - last->value[figure]; last->value[figure] = now; }
 #define WHOLE(figure, counter) due[figure] = (counter);
 
+INLINE u32 state_of(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	return __builtin_preserve_field_info(task->__state, 2) ? task->__state : (u32)old->state;
+}
+
 enum occasion { LOOKED_AT, EXITS, FREED, MOVED };
 
 INLINE struct record *charge(struct task_struct *task, enum occasion when)
@@ -253,6 +260,10 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 	u64 id = group->kn->id | mark, at = id;
 	struct last *last = storage_of(&lasts, task, 0, when == FREED || when == MOVED ? 0 : CREATE);
 
+	/* A task that sleeps and has had no CPU has done nothing; the less is touched of it, the better. */
+	if (last && when == LOOKED_AT && state_of(task) && last->group == id &&
+	    last->value[CPU] == task->se.sum_exec_runtime)
+		return record_of(group, id, mark);
 	if (last) {
 		if (checks.without_storage && (task->flags & PF_EXITING)) /* left by an earlier task at this address */
 			delete(&unsaved, &address);
@@ -296,13 +307,6 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 	return record;
 }
 
-INLINE u32 state_of(struct task_struct *task)
-{
-	struct task_struct___before_5_14 *old = (void *)task;
-
-	return __builtin_preserve_field_info(task->__state, 2) ? task->__state : (u32)old->state;
-}
-
 SEC("iter/task")
 int look(struct bpf_iter__task *context)
 {
@@ -335,10 +339,8 @@ int look(struct bpf_iter__task *context)
 		record->running += !state;
 		record->blocked += state & UNINTERRUPTIBLE && !(state & NOLOAD);
 	}
-	u32 user = task->cred->euid.val;
-
-	if (user)
-		record->user = user;
+	if (!record->user)
+		record->user = task->cred->euid.val;
 	return 0;
 }
 
