@@ -57,6 +57,7 @@ CLOCK_REASONS = {
 }
 KINDS = ("corrected", "uncorrected")  # in the order of their numbers
 NEVER = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+SETTLE_SECS = 0.1  # between two samples at least: the library makes none anew sooner
 MAX_EVENTS = 1000  # of one card in one reading
 NO_INSTANCE = 0xFFFFFFFF
 
@@ -78,20 +79,25 @@ class Profile:
         self._buffers: list[Any] = []  # the library's, two at most
         self._before: _Sample | None = None
         self._counts: dict[GpuCount, float] = {}
+        self._told: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
     def read(self, ask: Asked) -> dict[GpuCount, float]:
         """Return what has been counted of all figures that this reading has; `ask` is of the card."""
+        before = self._before
+        if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
+            return self._told
+        self._told = {}
         buffer = self._spare(ask)
         if buffer is None or ask(*self._get, buffer) is None:
             return {}
         taken = _Sample(buffer, self._clock.monotonic_secs())
-        before, self._before = self._before, taken
+        self._before = taken
         if before is None:
             return {}
         grown = self._compare(ask, before, taken)
-        told = {count: self._counts.get(count, 0.0) + more for count, more in grown.items()}
-        self._counts.update(told)
-        return told
+        self._told = {count: self._counts.get(count, 0.0) + more for count, more in grown.items()}
+        self._counts.update(self._told)
+        return self._told
 
     def close(self, ask: Asked) -> None:
         """Free the samples."""

@@ -261,7 +261,7 @@ def test_without_a_driver_no_library_is_imported(tree):
 @pytest.fixture
 def running(nvml, tree):
     """Return a monitor of NVML's stand-in that reads as fast as it can."""
-    made = GpuMonitor(["nvidia"], SystemClock(), interval_secs=0.001, paths=tree.paths)
+    made = GpuMonitor(["nvidia"], SystemClock(), interval_secs=0.001, paths=tree.paths, detail=True)
     made.start()
     yield made
     made.stop(PATIENCE_SECS)
@@ -288,9 +288,10 @@ def test_cards_that_change_are_followed(running, nvml):
     assert filled.gpus[0].temperature_celsius == 77
 
 
-def test_a_call_that_hangs_in_the_library_holds_up_nobody(running, nvml):
+@pytest.mark.parametrize("function", ["nvmlDeviceGetTemperature", "nvmlEventSetWait_v2"])
+def test_a_call_that_hangs_in_the_library_holds_up_nobody(running, nvml, function):
     wait_for(running, lambda each: each.gpu_drivers["nvidia"])
-    nvml.say(nvml.DRIVER, nvml.A100, "slow func=nvmlDeviceGetTemperature ms=700")
+    nvml.say(nvml.DRIVER, nvml.A100, f"slow func={function} ms=700")
     before = wait_for(running, lambda each: len(each.gpus) == 1).gpus[0]
     filled = [running.fill(snapshot(), {}) for _ in range(20)]  # none of which waits
     assert sum(each.gpus[0].taken_at_secs == before.taken_at_secs for each in filled) > 10

@@ -81,6 +81,15 @@ def test_a_profile_is_what_was_counted_between_two_samples(h100, read):
     assert (counts["profiled",], counts["busy", "sm"]) == (20, pytest.approx(17.5))
 
 
+def test_samples_are_not_taken_faster_than_the_library_makes_them(h100, make_nvidia, clock):
+    driver = make_nvidia(detail=True)
+    told = []
+    for wait_secs in (10, 10, 0.05, 0.05, 0.05):
+        clock.advance(wait_secs)
+        told.append(next(iter(driver.read())).counts.get(("profiled",)))
+    assert told == [None, 10, 10, 10, pytest.approx(10.15)]
+
+
 def test_a_sample_that_fails_is_counted_and_the_next_covers_its_time(h100, read, unreadable):
     read()
     h100("fail func=nvmlGpmSampleGet code=999 gpu=0")
