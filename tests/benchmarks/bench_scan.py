@@ -162,7 +162,7 @@ def report(contestants: dict[str, Callable[[], float]], scanner: ProcessScanner,
     for name, median in medians.items():
         line = f"{name:22}{median / count * 1e6:11.2f}{min(secs[name]) / count * 1e6:8.2f}"
         print(line + "".join(f"{median / medians[other]:22.2f}" for other in list(medians)[:3]))
-    print(f"left out while reading: {dict(scanner.unreadable) or 'nothing'}; {os.cpu_count()} CPUs")
+    print(f"left out while reading: {dict(scanner._unreadable.counts) or 'nothing'}; {os.cpu_count()} CPUs")
 
 
 if __name__ == "__main__":

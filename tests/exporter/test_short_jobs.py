@@ -49,7 +49,7 @@ def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path)
     daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}))
     daemon.start()
     try:
-        until(lambda: daemon.is_ready and daemon._arrivals.watches)
+        until(lambda: daemon.is_ready and daemon._arrivals._places)
         job = f"{parent}/job_7"
         os.mkdir(job)
         script = f"echo $$ > {job}/cgroup.procs && exec {sys.executable} -S -c '{BUSY}'"

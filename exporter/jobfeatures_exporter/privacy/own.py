@@ -1,5 +1,7 @@
 """What one user may see of a node: the own jobs, and what everybody sees in /proc. Pure.
 
+Not what the node draws: the kernel shows that to root only, since it tells what others compute.
+
 A new context is made of what is allowed, so that a part that is added to contexts is not shown by itself.
 """
 
@@ -11,7 +13,7 @@ from typing import TypeVar
 
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.snapshot import JobSample, Kind, Snapshot, WorkKey
+from jobfeatures_exporter.snapshot import JobSample, Kind, NodeSample, Snapshot, WorkKey
 
 # Of the node, of jobs and of cards; none counts what others do.
 COLLECTORS = frozenset(
@@ -64,6 +66,11 @@ def _is_own(context: Context, key: JobKey, sample: JobSample | None, uid: int, u
     return sample is not None and sample.uid == uid
 
 
+def _without_power(node: NodeSample) -> NodeSample:
+    board = node.board and replace(node.board, watts={}, up={}, joules={})  # a job's share stands on its own
+    return replace(node, energy_joules={}, board=board)
+
+
 def _own_snapshot(snapshot: Snapshot, keys: set[JobKey]) -> Snapshot:
     pids = {pid for pid, key in snapshot.keys.items() if key in keys}
     job_gpus = tuple(each for each in snapshot.job_gpus if each.key in keys)
@@ -71,7 +78,7 @@ def _own_snapshot(snapshot: Snapshot, keys: set[JobKey]) -> Snapshot:
     return Snapshot(
         taken_at_secs=snapshot.taken_at_secs,
         duration_secs=snapshot.duration_secs,
-        node=snapshot.node,
+        node=snapshot.node if snapshot.node is None else _without_power(snapshot.node),
         jobs={key: each for key, each in snapshot.jobs.items() if key in keys},
         final={key: each for key, each in snapshot.final.items() if key in keys},
         read_at_secs=snapshot.read_at_secs,

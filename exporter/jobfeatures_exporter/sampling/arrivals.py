@@ -83,11 +83,6 @@ class JobArrivals:
         self._stopping = threading.Event()
         self._warn_once(self._inotify.problem)
 
-    @property
-    def watches(self) -> int:
-        """Return how many directories and files are watched."""
-        return len(self._places)
-
     def run(self) -> None:
         """Watch until `stop`; where the kernel gives nothing to watch with, try again now and then."""
         scanned_secs = float("-inf")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from operator import itemgetter
 
 from jobfeatures.errors import ParseError
@@ -129,11 +129,6 @@ class ProcessScanner:
         self._unreadable = Unreadable() if unreadable is None else unreadable
         self._known: dict[str, _Entry] = {}
         self._look = 0
-
-    @property
-    def unreadable(self) -> Mapping[str, int]:
-        """Return how many readings were left out since the start, by kind; vanished processes are none."""
-        return self._unreadable.counts
 
     def scan(self) -> dict[int, ProcessSample]:
         """Return the processes of this moment by pid, in the order of the directory, which is that of pids.

@@ -103,7 +103,6 @@ class JobView:
     is_overdue: bool = False  # its draining waste is a lower bound
     kill: Number | None = None
     kill_basis: Basis | None = None
-    status_age_secs: Number | None = None
     claimed_cpus: Number | None = None  # that it says it uses
     io_stalled_secs: Number | None = None  # for which some task of it waited for storage
     waste_now: WasteNow = UNKNOWN_WASTE  # by the node that it runs on, see `view_node`
@@ -228,7 +227,6 @@ def view_job(
         is_overdue=_by_basis(numbers, waste.OVERDUE, key)[0] is not None,
         kill=kill,
         kill_basis=kill_basis,
-        status_age_secs=numbers.one(status.AGE, *key),
         claimed_cpus=numbers.one(JOB_SAYS_CPUS, *key),
         io_stalled_secs=numbers.of_job(jobs.PRESSURE, key).get(("io", "some")),
     )

@@ -22,6 +22,8 @@ from typing import Final
 from aiohttp import web
 
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Server
+from jobfeatures.publish.rates import Rates
 from jobfeatures_exporter.collectors import collect
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
@@ -32,11 +34,11 @@ from jobfeatures_exporter.web.asked import Asked, parse_asked
 log = logging.getLogger(__name__)
 
 OVERFLOW_UID: Final = 65_534
-MAX_CONNECTIONS = 256
+MAX_CONNECTIONS = 256  # beyond, the one that is idle longest is ended
 MAX_CONNECTIONS_OF_ONE = 8
 RATE_OF_ONE = 5.0  # requests a second
-BURST_OF_ONE = 20.0
-IDLE_SECS = 15.0
+BURST_SECS = 4.0  # 20 requests at once
+END_SECS = 1.0
 AGAIN_SECS = 1.0  # after a connection that could not be accepted
 MAX_MADE = 2  # answers at once
 KEY = "web.own_socket"
@@ -46,14 +48,14 @@ Pages = Callable[[Context, Asked], str | None]
 
 
 class OwnSocket:
-    """Answers callers by their uid. `known` returns everything, as old as the latest look is."""
+    """Answers callers by their uid. `known` returns everything, as of the latest sample."""
 
     def __init__(self, known: Callable[[], Context], pages: Pages, procfs: str = "/proc") -> None:
         self._known = known
         self._pages = pages
         self._procfs = procfs
         self._open: dict[int, list[asyncio.BaseTransport]] = {}
-        self._tokens: dict[int, tuple[float, float]] = {}  # how many are left, and when that was counted
+        self._rates = Rates(RATE_OF_ONE, BURST_SECS)
         self._makers = asyncio.Semaphore(MAX_MADE)
 
     def refusal(self, pid: int, uid: int) -> str:
@@ -79,9 +81,7 @@ class OwnSocket:
             self._open[each] = [one for one in self._open[each] if not one.is_closing()]
             if not self._open[each]:
                 del self._open[each]
-        if len(self._open.get(uid, ())) >= MAX_CONNECTIONS_OF_ONE:
-            return None
-        return uid if sum(map(len, self._open.values())) < MAX_CONNECTIONS else None
+        return uid if len(self._open.get(uid, ())) < MAX_CONNECTIONS_OF_ONE else None
 
     def opened(self, uid: int, transport: asyncio.BaseTransport) -> None:
         """Count a connection."""
@@ -104,21 +104,9 @@ class OwnSocket:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        if not self._may_ask(_caller(request), time.monotonic()):
+        if not self._rates.take(_caller(request), time.monotonic()):
             raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
         return await handler(request)
-
-    def _may_ask(self, uid: int, now_secs: float) -> bool:
-        left, counted_secs = self._tokens.get(uid, (BURST_OF_ONE, now_secs))
-        left = min(BURST_OF_ONE, left + (now_secs - counted_secs) * RATE_OF_ONE)
-        if len(self._tokens) > 10 * MAX_CONNECTIONS:  # those who have not asked for long have all of theirs
-            self._tokens = {
-                each: (had, then)
-                for each, (had, then) in self._tokens.items()
-                if had + (now_secs - then) * RATE_OF_ONE < BURST_OF_ONE
-            }
-        self._tokens[uid] = (left - 1 if left >= 1 else left), now_secs
-        return left >= 1
 
     def own(self, uid: int) -> Context:
         """Return what a user may see."""
@@ -184,17 +172,23 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int]:
 async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
     """Answer on a socket of this path until the context is left. Raises ConfigurationError."""
     listening = _listen(path)
-    runner = web.AppRunner(own.make_app(), access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECS)
+    runner = web.AppRunner(own.make_app(), access_log=None, shutdown_timeout=END_SECS)
     await runner.setup()
-    task = asyncio.create_task(_accept(listening, own, runner))
+    made = runner.server
+    assert made is not None  # noqa: S101  # after its setup
+    limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
+    server = Server(made.request_handler, limits, request_factory=made.request_factory)
+    tasks = [asyncio.create_task(_accept(listening, own, server)), asyncio.create_task(server.watch())]
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         listening.close()
         with contextlib.suppress(OSError):
             os.unlink(path)
+        await server.shutdown(END_SECS)
         await runner.cleanup()
 
 
@@ -215,9 +209,8 @@ def _listen(path: str) -> socket.socket:
     return listening
 
 
-async def _accept(listening: socket.socket, own: OwnSocket, runner: web.AppRunner) -> None:
+async def _accept(listening: socket.socket, own: OwnSocket, server: Server) -> None:
     loop = asyncio.get_running_loop()
-    assert runner.server is not None  # noqa: S101  # for the type checker: it is set up
     while True:
         try:
             connection, _ = await loop.sock_accept(listening)
@@ -230,7 +223,7 @@ async def _accept(listening: socket.socket, own: OwnSocket, runner: web.AppRunne
             if uid is None:
                 connection.close()
                 continue
-            transport, _ = await loop.connect_accepted_socket(runner.server, connection)
+            transport, _ = await loop.connect_accepted_socket(server, connection)
             own.opened(uid, transport)
         except OSError:
             connection.close()

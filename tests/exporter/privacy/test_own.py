@@ -10,6 +10,7 @@ import pytest
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.collectors import COLLECTORS, collect
 from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.measured import BoardSample
 from jobfeatures_exporter.privacy.own import COLLECTORS as SHOWN
 from jobfeatures_exporter.privacy.own import make_own_context
 from jobfeatures_exporter.snapshot import Kind
@@ -67,6 +68,17 @@ def test_no_name_of_another_user_is_on_a_strangers_page(context, uid):
     for job in context.jobs.values():
         for name in (job.user, job.account):
             assert not name or f'"{name}"' not in text
+
+
+def test_what_the_node_draws_is_for_root_and_the_jobs_share_for_its_owner(context, uid):
+    sample = replace(context.snapshot.jobs[OWN], energy_joules=7.0, board_joules={"dcmi": 8.0})
+    board = BoardSample(watts={"dcmi": 300.0}, joules={"dcmi": 9.0}, up={"dcmi": True})
+    node = replace(context.snapshot.node, energy_joules={"package-0": 10.0}, board=board)
+    snapshot = replace(context.snapshot, jobs={**context.snapshot.jobs, OWN: sample}, node=node)
+    text = page(replace(context, snapshot=snapshot), uid)
+    assert 'batch_job_energy_joules_total{batch_system="slurm",job_id="12",source="cpu"} 7.0' in text
+    assert 'batch_job_board_energy_joules_total{batch_system="slurm",job_id="12",sensor="dcmi"} 8.0' in text
+    assert re.findall(r"(?m)^batch_node_(?:energy|power|board)_\w+[ {].*", text) == []
 
 
 @pytest.mark.parametrize(

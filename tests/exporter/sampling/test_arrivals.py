@@ -115,15 +115,15 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
 def test_watches_go_with_the_jobs(node, watch):
     node.job_v2("job_1")
     watcher, _ = watch()
-    before = watcher.watches
+    before = len(watcher._places)
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
         watcher.follow()
         node.end_job(f"job_{number}")
         watcher.follow()
-    assert watcher.watches == before
+    assert len(watcher._places) == before
     watcher.rescan()
-    assert watcher.watches == before
+    assert len(watcher._places) == before
 
 
 def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog):
@@ -131,7 +131,7 @@ def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog):
         node.job_v2(f"job_{number}")
     watcher, _ = watch(max_watches=5)
     watcher.rescan()
-    assert watcher.watches == 5
+    assert len(watcher._places) == 5
     assert len(caplog.records) == 1
 
 
@@ -139,16 +139,16 @@ def test_links_are_not_followed(node, watch, tmp_path):
     (tmp_path / "elsewhere/slurmstepd.scope/job_1").mkdir(parents=True)
     node.job_v2("job_1")
     watcher, _ = watch()
-    before = watcher.watches
+    before = len(watcher._places)
     (node.cgroup / "slurm").symlink_to(tmp_path / "elsewhere")
     (node.cgroup / V2 / "job_9").symlink_to(tmp_path / "elsewhere")
     watcher.follow()
-    assert watcher.watches == before
+    assert len(watcher._places) == before
 
 
 def test_a_missing_root_is_looked_for_again(node, watch):
     watcher, asked = watch(root=node.cgroup / "later")
-    assert watcher.watches == 0
+    assert len(watcher._places) == 0
     (node.cgroup / "later" / V2).mkdir(parents=True)
     (node.cgroup / "later/cgroup.controllers").write_text("cpu\n")
     watcher.rescan()
@@ -190,9 +190,9 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
         assert not looked.wait(0.2)
         assert thread.is_alive()
         assert caplog.text.count("short jobs may be missed: Too many open files") == 1
-        assert watcher.watches == 0
+        assert len(watcher._places) == 0
         monkeypatch.setattr(inotify, "_libc", real)
-        until(lambda: watcher.watches)
+        until(lambda: watcher._places)
         node.job_v2("job_2")
         assert looked.wait(60)
     finally:

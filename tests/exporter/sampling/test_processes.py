@@ -70,7 +70,7 @@ def test_garbage_is_an_error(change):
 def test_a_tree_of_processes_is_scanned(fixtures):
     scanner = ProcessScanner(str(fixtures / "proc"))
     assert sorted(scanner.scan()) == [1, 2, 6659, 6663, 6664]
-    assert scanner.unreadable == {}
+    assert scanner._unreadable.counts == {}
     scanner.close()
 
 
@@ -100,7 +100,7 @@ def test_a_vanished_process_is_not_an_error(node, scanner, open_descriptors):
     before = open_descriptors()
     node.end(10)
     assert list(scanner.scan()) == [11]
-    assert scanner.unreadable == {}
+    assert scanner._unreadable.counts == {}
     assert open_descriptors() == before - 1
 
 
@@ -113,7 +113,7 @@ def test_what_is_not_listed_and_still_answers_is_alive(node, scanner, tmp_path):
     found = scanner.scan()
     assert list(found) == [10, 11]
     assert found[10].user_ticks == 7
-    assert scanner.unreadable == {"process_list_incomplete": 1}
+    assert scanner._unreadable.counts == {"process_list_incomplete": 1}
     shutil.rmtree(hidden)
     assert list(scanner.scan()) == [11]
 
@@ -123,7 +123,7 @@ def test_a_process_that_vanishes_while_it_is_read_is_not_an_error(node, scanner,
     node.process(10)
     fail_opening("/10/stat", number)
     assert scanner.scan() == {}
-    assert scanner.unreadable == {}
+    assert scanner._unreadable.counts == {}
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
@@ -132,7 +132,7 @@ def test_an_unreadable_process_is_counted_by_kind_and_costs_no_other(node, scann
     node.process(11)
     fail_opening("/10/stat", number)
     assert list(scanner.scan()) == [11]
-    assert scanner.unreadable == {f"process_stat_{errno.errorcode[number].lower()}": 1}
+    assert scanner._unreadable.counts == {f"process_stat_{errno.errorcode[number].lower()}": 1}
 
 
 def test_a_forbidden_file_is_counted(node, scanner):
@@ -141,7 +141,7 @@ def test_a_forbidden_file_is_counted(node, scanner):
     if os.access(path, os.R_OK):
         pytest.skip("root may read everything; the fake failure above stands in for this")
     assert scanner.scan() == {}
-    assert scanner.unreadable == {"process_stat_eacces": 1}
+    assert scanner._unreadable.counts == {"process_stat_eacces": 1}
 
 
 def fail_reading(monkeypatch, number, times=1):
@@ -164,7 +164,7 @@ def test_a_number_that_is_another_process_by_now_is_read_anew(node, scanner, mon
     node.process(10, start=200)
     fail_reading(monkeypatch, errno.ESRCH)  # as the old descriptor answers on the real /proc
     assert scanner.scan()[10].start_ticks == 200
-    assert scanner.unreadable == {}
+    assert scanner._unreadable.counts == {}
 
 
 def test_a_process_that_cannot_be_read_this_time_is_not_taken_for_dead(node, scanner, monkeypatch):
@@ -173,7 +173,7 @@ def test_a_process_that_cannot_be_read_this_time_is_not_taken_for_dead(node, sca
     node.process(10, user=2)
     fail_reading(monkeypatch, errno.EIO)
     assert scanner.scan()[10] is before[10]
-    assert scanner.unreadable == {"process_stat_eio": 1}
+    assert scanner._unreadable.counts == {"process_stat_eio": 1}
     assert scanner.scan()[10].user_ticks == 2
 
 
@@ -186,7 +186,7 @@ def test_garbage_is_counted_and_keeps_what_was_known(node, scanner):
     (node.process(12) / "stat").write_bytes(b"")
     (node.process(13) / "stat").write_bytes(node.stat_line(99))
     assert sorted(scanner.scan()) == [10, 11]
-    assert scanner.unreadable == {"process_stat_garbage": 4}
+    assert scanner._unreadable.counts == {"process_stat_garbage": 4}
 
 
 def test_pipes_and_links_and_odd_names_neither_hang_nor_deceive(node, scanner, tmp_path):
@@ -201,7 +201,7 @@ def test_pipes_and_links_and_odd_names_neither_hang_nor_deceive(node, scanner, t
     (node.proc / "013/stat").write_bytes(node.stat_line(13))
     (node.proc / "14").write_text("a file")
     assert list(scanner.scan()) == [10]
-    assert scanner.unreadable == {
+    assert scanner._unreadable.counts == {
         "process_stat_espipe": 1,
         "process_stat_eloop": 1,
         "process_stat_garbage": 1,
@@ -234,7 +234,7 @@ def test_a_process_that_is_not_kept_and_cannot_be_opened_keeps_its_sample(node, 
     fail_opening("/10/stat", errno.EACCES)
     assert scanner.scan()[10] is before[10]
     assert scanner.scan()[10] is before[10]
-    assert scanner.unreadable == {"process_stat_eacces": 2}
+    assert scanner._unreadable.counts == {"process_stat_eacces": 2}
     fail_opening("/10/stat", errno.ENOENT)
     assert scanner.scan() == {}
 
@@ -257,7 +257,7 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
 
     monkeypatch.setattr(os, "open", fake)
     assert sorted(scanner.scan()) == [10, 11, 12]
-    assert scanner.unreadable == {}
+    assert scanner._unreadable.counts == {}
     assert budget.open == 0
     assert sorted(scanner.scan()) == [10, 11, 12]
     for _ in range(CALM_LOOKS + 1):
@@ -454,7 +454,7 @@ def test_the_children_of_this_process_come_and_go():
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
         assert scanner.scan()[child.pid].ppid == os.getpid()
     assert child.pid not in scanner.scan()
-    assert scanner.unreadable == {}
+    assert scanner._unreadable.counts == {}
     scanner.close()
 
 

@@ -10,6 +10,7 @@ import socket
 import stat
 import tempfile
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -21,12 +22,12 @@ from jobfeatures_exporter.commands import top
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import ownsocket
 from jobfeatures_exporter.web.ownsocket import (
-    BURST_OF_ONE,
     MAX_CONNECTIONS_OF_ONE,
     OVERFLOW_UID,
     OwnSocket,
     serving_own,
 )
+from tests.running import PATIENCE_SECS
 
 OWN = JobKey("slurm", "12")
 
@@ -174,19 +175,27 @@ def test_one_user_has_so_many_connections_and_no_more(own, sockets):
 
 
 def test_one_user_asks_so_often_and_no_more_and_others_are_not_held_up():
-    own = OwnSocket(lambda: None, lambda *_: None)
-    answers = [own._may_ask(1000, 50.0) for _ in range(int(BURST_OF_ONE) + 5)]
-    assert answers == [True] * int(BURST_OF_ONE) + [False] * 5
-    assert own._may_ask(1001, 50.0)
-    assert own._may_ask(1000, 50.3)
-    assert not own._may_ask(1000, 50.3)
+    rates = OwnSocket(lambda: None, lambda *_: None)._rates
+    answers = [rates.take(1000, 50.0) for _ in range(25)]
+    assert answers == [True] * 20 + [False] * 5
+    assert rates.take(1001, 50.0)
+    assert rates.take(1000, 50.3)
+    assert not rates.take(1000, 50.3)
 
 
-def test_many_users_are_forgotten_again():
-    own = OwnSocket(lambda: None, lambda *_: None)
-    for uid in range(10_000):
-        own._may_ask(uid, uid * 1.0)
-    assert len(own._tokens) < 3000
+def test_a_caller_that_does_not_read_is_sent_away(known, sockets, monkeypatch):
+    own, path = OwnSocket(lambda: known, lambda *_: "x" * 2**23), sockets / "own"
+    monkeypatch.setattr(ownsocket, "ConnectionLimits", partial(ownsocket.ConnectionLimits, head_secs=0.05))
+
+    async def run():
+        async with serving_own(str(path), own), asyncio.timeout(PATIENCE_SECS):
+            with socket.socket(socket.AF_UNIX) as caller:
+                caller.connect(str(path))
+                caller.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                while not any(each.is_closing() for each in own._open.get(os.getuid(), ())):
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(run())
 
 
 def test_a_socket_that_a_killed_daemon_left_is_replaced_and_nothing_else(own, sockets):
