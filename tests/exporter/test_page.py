@@ -94,9 +94,9 @@ def test_labels_of_jobs_that_ended_are_forgotten():
     pages = PageMaker({"jobs", "allocation"}, PROFILES, 300)
     look = node(200)
     series = sum(len(family.samples) for family in PageMaker({"jobs", "allocation"}, (), 0).families(look))
-    for generation in range(35):
+    for generation in range(40):
         pages.render(node(200, at=1.0 + generation, first=1000 * generation), openmetrics=False)
-    assert kept_texts(pages) <= 2 * series + SPARE_TEXTS + series < 35 * 200
+    assert kept_texts(pages) <= 2 * series + SPARE_TEXTS + series < 40 * 200
 
 
 def kept_texts(pages):

@@ -157,7 +157,8 @@ class Accumulator(Generic[Key, Record, Totals]):
         and must not be changed.
         """
         had = [(each, self._figures(each.process)) for each in self._gone(processes)]
-        changed = self._changed(processes, keys)
+        have_same_keys = keys == self._keys
+        changed = self._changed(processes, keys, have_same_keys)
         self._processes = processes
         self._keys = keys
         self._touched = set()
@@ -165,7 +166,10 @@ class Accumulator(Generic[Key, Record, Totals]):
         for number, claims in enumerate(self._claims):
             theirs = [(each, figures[number]) for each, figures in had]
             claims.advance(theirs, shown[number], processes, partial(self._add, number))
-        self._update_totals(set(keys.values()))
+        if not have_same_keys:
+            for key in self._sums.keys() - set(keys.values()):
+                del self._sums[key], self._totals[key]
+        self._update_totals()
         return self._totals
 
     def _figures(self, process: Record) -> tuple[int, ...]:
@@ -238,11 +242,11 @@ class Accumulator(Generic[Key, Record, Totals]):
         return before is not None and now is not None and before.start_ticks == now.start_ticks
 
     def _changed(
-        self, processes: Mapping[int, Record], keys: Mapping[int, Key]
+        self, processes: Mapping[int, Record], keys: Mapping[int, Key], have_same_keys: bool
     ) -> list[tuple[Record | None, Record]]:
         """Return those that are not as they were: before (None: not known as of this key), and now."""
         get, get_key = self._processes.get, self._keys.get
-        if keys == self._keys:
+        if have_same_keys:
             return [
                 (before if before is not None and before.start_ticks == now.start_ticks else None, now)
                 for pid, now in processes.items()
@@ -259,9 +263,7 @@ class Accumulator(Generic[Key, Record, Totals]):
                 found.append((None, now))
         return found
 
-    def _update_totals(self, keys: set[Key]) -> None:
-        for key in self._sums.keys() - keys:
-            del self._sums[key], self._totals[key]
+    def _update_totals(self) -> None:
         for key in self._touched:
             told = self._totals.get(key)
             now = self._make(self._sums[key] if told is None else map(max, told, self._sums[key]))

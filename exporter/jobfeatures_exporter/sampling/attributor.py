@@ -101,17 +101,14 @@ class Attributor:
         for key, job in self._active.items():
             for gid in job.gids:
                 keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
-        known: dict[int, JobKey] = {}  # processes of one group share the record of what its path says
-        for pid, membership in batch.items():
-            job_key = known.get(id(membership))
-            if job_key is None:
-                job_key = known[id(membership)] = found.job_key(membership)
-            keys[pid] = job_key
+        # Processes of one group share the record of what its path says.
+        known = {number: found.job_key(each) for number, each in _distinct(batch).items()}
+        keys.update((pid, known[id(membership)]) for pid, membership in batch.items())
         return found
 
     def _on_this_node(self, attributed: Mapping[int, Membership]) -> Mapping[int, Membership]:
-        distinct = {id(each): each for each in attributed.values()}
-        foreign = {number for number, each in distinct.items() if not self._is_here(each)}
+        distinct = _distinct(attributed).items()
+        foreign = {number for number, each in distinct if not self._is_here(each)}
         if not foreign:
             return attributed
         return {pid: each for pid, each in attributed.items() if id(each) not in foreign}
@@ -132,7 +129,8 @@ class Attributor:
                 slots.setdefault(each.slot, [])
             elif each.job_id is not None and each.batch_system == "slurm":
                 numbered.add(each.job_id)
-        for pid, each in batch.items():
+        named = any(each.job_id is None for each in _distinct(batch).values())
+        for pid, each in batch.items() if named else ():
             if each.sluid is not None:
                 sluids.setdefault(each.sluid, []).append(processes[pid])
             elif each.slot is not None:
@@ -155,3 +153,7 @@ class Attributor:
             for known in (jobs.get(key) or Job(key=key),)
         }
         return {**jobs, **shepherded}
+
+
+def _distinct(memberships: Mapping[int, Membership]) -> dict[int, Membership]:
+    return {id(each): each for each in memberships.values()}

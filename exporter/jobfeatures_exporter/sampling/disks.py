@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
@@ -27,12 +28,20 @@ def parse_diskstats(text: str, *, source: str = "diskstats") -> dict[str, DiskSa
     """
     disks = {}
     for number, line in enumerate(text.split("\n"), 1):
-        if match := _LINE.match(line):
-            stats = tuple(int(word) for word in match[4].split())
-            disks[match[3]] = DiskSample(major=int(match[1]), minor=int(match[2]), stats=stats)
+        if found := _parse_line(line):
+            disks[found[0]] = found[1]
         elif line.strip():
             raise ParseError("not a line of diskstats", source=source, line=number, text=line)
     return disks
+
+
+@lru_cache(256)  # most devices do nothing between two looks
+def _parse_line(line: str) -> tuple[str, DiskSample] | None:
+    match = _LINE.match(line)
+    if match is None:
+        return None
+    stats = tuple(map(int, match[4].split()))
+    return match[3], DiskSample(major=int(match[1]), minor=int(match[2]), stats=stats)
 
 
 class Disks:

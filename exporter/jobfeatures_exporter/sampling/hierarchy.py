@@ -98,8 +98,16 @@ def list_job_directories(
         if kind == "memory" and memberships:
             _follow(kind, top, inodes, known, failures)
             continue
+        try:
+            there = set(os.listdir(top))
+        except OSError as error:
+            if error.errno not in VANISHED:
+                failures.append(error)
+            continue
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
+                if patterns[0] not in there and not WILD.intersection(patterns[0]):
+                    continue
                 for path, inode in _expand(top, "", patterns, failures):
                     membership = match_path(path)
                     if membership is None or membership.batch_system != batch.name:

@@ -22,7 +22,7 @@ _CPU = re.compile(r"cpu([0-9]{0,6})\Z")
 _LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
 _ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
 _MEMORY = re.compile(r"([A-Za-z0-9_()]{1,64}): +([0-9]{1,16}) kB\Z")
-_OOM_KILLS = re.compile(r"^oom_kill ([0-9]{1,19})$", re.MULTILINE)
+_OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # found by its beginning, among 190 lines
 _COUNT = re.compile(r"[A-Za-z0-9_()]{1,64}: +[0-9]{1,19}\Z")
 
 
@@ -46,9 +46,9 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
     cpu = None
     cores: dict[int, CpuSecs] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        words = line.split()
-        if not words:
+        if not line.startswith(("cpu", "btime")):  # one of the others has a number for each interrupt
             continue
+        words = line.split()
         if words[0] == "btime":
             if len(words) != 2:
                 raise ParseError("not a boot time", source=source, line=number, text=line)
@@ -103,7 +103,7 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
 
 def parse_oom_kills(text: str) -> int | None:
     """Return how many processes the OOM killer has ended: ``oom_kill 7`` of vmstat; None: not told."""
-    match = _OOM_KILLS.search(text)
+    match = _OOM_KILLS.search(f"\n{text}\n")
     return None if match is None else int(match[1])
 
 
