@@ -194,7 +194,7 @@ WHY = {
     "slurm_node_*": "an exporter of Slurm's nodes has it",
     "pyroscope": "Grafana Alloy has it",
     "slurm_job_memory_*": "parts of memory that are not sampled",
-    "slurm_job_*_gpu": "profiling counters of DCGM, not read",
+    "slurm_job_*_gpu": "profiling counters, not by these names",
     "ceems_perf_cpu_migrations_total": "migrations are not counted",
     "ceems_perf_minor_faults_total": "minor faults are not counted",
     "ceems_perf_*": "hardware counters, not opened for jobs",
