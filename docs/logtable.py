@@ -66,7 +66,7 @@ def differences(before: JobRecord, after: JobRecord, kind: str) -> Iterator[str]
             yield name
 
 
-def is_told(name: str, record: JobRecord, notes: Notes) -> bool:
+def is_reported(name: str, record: JobRecord, notes: Notes) -> bool:
     """Return whether the loss of a field was told by its name; of `more` by the names in it."""
     if name == "more":
         return any(notes.lost[each] for each, _ in record.more)

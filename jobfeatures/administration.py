@@ -14,7 +14,7 @@ from jobfeatures.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Answer:
     """One answer."""
 
     source: str
@@ -50,7 +50,7 @@ class Cycles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduler(Told):
+class Scheduler(Answer):
     """How busy the controller is. `jobs` counts events, `queued` what waits to be sent, by their names."""
 
     begin_secs: int | None = None
@@ -75,7 +75,7 @@ class Licence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Licences(Told):
+class Licences(Answer):
     """All licences that the batch system gives out."""
 
     licences: tuple[Licence, ...] = ()
@@ -94,7 +94,7 @@ class FairShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FairShares(Told):
+class FairShares(Answer):
     """The shares of all accounts and users."""
 
     shares: tuple[FairShare, ...] = ()
@@ -113,7 +113,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservations(Told):
+class Reservations(Answer):
     """All reservations that are not over."""
 
     reservations: tuple[Reservation, ...] = ()

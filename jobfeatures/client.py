@@ -194,9 +194,9 @@ class Features:
                 job_id = self.get(JOB, "job_id")
             except FeaturesValueError:
                 job_id = None
-            used, told = _used_cpu_secs(job_id, None if elapsed is None else time.time() - elapsed)
+            used, reported = _used_cpu_secs(job_id, None if elapsed is None else time.time() - elapsed)
             if used is not None:
-                said = f"{used:.0f} s used by {told}; {said}"
+                said = f"{used:.0f} s used by {reported}; {said}"
         if used is None:
             if most is None:
                 return None, "neither what was used nor jobstart_secs is known"

@@ -21,7 +21,7 @@ from jobfeatures.joblog import JobRecord, Notes, Passage, Sorter, StepUse, sort_
 
 
 class KindError(JobfeaturesError):
-    """It cannot be told what a log is, or what it shall become."""
+    """It is not clear what a log is, or what it shall become."""
 
     exit_status = 2
 
@@ -103,7 +103,7 @@ def read_log(
 ) -> Iterator[JobRecord | StepUse | Rejected | Passage]:
     """Return the records of a log. Raises ParseError, in strict reading for every fault.
 
-    `notes` are told what was not taken, and what was repaired. `keep_text`: of
+    `notes` take what was not taken over, and what was repaired. `keep_text`: of
     kinds that keep it, records have their text, and what stands between comes too. `meaning` is that
     of the fields of an SWF log. `folds_steps`: of steps only what `fold_jobs` takes is wanted.
     """
@@ -141,7 +141,7 @@ def write_log(
     sort: Sorter = sort_in_memory,
     **options: bool,
 ) -> Iterator[str]:
-    """Return the lines of a log, without newlines. `notes` are told what has no place.
+    """Return the lines of a log, without newlines. `notes` get what has no place.
 
     Of kinds with a header, the comments of `header` come behind its first
     line. What was read with its text is not folded. `sort` is how jobs are put
@@ -156,13 +156,13 @@ def write_log(
         whole = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
     lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **given)
-    told = [f"; {each}" for each in header]
-    if told:
+    reported = [f"; {each}" for each in header]
+    if reported:
         first_line = next(lines, None)
         if first_line is not None and first_line.startswith(";"):
             yield first_line
             first_line = None
-        yield from told
+        yield from reported
         if first_line is not None:
             yield first_line
     yield from lines

@@ -143,12 +143,12 @@ class News:
     """Tells problems that last once, when they appear."""
 
     def __init__(self) -> None:
-        self._told: frozenset[Rejected] = frozenset()
+        self._reported: frozenset[Rejected] = frozenset()
 
     def among(self, problems: Collection[Rejected]) -> tuple[Rejected, ...]:
         """Return those that there were not at the last call."""
-        told, self._told = self._told, frozenset(problems)
-        return tuple(each for each in problems if each not in told)
+        reported, self._reported = self._reported, frozenset(problems)
+        return tuple(each for each in problems if each not in reported)
 
 
 Record = TypeVar("Record")

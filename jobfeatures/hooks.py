@@ -35,9 +35,9 @@ SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer, before 
 
 
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
-    """Return this node's name in the batch system: configured, told by the hook's caller, or the host's."""
-    told = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
-    return config.node_name or next(filter(None, told), "") or os.uname().nodename.partition(".")[0]
+    """Return this node's name in the batch system: configured, given by the hook's caller, or the host's."""
+    reported = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
+    return config.node_name or next(filter(None, reported), "") or os.uname().nodename.partition(".")[0]
 
 
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
@@ -49,13 +49,13 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     """
     system = SYSTEMS[batch_system]
     name = node_name(config, environ)
-    told_at_secs = SystemClock().now_secs()
+    reported_at_secs = SystemClock().now_secs()
     job: Job = system.load("prolog").job_from_prolog(environ, node_name=name)
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
     asks = needs_server(system, job, config)
-    write(tree, job, site, told_at_secs=told_at_secs, is_whole=is_complete_job(job, asks))
-    told_at_secs = SystemClock().now_secs()
+    write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=is_complete_job(job, asks))
+    reported_at_secs = SystemClock().now_secs()
     try:
         ask = system.load("site").ask_in_prolog
         answer: Job | None = ask(job, config, node_name=name, timeout_secs=timeout_secs)
@@ -71,7 +71,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
         )
         return job
     job = fill_unknown(answer, job)
-    write(tree, job, site, told_at_secs=told_at_secs, is_whole=True)
+    write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=True)
     return job
 
 
@@ -107,7 +107,7 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
     name = node_name(config, request.environ)
     job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name)
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
-    if record is not None and (record.told_at_secs or 0.0) > request.told_at_secs:
+    if record is not None and (record.reported_at_secs or 0.0) > request.reported_at_secs:
         return None
     asks = needs_server(system, job, config)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
@@ -120,7 +120,7 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
         tree,
         job,
         site,
-        told_at_secs=request.told_at_secs,
+        reported_at_secs=request.reported_at_secs,
         is_whole=is_complete_job(job, asks),
         is_served=True,
     )
@@ -160,9 +160,15 @@ def published_cores(tree: FeatureTree) -> Cores | None:
 
 
 def write(
-    tree: FeatureTree, job: Job, site: Site, *, told_at_secs: float, is_whole: bool, is_served: bool = False
+    tree: FeatureTree,
+    job: Job,
+    site: Site,
+    *,
+    reported_at_secs: float,
+    is_whole: bool,
+    is_served: bool = False,
 ) -> None:
-    """Write all that a job is told, and the record that tells the daemon; `told_at_secs` is epoch time.
+    """Write all that a job is told, and the record for the daemon; `reported_at_secs` is epoch time.
 
     Where the daemon serves a hook (`is_served`) the machine's values are kept
     up to date elsewhere, and a lock is tried again later: others wait.
@@ -178,8 +184,8 @@ def write(
         write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
     standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
     with tree.locked(job.key, SERVED_LOCK_SECS if is_served else LOCK_SECS):
-        write_job(tree, job, site, machine, told_at_secs=told_at_secs, shutdown_secs=shutdown_secs)
-        tree.write_record(job.key, format_record(job, standing=standing, told_at_secs=told_at_secs))
+        write_job(tree, job, site, machine, reported_at_secs=reported_at_secs, shutdown_secs=shutdown_secs)
+        tree.write_record(job.key, format_record(job, standing=standing, reported_at_secs=reported_at_secs))
 
 
 def has_drains(tree: FeatureTree) -> bool:

@@ -67,7 +67,7 @@ def fold_jobs(
 
     Steps come behind the run of their job, as sacct writes them. Of several
     runs the latest counts: by its submission, else by its start, else by its
-    place. `all_runs` keeps each, with the id they share. `folded` is told of
+    place. `all_runs` keeps each, with the id they share. `folded` is called with
     each record that became one with another.
     """
     keyed = (

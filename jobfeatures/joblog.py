@@ -11,13 +11,13 @@ A format of such logs is one file that offers
     whether a text that begins like this (4 KiB at most) is of the format,
 ``read_records(lines, source=…, notes=…)``
     what the lines say: records, and `Rejected` for those that could not be
-    read. `notes` are told what was not taken and what was repaired. One that
+    read. `notes` take what was not taken over and what was repaired. One that
     repairs takes ``strict=True``: it repairs nothing, and raises ParseError. One whose
     logs have steps takes ``folds_steps=True``: they come as `StepUse`.
 ``write_records(records, lost)``
-    the lines that say it; only of formats that are written. `lost` is told,
-    by name of the field, of every value that the format cannot hold, and by a
-    name that begins with ``job `` of every job that has no place as a whole.
+    the lines that say it; only of formats that are written. `lost` is called,
+    with the field's name, for every value that the format cannot hold, and with a
+    name that begins with ``job `` for every job that has no place as a whole.
 
 A format that can be written as it was read takes ``keep_text=True`` in its
 reader: records have their `source_text` then, what stands between them comes
@@ -166,7 +166,7 @@ class Notes:
     read: int = 0
     rejected: int = 0
     shown: list[Rejected] = field(default_factory=list)  # the first of them
-    not_taken: Counter[str] = field(default_factory=Counter)  # told by the log alone
+    not_taken: Counter[str] = field(default_factory=Counter)  # reported by the log alone
     repaired: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)  # values that the other log cannot hold
     folded: Counter[str] = field(default_factory=Counter)  # records that became one with another
@@ -205,18 +205,18 @@ class Notes:
 
     def lines(self) -> Iterator[str]:
         """Yield what is to report about them, but for what was rejected, line by line."""
-        told = (
+        reported = (
             ("repaired", self.repaired),
             ("not taken", self.not_taken),
             ("folded", self.folded),
             ("lost", self.lost),
         )
-        for what, counts in told:
+        for what, counts in reported:
             yield from (f"{what}: {name} ({count})" for name, count in sorted(counts.items()) if count)
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:
-    """Return how long a job ran: as told, else without suspensions; None: unknown; < 0: clocks set back."""
+    """Return how long a job ran: as logged, else without suspensions; None: unknown; < 0: clock set back."""
     if record.run_secs is not None:
         return record.run_secs
     if record.start_secs is None or record.end_secs is None:

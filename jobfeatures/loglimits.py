@@ -42,7 +42,7 @@ class RepeatLimits(Generic[Item]):
 
     @property
     def is_holding(self) -> bool:
-        """Return whether there is something to be told later."""
+        """Return whether there is something to be reported later."""
         return any(kind.held for kind in self._kinds.values())
 
     def admit(self, kind: Hashable, text: str, item: Item, now_secs: float) -> bool:
@@ -65,12 +65,12 @@ class RepeatLimits(Generic[Item]):
         due = [name for name, kind in self._kinds.items() if kind.until_secs <= now_secs]
         if len(self._kinds) >= MAX_KINDS and not due:
             due = list(self._kinds)  # their minutes end early
-        told: list[tuple[Item, int]] = []
+        reported: list[tuple[Item, int]] = []
         for name in due:
             kind = self._kinds[name]
             if kind.last is None:
                 del self._kinds[name]
                 continue
-            told.append((kind.last, kind.held))
+            reported.append((kind.last, kind.held))
             self._kinds[name] = _Kind(now_secs + PERIOD_SECS, kind.repeated)
-        return told
+        return reported

@@ -268,12 +268,12 @@ class JobTable:
     `complete` promises that nothing that was asked stayed without an answer.
     Where the source lists all its jobs (`gone` is None), a job that a complete
     table lacks has ended. Else `gone` has those that the source was asked
-    about and does not know, with the time of being told so, and absence proves
-    nothing. `told_secs` has the jobs that were told at another time than
+    about and does not know, with the time of that answer, and absence proves
+    nothing. `reported_secs` has the jobs that were reported at another time than
     `taken_at_secs`. `versions` tells the prologs' records apart that jobs were
     read from. `node` is None where the source tells nothing of the node,
     `node_problem` why it could not be asked about the node itself although it
-    told of jobs.
+    reported jobs.
     """
 
     source: str
@@ -283,14 +283,14 @@ class JobTable:
     rejected: tuple[Rejected, ...] = ()
     node: NodeNotice | None = None
     node_problem: str = ""
-    told_secs: Mapping[JobKey, float] = field(default_factory=dict)
+    reported_secs: Mapping[JobKey, float] = field(default_factory=dict)
     gone: Mapping[JobKey, float] | None = None
     versions: Mapping[JobKey, Version] = field(default_factory=dict)
     clock_ahead_secs: float | None = None  # the batch system's clock before the node's, where it tells
 
     def answered_at_secs(self, key: JobKey) -> float:
         """Return when the answer that has a job of this table was given."""
-        return self.told_secs.get(key, self.taken_at_secs)
+        return self.reported_secs.get(key, self.taken_at_secs)
 
 
 _UNKNOWN: Final[tuple[object, ...]] = (None, (), frozenset(), JobState.UNKNOWN)

@@ -66,7 +66,7 @@ def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterat
 
 @contextmanager
 def shown_count(total: int | None, label: str) -> Iterator[Callable[[int], object]]:
-    """Give what is told how many more are done; show it on standard error, or the label without a total."""
+    """Show progress on standard error, only the label without a total; called with how many more are done."""
     tqdm = _load_tqdm()
     if tqdm is None:
         yield lambda _: None

@@ -44,7 +44,7 @@ class Roll:
 
     @property
     def leftovers(self) -> dict[JobKey, float]:
-        """Return the jobs that have ended and left processes, with the time of their end's being told."""
+        """Return the ended jobs that left processes, with the time at which their end was reported."""
         return {
             key: each.doubted_since_secs or 0.0 for key, each in self.findings.items() if each.has_processes
         }
@@ -63,7 +63,7 @@ class Roster:
     def __init__(self, *, hold_secs: float = HOLD_SECS) -> None:
         self.hold_secs = hold_secs
         self._remembered: dict[JobKey, JobObservation] = {}
-        self._recorded: dict[JobKey, float] = {}  # with the time of being told
+        self._recorded: dict[JobKey, float] = {}  # with the time of the report
         self._withdrawn: dict[JobKey, float] = {}
         self._doubted: dict[JobKey, float] = {}
         self.suspects: frozenset[JobKey] = frozenset()
@@ -104,15 +104,15 @@ class Roster:
             versions.update(table.versions)
             if table.source == HOOKS:
                 self._note_epilogs(table)
-        told = _observations(tables)
+        reported = _observations(tables)
         for key, known in self._remembered.items():
-            if key in told or key in self._withdrawn or key.batch_system in sources:
-                told.setdefault(key, []).append(known)
-        self.suspects = frozenset(_suspects(told))
+            if key in reported or key in self._withdrawn or key.batch_system in sources:
+                reported.setdefault(key, []).append(known)
+        self.suspects = frozenset(_suspects(reported))
         findings = {
             key: judge(
                 Evidence(
-                    told=tuple(told.get(key, ())),
+                    reported=tuple(reported.get(key, ())),
                     events=tuple(self._events(key, tables)),
                     group=groups.get(key),
                     published_at_secs=published.get(key),
@@ -121,7 +121,7 @@ class Roster:
                 now_secs=now_secs,
                 hold_secs=self.hold_secs,
             )
-            for key in {*told, *published}
+            for key in {*reported, *published}
         }
         for key in groups.keys() & self._leftovers.keys():  # no source reports them any more
             if key not in findings or findings[key].known is None:
@@ -129,7 +129,7 @@ class Roster:
                 is_over = now_secs - (found.doubted_since_secs or now_secs) >= self.hold_secs
                 findings[key] = replace(found, presence=Presence.LEFT) if is_over else found
         self._leftovers = {key: each for key, each in findings.items() if each.has_processes}
-        self._remember(findings, published, told)
+        self._remember(findings, published, reported)
         return Roll(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
@@ -160,7 +160,7 @@ class Roster:
         self,
         findings: Mapping[JobKey, Finding],
         published: Collection[JobKey],
-        told: Mapping[JobKey, Collection[JobObservation]],
+        reported: Mapping[JobKey, Collection[JobObservation]],
     ) -> None:
         """Keep what is known of jobs, until they have left."""
         self._doubted = {
@@ -173,7 +173,9 @@ class Roster:
                 self._remembered.pop(key, None)
             elif each.known is not None and each.presence in _PRESENT:
                 self._remembered[key] = each.known
-        others = {key for key, pieces in told.items() if any(each.source != REMEMBERED for each in pieces)}
+        others = {
+            key for key, pieces in reported.items() if any(each.source != REMEMBERED for each in pieces)
+        }
         self._withdrawn = {
             key: at
             for key, at in self._withdrawn.items()
@@ -182,15 +184,17 @@ class Roster:
 
 
 def _observations(tables: Collection[JobTable]) -> dict[JobKey, list[JobObservation]]:
-    told: dict[JobKey, list[JobObservation]] = {}
+    reported: dict[JobKey, list[JobObservation]] = {}
     for table in tables:
         for key, job in table.jobs.items():
-            told.setdefault(key, []).append(JobObservation(table.source, table.answered_at_secs(key), job))
-    return told
+            reported.setdefault(key, []).append(
+                JobObservation(table.source, table.answered_at_secs(key), job)
+            )
+    return reported
 
 
-def _suspects(told: Mapping[JobKey, Collection[JobObservation]]) -> Iterator[JobKey]:
-    for key, pieces in told.items():
+def _suspects(reported: Mapping[JobKey, Collection[JobObservation]]) -> Iterator[JobKey]:
+    for key, pieces in reported.items():
         own = next((each for each in pieces if each.source == key.batch_system), None)
         if own is not None and any(
             each.at_secs > own.at_secs or compare_runs(own, each) is not Run.SAME

@@ -235,7 +235,7 @@ def file_system_of(directory: str) -> str | None:
 
 
 def parse_mount_id(text: str) -> str:
-    """Return ``mnt_id: 22`` of /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)), "" if it is not told."""
+    """Return ``mnt_id: 22`` of /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)), "" if it is not reported."""
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name == "mnt_id":

@@ -123,7 +123,7 @@ class SeriesBudget:
     def __init__(self, max_series: int) -> None:
         self._max = max_series or sys.maxsize
         self._jobs: dict[Values, _Job] = {}  # empty while there is room for all
-        self._told: dict[str, dict[Values, Number]] = {}  # what they last were, by counter
+        self._reported: dict[str, dict[Values, Number]] = {}  # what they last were, by counter
         self._active = False
         self._totals: dict[_SumKey, Number] = {}
         self._dropped = 0
@@ -199,7 +199,7 @@ class SeriesBudget:
         self._active = len(shown) < len(sizes)
         if not self._active:
             self._jobs.clear()
-            self._told.clear()
+            self._reported.clear()
         return Page([*made, *self._families_of(dropped, look)], frozenset(sizes.keys() - shown))
 
     def _sum_keys(self, families: Iterable[Family]) -> set[_SumKey]:
@@ -236,7 +236,7 @@ class SeriesBudget:
         self, families: Iterable[Family], jobs: Iterable[Values], shown: set[Values], now_secs: float
     ) -> dict[str, list[Sample]]:
         """Count what the others used since the last page; return the samples of the others by metric."""
-        # Where there was room until now a job is not new, only what it told is not remembered.
+        # Where there was room until now a job is not new, only its last values are not remembered.
         new = {job for job in jobs if job not in self._jobs} if self._active else set()
         for job in jobs:
             self._jobs[job] = _Job(now_secs, shown=job in shown)
@@ -256,28 +256,28 @@ class SeriesBudget:
         return _samples_of({**self._totals, **amounts})
 
     def _count(self, name: str, others: Iterable[Sample], new: set[Values]) -> None:
-        """Add what the others used since a counter was last told."""
-        told, totals = self._told.get(name, {}), self._totals
+        """Add what the others used since a counter was last reported."""
+        reported, totals = self._reported.get(name, {}), self._totals
         for values, value in others:
-            before = 0 if values[:2] in new else told.get(values, value)
+            before = 0 if values[:2] in new else reported.get(values, value)
             key = (name, values[0], values[2:])
             if key in totals or len(totals) < MAX_TOTALS:
                 totals[key] = totals.get(key, 0) + max(0, value - before)
 
     def _remember(self, name: str, known: Iterable[Sample], others: Iterable[Sample]) -> None:
         """Remember what a counter tells; of the others that is never less than before."""
-        told = self._told.setdefault(name, {})
-        fallen = {values: told[values] for values, value in others if told.get(values, value) > value}
-        told.update(known)
-        told.update(fallen)
+        reported = self._reported.setdefault(name, {})
+        fallen = {values: reported[values] for values, value in others if reported.get(values, value) > value}
+        reported.update(known)
+        reported.update(fallen)
 
     def _forget(self, since_secs: float) -> None:
         gone = {job for job, state in self._jobs.items() if state.seen_secs < since_secs}
         for job in gone:
             del self._jobs[job]
-        for told in self._told.values() if gone else ():
-            for values in [values for values in told if values[:2] in gone]:
-                del told[values]
+        for reported in self._reported.values() if gone else ():
+            for values in [values for values in reported if values[:2] in gone]:
+                del reported[values]
 
 
 def _size(family: Family) -> int:

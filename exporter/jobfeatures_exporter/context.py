@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from jobfeatures.administration import Told
+from jobfeatures.administration import Answer
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
@@ -74,16 +74,18 @@ class Context:
     now_secs: float
     snapshot: Snapshot | None = None
     jobs: Mapping[JobKey, Job] = field(default_factory=dict)
-    leftovers: Mapping[JobKey, float] = field(default_factory=dict)  # ended with processes; told ended when
+    leftovers: Mapping[JobKey, float] = field(
+        default_factory=dict
+    )  # ended with processes; reported ended when
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[
-        SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality] | KeeperStatus[Told], ...
+        SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality] | KeeperStatus[Answer], ...
     ] = ()
     queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
     clusters: tuple[ClusterSums, ...] = ()
     schedules: tuple[ScheduleQuality, ...] = ()
-    administration: tuple[Told, ...] = ()  # what administrators look at, of each batch system
+    administration: tuple[Answer, ...] = ()  # what administrators look at, of each batch system
     top_users: int = 20  # users with series of their own, of a whole cluster
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
@@ -117,15 +119,15 @@ class Context:
 
     @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:
-        """Return the jobs that have ended and of which processes are seen, with when their end was told."""
+        """Return the ended jobs of which processes are seen, with the time their end was reported."""
         seen = self.snapshot.jobs if self.snapshot is not None else {}
-        return {key: told_secs for key, told_secs in self.leftovers.items() if key in seen}
+        return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in seen}
 
     @property
     def allocatable_cpus(self) -> int | None:
         """Return the CPUs that jobs may get here, as the site states, else as batch systems give them out."""
-        told = self._given_cpus
-        return self.machine.total_cpus if told is None or self._states_cpus else told
+        given = self._given_cpus
+        return self.machine.total_cpus if given is None or self._states_cpus else given
 
     @property
     def _given_cpus(self) -> int | None:
@@ -147,16 +149,16 @@ class Context:
         jobs = self.jobs_here
         if len(jobs.keys() | self.leftovers_here.keys()) > 1:
             return dict.fromkeys(jobs, False)
-        told = self._given_cpus
-        total = told or self.machine.total_cpus
+        given = self._given_cpus
+        total = given or self.machine.total_cpus
         found: dict[JobKey, bool] = {}
         for key, job in jobs.items():
             if total is None or job.allocated_cpus is None:
                 continue
             if job.allocated_cpus < total:
-                if told is not None or self._states_cpus:
+                if given is not None or self._states_cpus:
                     found[key] = False
-            elif self.jobs_are_known:  # else one that nobody has told of yet could be here
+            elif self.jobs_are_known:  # else one that nobody has reported yet could be here
                 found[key] = True
         return found
 
@@ -203,9 +205,9 @@ class Context:
             for key, each in self._ended_only.items()
             if key not in self.jobs or not self.jobs[key].state.is_on_node
         }
-        for key, told_secs in self.leftovers_here.items():
+        for key, reported_secs in self.leftovers_here.items():
             job = self.jobs.get(key)
-            ended[key] = told_secs if job is None or job.end_secs is None else float(job.end_secs)
+            ended[key] = reported_secs if job is None or job.end_secs is None else float(job.end_secs)
         return ended
 
     def _samples(self, kinds: frozenset[Kind]) -> list[JobSample]:
@@ -289,7 +291,7 @@ class Context:
             cpu_secs=None if sample is None or job.allocated_gpus else cpu_secs_of(sample),
         )
         own = NodeJob(cpus, end, basis, draining, kill)
-        if status is None:  # which it would have told itself, and perhaps too much
+        if status is None:  # which it would have been told itself, and perhaps too much
             return OwnWaste(own, own)
         most_draining = cap_waste(draining, allocated_cpus=cpus, from_secs=now_secs, to_secs=end)
         most_kill = cap_waste(kill, allocated_cpus=cpus, from_secs=job.start_secs, to_secs=now_secs)

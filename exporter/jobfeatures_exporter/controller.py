@@ -157,7 +157,7 @@ class Controller:
             self._sender.stop()
         for quality in self._qualities:
             quality.stop()
-        for timeout_secs in (0.0, STOP_SECS):  # all are told before one is waited for
+        for timeout_secs in (0.0, STOP_SECS):  # all are asked to stop before one is waited for
             for keeper in self._keepers():
                 keeper.stop(timeout_secs)
 
@@ -206,12 +206,12 @@ class Controller:
         from jobfeatures_exporter.web.pages.controller import render_controller
 
         context = self.context()
-        told = zip(self.sources, self._queues, self._clusters, strict=True)
+        reported = zip(self.sources, self._queues, self._clusters, strict=True)
         views = [
             compute_cluster_view(
                 source.name, queue.status.table, cluster.status.table, now_secs=context.now_secs
             )
-            for source, queue, cluster in told
+            for source, queue, cluster in reported
         ]
         families = collect(context, self._config.enabled_collectors())
         found = find_jobs(known(self._queues), asked.find, self._privacy.job)

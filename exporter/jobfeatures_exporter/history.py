@@ -191,7 +191,7 @@ class History:
             if known is None:
                 continue
             if start is not None:
-                known.start_secs = float(start)  # it may be told late
+                known.start_secs = float(start)  # it may be reported late
             used = cpu_secs_of(sample)
             cpus = _rate(known.cpu_secs, used, elapsed)
             known.cpu_secs = used
@@ -207,8 +207,8 @@ class History:
             total, free = (node.memory_bytes.get(name) for name in ("MemTotal", "MemAvailable"))
             memory = _NAN if total is None or free is None else total - free
             self._node_cpu = node.cpu
-        told = [each.ce_util_percent for each in snapshot.gpus if each.ce_util_percent is not None]
-        self._node.put(at, cpus, memory, sum(told) / 100 if told else _NAN)
+        reported = [each.ce_util_percent for each in snapshot.gpus if each.ce_util_percent is not None]
+        self._node.put(at, cpus, memory, sum(reported) / 100 if reported else _NAN)
 
 
 def _rate(before: float | None, now: float | None, elapsed_secs: float) -> float:

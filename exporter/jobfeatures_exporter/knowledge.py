@@ -22,7 +22,7 @@ class Knowledge:
         self._roster = Roster(hold_secs=hold_secs)
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
-        self._last_looks: dict[JobKey, Job] = {}  # at jobs whose end was told: due
+        self._last_looks: dict[JobKey, Job] = {}  # at jobs whose end was reported: due
         self.ending: Mapping[JobKey, Job] = {}  # and being taken
         self.jobs: Mapping[JobKey, Job] = {}
         self.roll: Roll = EMPTY
@@ -80,7 +80,7 @@ class Knowledge:
     def on_node(self) -> Mapping[JobKey, Job]:
         """Return the jobs whose processes are looked for: what a finished job left behind is not its own.
 
-        It is looked at once more when its end is told, for its last values.
+        It is looked at once more when its end is reported, for its last values.
         """
         return {**self.ending, **{key: job for key, job in self.jobs.items() if job.state.is_on_node}}
 

@@ -63,7 +63,7 @@ class NodeSources:
     def stop(self) -> None:
         """Stop asking; a question that hangs is left behind."""
         for keeper in self._keepers:
-            keeper.stop(0.0)  # all are told before one is waited for
+            keeper.stop(0.0)  # all are asked to stop before one is waited for
         deadline = self._clock.monotonic_secs() + STOP_SECS
         for keeper in self._keepers:
             keeper.stop(max(0.0, deadline - self._clock.monotonic_secs()))
@@ -84,10 +84,10 @@ class NodeSources:
         return replace
 
     def refresh(self, names: Collection[str]) -> None:
-        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody reported.
+        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody has reported.
 
         With sources left to us, a system that was not found at the start is
-        asked from now on: either it answers by now, or what it lacks is told
+        asked from now on: either it answers by now, or what it lacks is reported
         like any other failure.
         """
         kept = {keeper.status.name: keeper for keeper in self._keepers}

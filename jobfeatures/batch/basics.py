@@ -16,7 +16,7 @@ UNKNOWN_USER_SECS = 300.0  # until a user that was not found is looked up again
 
 
 class Texts:
-    """Texts by name, and what they mean. One that cannot be read is told to `note`, and is not known."""
+    """Texts by name, and what they mean. One that cannot be read is reported to `note`, and is not known."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Texts:
         about: str = "",
         nothing: Collection[str] = ("",),
     ) -> None:
-        """`about` names the record in what is told, `nothing` are the system's words for nothing."""
+        """`about` names the record in what is reported, `nothing` are the system's words for nothing."""
         self._values = values
         self._note = note
         self._source = source

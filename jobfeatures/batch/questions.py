@@ -12,26 +12,28 @@ from jobfeatures.model import Job, JobKey, JobState
 class KnownJob:
     """An answer that is kept. `job` is None once the controller has forgotten the job.
 
-    `told_secs` (epoch) is the time before the question whose answer this is,
+    `reported_secs` (epoch) is the time before the question whose answer this is,
     which may be older than the last question, if that had no usable answer.
     """
 
     job: Job | None
     asked_secs: float  # monotonic
-    told_secs: float = 0.0
+    reported_secs: float = 0.0
 
 
 def take_times(
     known: dict[str, KnownJob], batch_system: str, wanted: Collection[str]
 ) -> tuple[dict[JobKey, float], dict[JobKey, float]]:
     """Return when jobs were told, and when to be forgotten; let go of ended ones that are not `wanted`."""
-    told = {each.job.key: each.told_secs for each in known.values() if each.job is not None}
-    gone = {JobKey(batch_system, each): answer.told_secs for each, answer in known.items() if not answer.job}
+    reported = {each.job.key: each.reported_secs for each in known.values() if each.job is not None}
+    gone = {
+        JobKey(batch_system, each): answer.reported_secs for each, answer in known.items() if not answer.job
+    }
     for job_id in known.keys() - wanted:
         job = known[job_id].job
         if job is None or job.state.is_finished:
             del known[job_id]
-    return told, gone
+    return reported, gone
 
 
 def compute_questions(

@@ -162,7 +162,7 @@ def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
 
 
 class Keeper(Generic[AnswerT]):
-    """Asks one source: at once, then every `interval_secs` ± `jitter`, and sooner when told, within limits.
+    """Asks one source: at once, then every `interval_secs` ± `jitter`, and sooner on request, within limits.
 
     `min_interval_secs` separates two polls whatever happens: a node on which
     jobs start every second must not ask the controller every second. In haste,

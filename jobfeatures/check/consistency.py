@@ -196,8 +196,8 @@ def status_rejected(case: Case) -> Said:
     try:
         parse_job_status(values, allocated_cpus=None if allocated is None else int(allocated))
     except StatusViolation as violation:
-        told = f": {shown(violation.text)}" if violation.text else ""
-        yield violation.field, f"{violation.reason}{told}"
+        reported = f": {shown(violation.text)}" if violation.text else ""
+        yield violation.field, f"{violation.reason}{reported}"
 
 
 def status_empty(case: Case) -> Said:

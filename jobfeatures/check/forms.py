@@ -255,7 +255,7 @@ def _malformed(case: Case, value_type: str, text: str) -> Said:
     for name, entry in _own_keys(case).items():
         content = entry.content
         if TYPES[name] != value_type or not content or content == b"\n" or b"\n" in content[:-1]:
-            continue  # empty and long ones have been told
+            continue  # empty and long ones have been reported
         if parse_number(content.strip(), value_type) is None:
             word = content.strip().lower()
             also = "; what is unlimited or unknown has no file" if word in _WORDS or word[:1] == b"-" else ""

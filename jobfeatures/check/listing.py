@@ -98,13 +98,13 @@ class Listing:
     is_cut: bool = False  # there were too many names
     missing: Answer | None = None
     rights: tuple[Rights, ...] = ()  # of a local directory, and of all above it, itself first
-    told_profile: Profile | None = None
+    reported_profile: Profile | None = None
 
     @cached_property
     def profile(self) -> Profile:
         """Return the text that is meant: the one that was named, else by the names that are there."""
-        if self.told_profile is not None:
-            return self.told_profile
+        if self.reported_profile is not None:
+            return self.reported_profile
         texts = {key.texts for key in KEYS if key.name in self.entries and len(key.texts) == 1}
         if texts == {("2014",)}:
             return Profile.OF_2014

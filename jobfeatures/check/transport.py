@@ -32,14 +32,14 @@ def http_content_type(case: Case) -> Said:
 
 
 def http_content_length(case: Case) -> Said:
-    """The length is not told."""
+    """The length is not reported."""
     for name, answer in _answers(case):
         if answer.content_length is None:
             yield name, "Content-Length is absent"
 
 
 def http_cut(case: Case) -> Said:
-    """What came is not as long as was told: readers fail, or take a part for the whole."""
+    """What came is not as long as was reported: readers fail, or take a part for the whole."""
     for name, answer in _answers(case):
         if answer.content_length is not None and answer.content_length.strip() != str(answer.body_bytes):
             yield name, f"Content-Length is {answer.content_length[:20]}, and {answer.body_bytes} bytes came"

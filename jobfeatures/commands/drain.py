@@ -174,11 +174,13 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
     if key is None or site.profile is Profile.OF_2016:  # else a job's directory is its user's
         area = "machine" if key is None else "job"
         try:
-            told = Features(tree.machine_path, None if key is None else tree.job_path(key)).get(area, name)
+            reported = Features(tree.machine_path, None if key is None else tree.job_path(key)).get(
+                area, name
+            )
         except FeaturesError:
-            told = None
-        if told is not None and told.isascii() and told.isdigit() and len(told) < 12:
-            known.append(int(told))
+            reported = None
+        if reported is not None and reported.isascii() and reported.isdigit() and len(reported) < 12:
+            known.append(int(reported))
     return name, max(known, default=None)
 
 

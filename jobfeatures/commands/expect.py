@@ -118,13 +118,13 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     if at_secs is None:
         times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))
         at_secs = max((secs for secs in times if secs is not None and secs <= LATEST_SECS), default=0)
-    told = [each for job in jobs if (each := reported_by_log(job, at_secs)) is not None]
+    reported = [each for job in jobs if (each := reported_by_log(job, at_secs)) is not None]
     try:
-        asked = choose_jobs(told, arguments.job)
+        asked = choose_jobs(reported, arguments.job)
     except NoSuchJobError as error:
         late = f" at {arguments.at}, maybe later" if arguments.at is not None else ""
         raise NoSuchJobError(f"{error} to {arguments.log}{late}") from None
-    user = asked.told.facts.user
+    user = asked.reported.facts.user
     if CPU not in rules.default and user not in rules.users:
         raise ConfigurationError(
             "--share", f"is needed with --log, or --share-of for user {shown(user or '')}"

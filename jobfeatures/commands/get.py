@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _why(key: str) -> str:
-    """Return why there is no value of a key: it is none, or nobody has told it here."""
+    """Return why there is no value of a key: it is none, or nobody has set it here."""
     from difflib import get_close_matches
 
     from jobfeatures.features.keys import KEYS

@@ -219,7 +219,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     status = DONE
     documents = []
-    told: set[str] = set()
+    reported: set[str] = set()
     files = [arguments.logs] if arguments.one_log else [[name] for name in arguments.logs]
     in_memory = bool(policies or arguments.heatmap or gallery.is_wanted)
     work = [(names, _logs(names, arguments, policies, simulated, zone, in_memory)) for names in files]
@@ -232,7 +232,7 @@ def run(arguments: argparse.Namespace) -> int:
                 continue
             document = _evaluate(log, options, fields, gallery, arguments.cell if arguments.heatmap else None)
             documents.append(document)
-            _warn(document["log"] if arguments.one_log else names[0], document, told)
+            _warn(document["log"] if arguments.one_log else names[0], document, reported)
             if arguments.strict and document["skipped"][UNREADABLE_JOB]:
                 status = status or NOT_EVALUATED
         except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
@@ -342,11 +342,11 @@ def _evaluate(
     return document if cell_secs is None else document | {"heatmap": make_heatmap(schedule, cell_secs)}
 
 
-def _warn(name: str, document: dict[str, Any], told: set[str]) -> None:
+def _warn(name: str, document: dict[str, Any], reported: set[str]) -> None:
     """Print warnings of a file, each once: several schedules of it may have the same."""
     for message in map(f"{name}: {{}}".format, _messages(document)):
-        if message not in told:
-            told.add(message)
+        if message not in reported:
+            reported.add(message)
             complain(message)
 
 
@@ -383,10 +383,10 @@ def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> No
         if arguments.one_log or (len(arguments.logs) == 1 and arguments.simulate is None):
             print(json.dumps(documents[0]))
             return
-        told: dict[str, Any] = {"logs": documents}
+        reported: dict[str, Any] = {"logs": documents}
         if comparison is not None:
-            told["comparison"] = comparison
-        print(json.dumps(told))
+            reported["comparison"] = comparison
+        print(json.dumps(reported))
         return
     if arguments.format == "csv":
         text = format_heatmaps(documents) if arguments.heatmap else format_csv(documents)

@@ -138,7 +138,7 @@ def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_
 
     Of a system's shutdowns the first that is still to come counts. One that
     has come stays while it is in force, if it was announced before: a job must
-    not be told of a time that had passed when it was set. A system that tells
+    not be given a time that had passed when it was set. A system that tells
     nothing of the node announces nothing.
     """
     draining: dict[str, bool] = {}

@@ -74,9 +74,9 @@ def job_features(
         keys.ALLOCATED_CPU_2014.name: job.allocated_cpus,
         keys.HS23_JOB.name: compute_share(machine.hs23, machine.total_cpus, job.allocated_cpus),
     }
-    told = keys.names_in(Area.JOB, profile)
+    reported = keys.names_in(Area.JOB, profile)
     return {
-        name: str(value) for name, value in known.items() if isinstance(value, int | str) and name in told
+        name: str(value) for name, value in known.items() if isinstance(value, int | str) and name in reported
     }
 
 
@@ -130,7 +130,7 @@ def _fraction(decimal: str) -> tuple[int, int]:
 
 
 def _in_units(limit: Limit, unit_bytes: int) -> int | None:
-    """Round down; less than one unit is not told, as 0 would be taken for no limit or for nothing."""
+    """Round down; less than one unit is not reported, as 0 would be taken for no limit or for nothing."""
     if not isinstance(limit, int):
         return None
     return limit // unit_bytes or (0 if limit == 0 else None)

@@ -38,7 +38,7 @@ def machine_features(
 ) -> Values:
     """Return key → value; unknown values have no key, nor have keys outside the profile.
 
-    In the profile of 2014 a shutdown time that has come is not told: it "must
+    In the profile of 2014 a shutdown time that has come is not reported: it "must
     be removed if the shutdowntime has arrived". In the others it stays, as
     readers rely on it. None for `now_secs` leaves it.
 
@@ -63,5 +63,5 @@ def machine_features(
         keys.SHUTDOWN_COMMAND.name: machine.shutdown_command,
         keys.HS23.name: machine.hs23,
     }
-    told = keys.names_in(Area.MACHINE, profile)
-    return {name: str(value) for name, value in known.items() if value is not None and name in told}
+    reported = keys.names_in(Area.MACHINE, profile)
+    return {name: str(value) for name, value in known.items() if value is not None and name in reported}

@@ -64,12 +64,12 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     known = {keys.SHUTDOWNTIME_JOB.name: DRAIN + deadline}
     known |= {name: f"{system}: {field}" for name, field in fields.items()}
     known |= {name: f"derived: {formula}" for name, formula in DERIVED.items()}
-    told = terms.origins.keys() - {keys.SCRATCH_LIMIT_BYTES.name}
+    reported = terms.origins.keys() - {keys.SCRATCH_LIMIT_BYTES.name}
     if job.cpu_factor is not None:
-        told -= {keys.CPUFACTOR_LRMS.name}
+        reported -= {keys.CPUFACTOR_LRMS.name}
     if isinstance(scratch_limit(job, terms), int):
-        told -= {keys.DISK_LIMIT_GB.name}  # which is then derived
-    known |= {name: terms.origins[name] for name in told}
+        reported -= {keys.DISK_LIMIT_GB.name}  # which is then derived
+    known |= {name: terms.origins[name] for name in reported}
     if job.limits.scratch_bytes is None and terms.scratch_bytes_per_cpu is not None:
         origin = terms.origins.get(keys.SCRATCH_LIMIT_BYTES.name, UNKNOWN)
         known[keys.SCRATCH_LIMIT_BYTES.name] = f"{origin} * allocated_cpu"

@@ -2,7 +2,7 @@
 
 Witnesses are the batch system's answers, the prolog's record, what was known
 when the job was last published, the epilog, and the job's control group. Each
-piece of knowledge has the time at which it was told, by the node's clock, and
+piece of knowledge has the time at which it was reported, by the node's clock, and
 pieces are weighed in that order: a later one may end or replace what earlier
 ones say, never the other way round.
 """
@@ -59,7 +59,7 @@ class JobObservation:
 
     @property
     def start_clock(self) -> str:
-        """Return the name of the source that told the start."""
+        """Return the name of the source that reported the start."""
         return self.start_source or self.source
 
 
@@ -79,7 +79,7 @@ class Evidence:
     `doubted_since_secs` is `Finding.doubted_since_secs` of the time before.
     """
 
-    told: tuple[JobObservation, ...] = ()
+    reported: tuple[JobObservation, ...] = ()
     events: tuple[tuple[float, Event], ...] = ()
     group: Group | None = None
     published_at_secs: float | None = None
@@ -92,7 +92,7 @@ class Finding:
 
     presence: Presence
     known: JobObservation | None = None
-    doubted_since_secs: float | None = None  # when its end was first told, or another job in its place
+    doubted_since_secs: float | None = None  # when its end was first reported, or another job in its place
     has_processes: bool = False  # of a job that has ended
 
     @property
@@ -105,7 +105,7 @@ def compare_runs(one: JobObservation, other: JobObservation) -> Run:
     """Return how the run that `one` reports stands to that of `other`.
 
     Another user or SLUID is another job. Submission and restart count order
-    two runs, and so does the start where one clock told both: clocks differ.
+    two runs, and so does the start where one clock reported both: clocks differ.
     A start that moves while submission and count stay is one of a slow node.
     """
     mine, theirs = one.job, other.job
@@ -121,8 +121,8 @@ def compare_runs(one: JobObservation, other: JobObservation) -> Run:
     if _differ(mine.restarts, theirs.restarts):
         return _order(mine.restarts, theirs.restarts)
     if one.start_clock == other.start_clock and _differ(mine.start_secs, theirs.start_secs):
-        told = (mine.submit_secs, theirs.submit_secs, mine.restarts, theirs.restarts)
-        return Run.SAME if None not in told else _order(mine.start_secs, theirs.start_secs)
+        reported = (mine.submit_secs, theirs.submit_secs, mine.restarts, theirs.restarts)
+        return Run.SAME if None not in reported else _order(mine.start_secs, theirs.start_secs)
     return Run.SAME
 
 
@@ -139,8 +139,8 @@ def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) 
     """Return what the evidence comes to.
 
     For `hold_secs`, and no longer, a control group that holds processes keeps
-    the directories of a job whose end is told, and a job is kept whose id is
-    told to be another job's.
+    the directories of a job whose end is reported, and a job is kept whose id is
+    said to be another job's.
     """
     state = _weigh(evidence)
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs
@@ -165,7 +165,7 @@ def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) 
 class _State:
     known: JobObservation | None = None
     recorded_secs: float | None = None  # by a prolog of the present run
-    alive_secs: float | None = None  # when it was last told to be here
+    alive_secs: float | None = None  # when it was last said to be here
     ended_secs: float | None = None
     proof: Event | None = None
     doubted_secs: float | None = None
@@ -174,7 +174,7 @@ class _State:
 def _weigh(evidence: Evidence) -> _State:
     rank = {REMEMBERED: 0, HOOKS: 1}
     in_order: list[tuple[float, int, JobObservation | Event]] = [
-        (each.at_secs, rank.get(each.source, 2), each) for each in evidence.told
+        (each.at_secs, rank.get(each.source, 2), each) for each in evidence.reported
     ]
     in_order += [(at, 3 + (each is Event.EPILOG), each) for at, each in evidence.events]
     state = _State()

@@ -37,19 +37,19 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A prolog's record. `told_at_secs`: when the batch system told it (epoch, node's clock)."""
+    """A prolog's record. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
 
     job: Job
     standing: Standing = Standing.PROVISIONAL
-    told_at_secs: float | None = None  # None in records of older writers: the file's time has to serve
-    start_source: str | None = None  # which source told the start, where that is not the writer
+    reported_at_secs: float | None = None  # None in records of older writers: the file's time has to serve
+    start_source: str | None = None  # which source reported the start, where that is not the writer
 
 
 def format_record(
     job: Job,
     *,
     standing: Standing = Standing.PROVISIONAL,
-    told_at_secs: float | None = None,
+    reported_at_secs: float | None = None,
     start_source: str | None = None,
 ) -> str:
     """Return the document of a job; unknown fields are left out."""
@@ -59,8 +59,8 @@ def format_record(
         "state": job.state.value,
         "standing": standing.value,
     }
-    if told_at_secs is not None:
-        document["told_at_secs"] = round(told_at_secs, 3)
+    if reported_at_secs is not None:
+        document["told_at_secs"] = round(reported_at_secs, 3)
     if start_source is not None:
         document["start_source"] = start_source
     for name in sorted(_INTEGERS | _TEXTS):

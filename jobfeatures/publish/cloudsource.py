@@ -70,11 +70,11 @@ class CloudSource(PolledSource):
             self._location = self._known()
         if self._location is None:
             self._location = self._ask()
-        told, rejected = self._read(self._location) if self._location else ({}, [])
-        shutdown = told.pop(keys.SHUTDOWNTIME.name, None)
+        reported, rejected = self._read(self._location) if self._location else ({}, [])
+        shutdown = reported.pop(keys.SHUTDOWNTIME.name, None)
         notice = NodeNotice(
             shutdowns=() if shutdown is None else (int(shutdown),),
-            features={**told, MACHINE_FEATURES: self._location},
+            features={**reported, MACHINE_FEATURES: self._location},
         )
         return JobTable(
             source=NAME,
@@ -103,7 +103,7 @@ class CloudSource(PolledSource):
     @staticmethod
     def _read(location: str) -> tuple[dict[str, str], list[Rejected]]:
         features = Features(machine=location)
-        told: dict[str, str] = {}
+        reported: dict[str, str] = {}
         rejected: list[Rejected] = []
         for name, form in _FORMS.items():
             try:
@@ -111,7 +111,7 @@ class CloudSource(PolledSource):
             except FeaturesError as error:
                 raise SourceError(str(error)) from None
             if text is not None and form.match(text.strip()):
-                told[name] = text.strip()
+                reported[name] = text.strip()
             elif text is not None:
                 rejected.append(Rejected(NAME, "not a value of this key", field=name, text=text[:80]))
-        return told, rejected
+        return reported, rejected

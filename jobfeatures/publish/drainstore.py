@@ -1,6 +1,6 @@
 """Where requests to shut down are kept: two documents below the features' root, for root alone.
 
-    ROOT/drains/operator.json     what `jobfeatures drain` was told
+    ROOT/drains/operator.json     what `jobfeatures drain` was asked for
     ROOT/drains/announced.json    what the daemon knows from batch systems, for prologs and its next start
 
 Both are replaced by renames. A lock on the folder keeps two commands apart.
@@ -166,10 +166,10 @@ def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Ma
     return _with_ratings(_with_features(machine, announced.features), announced.features)
 
 
-def _with_ratings(machine: Machine, told: Mapping[str, str]) -> Machine:
+def _with_ratings(machine: Machine, reported: Mapping[str, str]) -> Machine:
     """Return the machine with its ratings by those of its processors, where the site states none."""
     for key in (keys.HS06.name, keys.HS23.name):
-        rating = told.get(PER_CORE.format(key))
+        rating = reported.get(PER_CORE.format(key))
         if rating is not None and getattr(machine, key) is None:
             whole = compute_share(rating, 1, machine.total_cpus)
             origins = {**machine.origins, key: "the machine's ads * total_cpu"}
@@ -177,15 +177,15 @@ def _with_ratings(machine: Machine, told: Mapping[str, str]) -> Machine:
     return machine
 
 
-def _with_features(machine: Machine, told: Mapping[str, str]) -> Machine:
+def _with_features(machine: Machine, reported: Mapping[str, str]) -> Machine:
     """Return the machine with what a cloud's provider tells and the site does not state."""
     fields: dict[str, int | str] = {}
-    if keys.TOTAL_CPU.name in told and keys.TOTAL_CPU.name not in machine.origins:
-        fields["total_cpus"] = int(told[keys.TOTAL_CPU.name])
-    if keys.HS06.name in told and machine.hs06 is None:
-        fields["hs06"] = told[keys.HS06.name]
-    if keys.GRACE_SECS.name in told and machine.grace_secs is None:
-        fields["grace_secs"] = int(told[keys.GRACE_SECS.name])
+    if keys.TOTAL_CPU.name in reported and keys.TOTAL_CPU.name not in machine.origins:
+        fields["total_cpus"] = int(reported[keys.TOTAL_CPU.name])
+    if keys.HS06.name in reported and machine.hs06 is None:
+        fields["hs06"] = reported[keys.HS06.name]
+    if keys.GRACE_SECS.name in reported and machine.grace_secs is None:
+        fields["grace_secs"] = int(reported[keys.GRACE_SECS.name])
     if not fields:
         return machine
     names = {"total_cpus": keys.TOTAL_CPU.name}

@@ -36,7 +36,7 @@ class HookSource:
         with failing_source(self._directory, OSError):
             names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
         jobs: dict[JobKey, Job] = {}
-        told_secs: dict[JobKey, float] = {}
+        reported_secs: dict[JobKey, float] = {}
         versions: dict[JobKey, Version] = {}
         rejected: list[Rejected] = []
         for name in names:
@@ -57,14 +57,14 @@ class HookSource:
                     continue
                 jobs[key] = record.job
                 # Nobody can be told something that has not been yet: then the clock was set back.
-                told_secs[key] = min(taken_at, record.told_at_secs or found.st_mtime)
+                reported_secs[key] = min(taken_at, record.reported_at_secs or found.st_mtime)
         return JobTable(
             source=HOOKS,
             jobs=jobs,
             taken_at_secs=taken_at,
             complete=False,
             rejected=tuple(rejected),
-            told_secs=told_secs,
+            reported_secs=reported_secs,
             versions=versions,
         )
 

@@ -114,19 +114,19 @@ class Intake:
                         if not stat.S_ISDIR(status.st_mode):
                             found.append((status.st_mtime_ns, name, plain != name))
             blocked: set[str] = set()  # the jobs: what was asked for first is done first
-            for told, name, is_again in sorted(found):
+            for reported, name, is_again in sorted(found):
                 job = name.removesuffix(AGAIN).rpartition(".")[0]
                 if job in blocked:
                     continue
                 try:
-                    self._take_one(folder, name, told / 1e9, is_again=is_again)
+                    self._take_one(folder, name, reported / 1e9, is_again=is_again)
                 except TimeoutError:
                     blocked.add(job)
             self._is_blocked = bool(blocked)
 
-    def _take_one(self, folder: int, name: str, told_at_secs: float, *, is_again: bool) -> None:
+    def _take_one(self, folder: int, name: str, reported_at_secs: float, *, is_again: bool) -> None:
         """Do what one request wants. Raises TimeoutError where another writer holds the job's lock."""
-        age_secs = self._clock.now_secs() - told_at_secs
+        age_secs = self._clock.now_secs() - reported_at_secs
         try:
             data = _read(folder, name)
         except FileNotFoundError:
@@ -136,7 +136,7 @@ class Intake:
         if not is_finished(data) and age_secs < UNFINISHED_SECS:
             return  # it is being written
         try:
-            request = parse_request(data, told_at_secs=told_at_secs, source=name)
+            request = parse_request(data, reported_at_secs=reported_at_secs, source=name)
             self._serve(request)
         except TimeoutError:
             raise

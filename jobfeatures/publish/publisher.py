@@ -70,10 +70,10 @@ class Publisher:
         else:
             plan = plan_publication(roll, published)
             present = set(published)
-        for told in plan.write:
-            key = told.job.key
-            job = _with_swap_limit(told.job, swap_limits.get(key))
-            write = partial(self._write, job, told, machine, drains)
+        for reported in plan.write:
+            key = reported.job.key
+            job = _with_swap_limit(reported.job, swap_limits.get(key))
+            write = partial(self._write, job, reported, machine, drains)
             if self._change(key, roll, write):
                 failures += 1
             elif present is not None:
@@ -111,12 +111,12 @@ class Publisher:
                 continue
             self._noted.add(record.job.key)
             found.append(
-                JobObservation(REMEMBERED, record.told_at_secs or 0.0, record.job, record.start_source)
+                JobObservation(REMEMBERED, record.reported_at_secs or 0.0, record.job, record.start_source)
             )
         return found
 
     def _change(self, key: JobKey, roll: Roll, action: Callable[[], None]) -> bool:
-        """Do something to a job's directories, unless its hook has told more meanwhile; True if it failed.
+        """Do something to a job's directories, unless its hook has said more meanwhile; True if it failed.
 
         Then what is known here is too old: the hook's record brings the next update.
         """
@@ -136,7 +136,7 @@ class Publisher:
             log.warning("failures of hooks are not known: %s", error)
             return {}
 
-    def _write(self, job: Job, told: JobObservation, machine: Machine, drains: DrainView) -> None:
+    def _write(self, job: Job, reported: JobObservation, machine: Machine, drains: DrainView) -> None:
         if job.key in self._noted and not self._tree.has_note(job.key):
             # An epilog has run, or another job's prolog: what was known is of a run that is over.
             self._noted.discard(job.key)
@@ -144,9 +144,19 @@ class Publisher:
             self._withdrawn[job.key] = None if has_record else self._clock.now_secs()
             return
         shutdown_secs = drains.job_shutdown(job)
-        write_job(self._tree, job, self.site, machine, told_at_secs=told.at_secs, shutdown_secs=shutdown_secs)
+        write_job(
+            self._tree,
+            job,
+            self.site,
+            machine,
+            reported_at_secs=reported.at_secs,
+            shutdown_secs=shutdown_secs,
+        )
         text = format_record(
-            told.job, standing=Standing.WHOLE, told_at_secs=told.at_secs, start_source=told.start_clock
+            reported.job,
+            standing=Standing.WHOLE,
+            reported_at_secs=reported.at_secs,
+            start_source=reported.start_clock,
         )
         self._tree.write_known(job.key, text)
         self._noted.add(job.key)

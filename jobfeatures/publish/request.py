@@ -30,12 +30,12 @@ _SYSTEM = re.compile(r"[a-z]{1,32}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a hook wants done, with the variables that it was given; `told_at_secs`: when (epoch)."""
+    """What a hook wants done, with the variables that it was given; `reported_at_secs`: when (epoch)."""
 
     action: str
     batch_system: str
     environ: Mapping[str, str]
-    told_at_secs: float
+    reported_at_secs: float
 
 
 def is_finished(data: bytes) -> bool:
@@ -43,7 +43,7 @@ def is_finished(data: bytes) -> bool:
     return data.endswith(b"\0" + END + b"\0")
 
 
-def parse_request(data: bytes, *, told_at_secs: float, source: str = "") -> Request:
+def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> Request:
     """Return a finished request. Raises ParseError."""
     head, *fields = data.split(b"\0")
     if len(data) > MAX_REQUEST_BYTES or not is_finished(data):
@@ -62,7 +62,7 @@ def parse_request(data: bytes, *, told_at_secs: float, source: str = "") -> Requ
         if name is None:
             raise ParseError("not a variable", source=source, text=_text(each[:80]))
         environ[name[1].decode("ascii")] = _text(each[name.end() :])
-    return Request(action, batch_system, environ, told_at_secs)
+    return Request(action, batch_system, environ, reported_at_secs)
 
 
 def _text(value: bytes) -> str:

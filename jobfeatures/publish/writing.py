@@ -38,20 +38,20 @@ def write_job(
     site: Site,
     machine: Machine,
     *,
-    told_at_secs: float,
+    reported_at_secs: float,
     shutdown_secs: int | None = None,
 ) -> None:
     """Write what a job is told; `shutdown_secs` (epoch) is its own shutdown time if there is one.
 
     What is proven to have been left by an earlier job of this id is taken away
     first; what was known of this one when it was last published stays, as far
-    as it was not told before `told_at_secs` (epoch, node's clock) and otherwise
+    as it was not reported before `reported_at_secs` (epoch, node's clock) and otherwise
     now. Call it with the tree `locked` for the job.
     """
     note = read_note(tree, job.key)
     if note is not None and find_difference(note.job, job) is not None:
         tree.remove_job(job.key, keep_record=True)
-    elif note is not None and (note.told_at_secs or 0.0) > told_at_secs:
+    elif note is not None and (note.reported_at_secs or 0.0) > reported_at_secs:
         job = fill_unknown(note.job, job)
     elif note is not None:
         job = fill_unknown(job, note.job)

@@ -24,7 +24,7 @@ quality.py   what is known at one moment
 
 For one job of one user:
 
-history.py   the user's jobs as they were told, and which is asked about
+history.py   the user's jobs as they were reported, and which is asked about
 userjobs.py  asks a batch system for them
 expectation.py  its expected end, and what of the share is before it; expecttext.py: as text and JSON
 

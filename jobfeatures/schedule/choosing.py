@@ -64,7 +64,7 @@ class Chosen:
 def choose(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = (), no_waits: bool = False
 ) -> Chosen:
-    """Return the jobs that count. Raises ScheduleError where none does, or eligible times are not told.
+    """Return the jobs that count. Raises ScheduleError where none does, or eligible times are not reported.
 
     `by` says when jobs arrive. `no_waits`: a start that is unknown was at arrival.
     """
@@ -104,7 +104,7 @@ def sift(
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
     """Return whether each job counts, how many do not by reason, and arrivals, starts and ends.
 
-    Raises ScheduleError where eligible times are wanted and not told.
+    Raises ScheduleError where eligible times are wanted and not reported.
     """
     arrival = _arrival(log, by)
     start, end = log.start, log.end
@@ -149,11 +149,11 @@ def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Arra
 
 def why_none(skipped: Mapping[str, int]) -> str:
     """Return why a log has no job that counts."""
-    told = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
-    if not told:
+    reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
+    if not reported:
         return "holds no jobs"
     hint = "; if submit times are start times, say --no-waits" if skipped[NO_START] else ""
-    return f"no job can be counted: {'; '.join(told)}{hint}"
+    return f"no job can be counted: {'; '.join(reported)}{hint}"
 
 
 def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:

@@ -25,7 +25,7 @@ BAGS = ("count", "jobs", "violated")
 
 
 def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
-    """Return everything about one log. `by`: the fields whose groups are told one by one."""
+    """Return everything about one log. `by`: the fields whose groups are reported one by one."""
     chosen, options = schedule.chosen, schedule.options
     violated, sums = sum(schedule.violated), schedule.sums
     first = schedule.shares[0]

@@ -16,7 +16,7 @@ from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.eet import Lanes, Mode, ShareError
 from jobfeatures.schedule.jobs import MOST, Array
 
-Tick = Callable[[int], object]  # told how many jobs were done
+Tick = Callable[[int], object]  # called with how many jobs were done
 
 
 class Demand(NamedTuple):

@@ -80,14 +80,14 @@ def format_expectation(found: Expectation, notes: tuple[str, ...] = (), zone: tz
 
 
 def _headline(found: Expectation, words: Words) -> str:
-    facts, told = found.facts, found.asked.told
+    facts, reported = found.facts, found.asked.reported
     where = f", {facts.partition}" if facts.partition else ""
     size = f"{_cpus(facts.cpus)}, {_limit(facts)}{where}"
     name = f"Job {facts.job_id} of {facts.user} ({size})"
     if found.state == ENDED:
         return f"{name} ended {words.time(facts.end_secs or 0)} after running for {span(found.elapsed_secs)}."
     if found.state == WAITS:
-        said = f"; the batch system says: {told.reason}" if told.reason else ""
+        said = f"; the batch system says: {reported.reason}" if reported.reason else ""
         return f"{name} waits since {words.time(facts.submit_secs or 0)}{said}."
     state = "is suspended, started" if found.state == SUSPENDED else "runs since"
     return f"{name} {state} {words.time(facts.start_secs or 0)}."
@@ -165,7 +165,7 @@ def _verdict(found: Expectation, words: Words) -> Iterator[str]:
 
 
 def _plan(found: Expectation, words: Words) -> Iterator[str]:
-    planned_secs, reason = found.asked.told.planned_secs, found.asked.told.reason or ""
+    planned_secs, reason = found.asked.reported.planned_secs, found.asked.reported.reason or ""
     if reason.startswith(HELD):
         yield "It is held until somebody releases it. Its share counts from its submission all the same."
     elif reason.startswith(BEHIND):
@@ -267,19 +267,19 @@ def _escaped(text: str) -> str:
 
 def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return it for JSON: None is unknown, or does not apply."""
-    facts, told = found.facts, found.asked.told
+    facts, reported = found.facts, found.asked.reported
     late = found.late_secs
     return {
         "job": facts.job_id,
         "user": facts.user,
         "partition": facts.partition,
         "state": found.state,
-        "reason": told.reason,
+        "reason": reported.reason,
         "now_secs": found.now_secs,
         "submit_secs": facts.submit_secs,
         "start_secs": facts.start_secs,
         "end_secs": facts.end_secs,
-        "planned_start_secs": told.planned_secs,
+        "planned_start_secs": reported.planned_secs,
         "limit_secs": facts.limit_secs,
         "limit_end_secs": found.limit_end_secs,
         "cpus": facts.cpus,

@@ -58,7 +58,7 @@ def why_not(facts: JobFacts) -> str | None:
 
 
 def is_placeable(facts: JobFacts) -> bool:
-    """Return whether a job that has not ended would count, as far as that can be told."""
+    """Return whether a job that has not ended would count, as far as that is known."""
     submit, start = facts.submit_secs, facts.start_secs
     if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
         return False

@@ -47,10 +47,10 @@ class Asked(NamedTuple):
 
     jobs: tuple[JobFacts, ...]
     place: int
-    told: ReportedJob
-    is_whole_array: bool = False  # it was named as a whole: told is its last task
+    reported: ReportedJob
+    is_whole_array: bool = False  # it was named as a whole: shown is its last task
     components: int = 1  # of the heterogeneous job that it is a part of
-    unplaced: int = 0  # other jobs of the user that have not ended, of which too little is told
+    unplaced: int = 0  # other jobs of the user that have not ended, of which too little is reported
 
 
 # --- settings -------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
     return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
 
 
-# --- what is told ---------------------------------------------------------------------
+# --- what is shown ---------------------------------------------------------------------
 
 
 def reported_by_queue(job: Job) -> ReportedJob | None:
@@ -143,10 +143,10 @@ def _names(array: str | None, task: str | None, het: str | None, offset: int | N
 # --- one user's jobs ------------------------------------------------------------------
 
 
-def merge(told: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
+def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
     """Return one record a job, the latest of its last run."""
     found: dict[str, ReportedJob] = {}
-    for each in told:
+    for each in reported:
         known = found.get(each.facts.job_id)
         if known is None or supersedes(each.facts, known.facts):
             found[each.facts.job_id] = each
@@ -166,18 +166,18 @@ def why_not_placed(facts: JobFacts) -> str | None:
     return NO_USER if facts.user is None else NO_CPUS
 
 
-def find_job(told: dict[str, ReportedJob], asked: str) -> ReportedJob:
+def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
     """Return the job of an id, ARRAY_TASK or JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
-    members = [each for each in told.values() if asked and each.facts.array_id == asked]
+    members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:
         return max(members, key=lambda each: order_of(each.facts))
-    if asked in told:
-        return told[asked]
-    named = [each for each in told.values() if asked in each.names]
+    if asked in reported:
+        return reported[asked]
+    named = [each for each in reported.values() if asked in each.names]
     if not named:
-        named = list(_among_waiting(told.values(), asked))
+        named = list(_among_waiting(reported.values(), asked))
     if not named:
-        named = [each for name, each in told.items() if name.partition(".")[0] == asked]  # 12.server
+        named = [each for name, each in reported.items() if name.partition(".")[0] == asked]  # 12.server
     if not named:
         raise NoSuchJobError(f"job {shown(asked)} is not known")
     if len(named) > 1:
@@ -186,12 +186,12 @@ def find_job(told: dict[str, ReportedJob], asked: str) -> ReportedJob:
     return named[0]
 
 
-def _among_waiting(told: Iterable[ReportedJob], asked: str) -> Iterator[ReportedJob]:
+def _among_waiting(reported: Iterable[ReportedJob], asked: str) -> Iterator[ReportedJob]:
     """Yield a waiting array up to the task that was asked about, if that is one of it."""
     match = _TASK.match(asked)
     if match is None:
         return
-    for each in told:
+    for each in reported:
         if each.facts.array_id != match[1] or each.waiting_tasks is None:
             continue
         count, is_there = count_until(each.waiting_tasks, int(match[2]))
@@ -214,9 +214,9 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
     return count, is_there
 
 
-def choose_jobs(told: Iterable[ReportedJob], asked: str) -> Asked:
+def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
     """Return the jobs that count of the user whose job is asked about, in order. Raises NoSuchJobError."""
-    known = merge(told)
+    known = merge(reported)
     found = find_job(known, asked)
     job_id, user = found.facts.job_id, found.facts.user
     mine = [

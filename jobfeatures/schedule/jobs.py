@@ -103,7 +103,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         _product(used, processors, meaning),
     )
     end = np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN)
-    links, told = find_links(table["number"], table["preceding"], table["think_secs"])
+    links, reported = find_links(table["number"], table["preceding"], table["think_secs"])
     names = Names(header)
     warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
     looks = _looks_like_bytes(asked, used)
@@ -126,7 +126,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         totals=_totals(header),
         zero_secs=start_of(header),
         unreadable=columns.skipped,
-        warnings=(*warnings, *looks, *told),
+        warnings=(*warnings, *looks, *reported),
     )
 
 
@@ -157,7 +157,7 @@ def from_records(
         for name in ("submit_secs", "start_secs", "end_secs")
     )
     limits = (job.wall_limit_secs for job in jobs)
-    links, told = links_of(jobs)
+    links, reported = links_of(jobs)
     return ScheduleLog(
         name=name,
         submit=submit,
@@ -182,7 +182,7 @@ def from_records(
         ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
         arrays=_codes([(job.batch_system, job.cluster, job.array_job_id) for job in jobs]),
         workflows=_codes([(job.batch_system, job.cluster, job.workflow_id) for job in jobs]),
-        warnings=tuple(told),
+        warnings=tuple(reported),
     )
 
 

@@ -55,9 +55,11 @@ def find_links(numbers: Array, preceding: Array, thinks: Array) -> tuple[Links |
     circle = _circles(places)
     places[circle] = UNKNOWN
     missing = len(rows) - int((places >= 0).sum())
-    told = [f"{missing} × preceding job that is not there, or follows the job itself: it is taken as none"]
+    reported = [
+        f"{missing} × preceding job that is not there, or follows the job itself: it is taken as none"
+    ]
     links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
-    return (links if missing < len(rows) else None), told if missing else []
+    return (links if missing < len(rows) else None), reported if missing else []
 
 
 def links_of(jobs: Sequence[JobRecord]) -> tuple[Links | None, list[str]]:

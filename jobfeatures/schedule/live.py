@@ -5,7 +5,7 @@ settled once all before it have ended too: then its expected end is final. It
 is laid into the user's share, added to the sums, and dropped. What stands
 behind the first job that has not ended is kept, and laid in anew when asked
 for. What is settled is never taken back: records of one job in any order, and
-told twice or corrected, give the same sums, as long as they come before
+reported twice or corrected, give the same sums, as long as they come before
 `settle` is called with a time after the job's end.
 """
 
@@ -83,7 +83,7 @@ class LiveSchedule:
         self._remember_secs = remember_secs
         self._jobs: dict[str, JobFacts] = {}  # that are not settled
         self._aside: dict[str, str] = {}  # those of them that ended and do not count: why
-        self._seen: dict[str, float] = {}  # those of them that have not ended: when that was told last
+        self._seen: dict[str, float] = {}  # those of them that have not ended: when that was reported last
         self._settled: dict[
             str, tuple[JobFacts, float]
         ] = {}  # the oldest first, with the time it was settled
@@ -103,17 +103,17 @@ class LiveSchedule:
         self.shares = shares
         self._scale = shares.scale
 
-    # --- what is told -------------------------------------------------------------
+    # --- what is shown -------------------------------------------------------------
 
-    def apply_ended(self, told: Iterable[JobFacts]) -> None:
+    def apply_ended(self, reported: Iterable[JobFacts]) -> None:
         """Take in jobs that have ended; those that have not are passed over."""
-        for facts in told:
+        for facts in reported:
             if facts.end_secs is not None:
                 self._apply(facts)
 
-    def apply_queue(self, told: Iterable[JobFacts], taken_at_secs: float) -> None:
+    def apply_queue(self, reported: Iterable[JobFacts], taken_at_secs: float) -> None:
         """Take in all jobs that have not ended, as they are now."""
-        for facts in told:
+        for facts in reported:
             if facts.end_secs is None and self._apply(facts):
                 self._seen[facts.job_id] = taken_at_secs
         self._queue_secs.append(taken_at_secs)
@@ -217,9 +217,9 @@ class LiveSchedule:
     # --- settling -----------------------------------------------------------------
 
     def horizon_secs(self, answered_secs: float) -> float:
-        """Return until when all is known, where accounting told at `answered_secs` of all that had ended.
+        """Return until when all is known, where accounting reported at `answered_secs` of all that had ended.
 
-        That is when the queue was told of before that: what arrived until then
+        That is when the queue was reported before that: what arrived until then
         stood in the queue, or is in accounting. −∞ where it was not.
         """
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)

@@ -235,7 +235,7 @@ def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Opt
     if not users:
         raise ScheduleError(f"{name}: {why_none(_skipped(surveys))}")
     default = dict(options.rules.default)
-    told: Values = {}
+    reported: Values = {}
     for resource in options.resources:
         known = [each["totals"][resource] for each in surveys if resource in each["totals"]]
         if not known and resource not in options.rules.totals and resource not in default:
@@ -249,13 +249,13 @@ def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Opt
             groups_of={},
         )
         default[resource] = shares.default
-        told[resource] = {
+        reported[resource] = {
             "default": plain(resource, shares.default),
             "default_from": shares.default_from,
             "total": plain(resource, shares.total),
             "total_from": shares.total_from,
         }
-    return replace(options, rules=replace(options.rules, default=default), workers=1, intervals=1), told
+    return replace(options, rules=replace(options.rules, default=default), workers=1, intervals=1), reported
 
 
 def summarise(log: ScheduleLog, options: Options) -> Values | None:
@@ -285,10 +285,10 @@ def _combine(
     jobs = sum(each["jobs"] for each in found)
     sums = {key: sum(each["sums"][key] for each in found) for key in MEASURES}
     counts = {key: sum(each["counts"][key] for each in found) for key in MEASURES}
-    for resource, told in shares.items():
+    for resource, reported in shares.items():
         mine = [each["shares"][resource] for each in found]
-        told["users"] = {user: amount for each in mine for user, amount in each["users"].items()}
-        told["unknown_requests"] = sum(each["unknown_requests"] for each in mine)
+        reported["users"] = {user: amount for each in mine for user, amount in each["users"].items()}
+        reported["unknown_requests"] = sum(each["unknown_requests"] for each in mine)
     document: Values = {
         "log": name,
         "jobs": jobs,

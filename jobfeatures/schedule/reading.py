@@ -114,10 +114,10 @@ class Pieces(NamedTuple):
 
         What is reported about a log and of all its pieces alike is in the first.
         """
-        told: set[str] = set()
+        reported: set[str] = set()
         for read in _pieces(self):
-            fresh = [each for each in read.log.warnings if _NUMBER.sub("", each) not in told]
-            told.update(_NUMBER.sub("", each) for each in fresh)
+            fresh = [each for each in read.log.warnings if _NUMBER.sub("", each) not in reported]
+            reported.update(_NUMBER.sub("", each) for each in fresh)
             yield read._replace(log=replace(read.log, warnings=tuple(fresh)))
 
     def logs(self) -> Iterator[ScheduleLog]:
@@ -135,12 +135,12 @@ def _pieces(whole: Pieces) -> Iterator[Read]:
             read = chain.from_iterable(_records(*each, zone, notes) for each in others)
             jobs = fold_jobs(read, notes.fold, sort=sort)
             some = list(islice(jobs, most))  # by now all records have been read
-            told: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
-            while some or told:
+            reported: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
+            while some or reported:
                 if any(job.preceding_job_id is not None for job in some):
                     raise LinkedError(f"{others[0][2]}: jobs follow each other")
-                yield Read(from_records(some, others[0][2], zero=0, **told), records=some)
-                told, some = {}, list(islice(jobs, most))
+                yield Read(from_records(some, others[0][2], zero=0, **reported), records=some)
+                reported, some = {}, list(islice(jobs, most))
     first: int | None = None
     swf = [file for file, each in zip(files, kinds, strict=True) if each == "swf"]
     for place, (name, path) in enumerate(swf):

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from jobfeatures.joblog import Number
 
-UNKNOWN: Final = -1  # a value that is not told
+UNKNOWN: Final = -1  # a value that is not reported
 IMPOSSIBLE: Final = -2  # one that cannot be true
 LATEST_SECS: Final = 2**60  # later times are no times
 
-# Why a job does not count; the first that holds is told.
+# Why a job does not count; the first that holds is reported.
 UNREADABLE: Final = "unreadable"
 NO_SUBMIT: Final = "no_submit_time"
 NEVER_STARTED: Final = "never_started"

@@ -272,7 +272,7 @@ class Schedule:
 def evaluate(
     log: ScheduleLog, options: Options, tick: Tick | None = None, lanes: dict[str, Lanes] | None = None
 ) -> Schedule:
-    """Return a log evaluated; `tick` is told how many jobs were done. Raises ScheduleError.
+    """Return a log evaluated; `tick` is called with how many jobs were done. Raises ScheduleError.
 
     `lanes`, of some of one user's jobs: the shares of resources as earlier jobs have left them.
     """

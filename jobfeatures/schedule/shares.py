@@ -22,7 +22,7 @@ MEMORY: Final = "memory"
 GPU: Final = "gpu"
 RESOURCES: Final = (CPU, MEMORY, GPU)
 FIELDS: Final = ("user", "group", "queue", "partition")  # by which jobs are told apart
-# Steps in which a share is told: thousandths of a processor, KiB as such.
+# Steps in which a share is shown: thousandths of a processor, KiB as such.
 STEPS: Final = {CPU: 1000, MEMORY: 1, GPU: 1000}
 KIB: Final = 1024
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?\Z", re.ASCII)

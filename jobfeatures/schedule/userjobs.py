@@ -50,20 +50,20 @@ class UserJobs:
             user = self._source.find_user(job_id)
             if user is None:
                 raise NoSuchJobError(f"{self._source.name} has no job {shown(job_id)}; {HIDDEN}")
-        told = self._jobs(user, begin_secs)
-        submit_secs = _submitted(told, job_id)
+        reported = self._jobs(user, begin_secs)
+        submit_secs = _submitted(reported, job_id)
         if submit_secs is not None and submit_secs < begin_secs:
-            told = self._jobs(user, compute_begin(submit_secs, self._history_secs))
+            reported = self._jobs(user, compute_begin(submit_secs, self._history_secs))
         elif submit_secs is None and user is not None:
-            told = self._jobs(user, 0)  # it ended before
+            reported = self._jobs(user, 0)  # it ended before
         try:
-            asked = choose_jobs(told, job_id)
+            asked = choose_jobs(reported, job_id)
         except NoSuchJobError as error:
             reason = "--history looks further back"
             if user is not None:
                 reason = "it may have just ended, and accounting learns of that later"
             raise NoSuchJobError(f"{error}: {reason}; {HIDDEN}") from None
-        shares = self._shares(asked.told.facts.user or "", begin_secs)
+        shares = self._shares(asked.reported.facts.user or "", begin_secs)
         return asked, shares, now_secs, tuple(self._notes)
 
     def _jobs(self, user: str | None, since_secs: float) -> list[ReportedJob]:
@@ -75,21 +75,21 @@ class UserJobs:
             queue, ask = source.poll_user_queue(user), partial(source.poll_user_history, user)
         else:
             queue, ask = source.poll_queue(), source.poll_accounting
-        told = [reported_by_queue(job) for job in queue.jobs.values()]
+        reported = [reported_by_queue(job) for job in queue.jobs.values()]
         rejected = len(queue.rejected)
         try:
             accounting = ask(since_secs)
         except SourceError as error:
             self._notes.append(f"jobs that have ended: {EARLY} ({error})")
         else:
-            told += map(reported_by_accounting, accounting.records)
+            reported += map(reported_by_accounting, accounting.records)
             rejected += len(accounting.rejected)
         if rejected:
             self._notes.append(f"{rejected} records that could not be read")
-        return [each for each in told if each is not None]
+        return [each for each in reported if each is not None]
 
     def _shares(self, user: str, begin_secs: float) -> Shares:
-        """Return the shares. Raises SourceError where the default is wanted and cannot be told."""
+        """Return the shares. Raises SourceError where the default is wanted and is not known."""
         total = users = 0
         if CPU not in self._rules.default and user not in self._rules.users:
             total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
@@ -116,7 +116,9 @@ class UserJobs:
         else:
             accounting = source.poll_accounting(begin_secs)
         ended = (
-            told.facts for each in accounting.records if (told := reported_by_accounting(each)) is not None
+            reported.facts
+            for each in accounting.records
+            if (reported := reported_by_accounting(each)) is not None
         )
         return {
             facts.user
@@ -125,8 +127,8 @@ class UserJobs:
         }
 
 
-def _submitted(told: Iterable[ReportedJob], job_id: str) -> Number | None:
+def _submitted(reported: Iterable[ReportedJob], job_id: str) -> Number | None:
     try:
-        return find_job(merge(told), job_id).facts.submit_secs
+        return find_job(merge(reported), job_id).facts.submit_secs
     except NoSuchJobError:
         return None

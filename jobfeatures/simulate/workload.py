@@ -237,10 +237,10 @@ def _links_left(links: Links | None, reasons: Array, arrival: Array) -> tuple[Li
 
 
 def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
-    told = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items()]
+    reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items()]
     if log.unreadable:
-        told.append(f"{log.unreadable} × {NOT_COUNTED[UNREADABLE]}")
-    return ScheduleError(f"{log.name}: no job can be simulated: {'; '.join(told) or 'it holds no jobs'}")
+        reported.append(f"{log.unreadable} × {NOT_COUNTED[UNREADABLE]}")
+    return ScheduleError(f"{log.name}: no job can be simulated: {'; '.join(reported) or 'it holds no jobs'}")
 
 
 def run_policy(
@@ -261,7 +261,7 @@ def run_policy(
     if policy.is_fair and rules is not None and (rules.shares.users or rules.shares.groups):
         weights = _weights(workload, rules.shares)
 
-    def told(count: int) -> None:
+    def reported(count: int) -> None:
         columns.release()
         if progress is not None:
             progress(count)
@@ -269,7 +269,7 @@ def run_policy(
     starts = columns.filled(policy.value, WAITING, len(jobs.submits))
     simulate(
         jobs, workload.machine(), policy, rules,
-        ticks=workload.ticks, weights=weights, starts=starts, progress=told,
+        ticks=workload.ticks, weights=weights, starts=starts, progress=reported,
     )  # fmt: skip
     last = [
         max(each.max().item() for (each,) in columns.parts(np.asarray(times)))

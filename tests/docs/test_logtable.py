@@ -28,7 +28,7 @@ def compared(records, kind):
         hidden |= {
             (record.job_id, name)
             for name in TABLE["differences"](record, after[0], kind)
-            if not TABLE["is_told"](name, record, notes)
+            if not TABLE["is_reported"](name, record, notes)
         }
     return hidden
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobfeatures.administration import (
+    Answer,
     Cycles,
     FairShare,
     FairShares,
@@ -14,7 +15,6 @@ from jobfeatures.administration import (
     Reservation,
     Reservations,
     Scheduler,
-    Told,
     UserRequests,
 )
 from jobfeatures.batch.source import KeeperStatus
@@ -381,7 +381,7 @@ def make_cluster() -> Cluster:
     )
 
 
-def make_administration() -> tuple[Told, ...]:
+def make_administration() -> tuple[Answer, ...]:
     """Return what administrators look at; names are hostile."""
     told = {"source": "slurm", "taken_at_secs": NOW - 5}
     cycles = Cycles(

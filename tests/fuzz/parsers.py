@@ -78,7 +78,7 @@ ARGUMENTS: Mapping[str, object] = {
     "source": "fuzz",
     "taken_at_secs": 1_795_266_100.0,
     "now_secs": 1_795_266_100.0,
-    "told_at_secs": 1_795_266_100.0,
+    "reported_at_secs": 1_795_266_100.0,
     "field": "field",
     "flag": "--flag",
     "key": "key",

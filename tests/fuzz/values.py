@@ -144,7 +144,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
         b"1 0 5 60 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n"),
     ),
     "jobfeatures.formats.sss.matching:parse_nodes": (b'[{"Node": "n1", "Processors": 4}]', b'{"Node": "n1"}\n{"Node": "n2"}'),
-    "jobfeatures.jobs.records:parse_record": (format_record(JOB, told_at_secs=1795.25).encode(),),
+    "jobfeatures.jobs.records:parse_record": (format_record(JOB, reported_at_secs=1795.25).encode(),),
     "jobfeatures.publish.basic:parse_basic": (b"Basic YWxpY2U6c2VjcmV0", b"basic YTo="),
     "jobfeatures.publish.tokens:parse_token": (b"0123456789abcdef" * 3 + b"\n",),
     "jobfeatures.series:parse_vector": (VECTOR,),

@@ -70,7 +70,7 @@ def scontrol(slurm, monkeypatch):
     return lambda *words: slurm.run("scontrol", *words)
 
 
-def told_since(client, until, since_secs, *job_ids):
+def reported_since(client, until, since_secs, *job_ids):
     """Return an answer whose question is newer, and that knows these jobs; a node may ask twice a second."""
 
     def told():
@@ -117,7 +117,7 @@ def test_a_node_is_told_what_it_would_be_told_itself(slurm, controller_role, sco
     try:
         for node in (slurm.node, second):
             asked = controller_role(node)
-            told = told_since(asked, until, time.time())
+            told = reported_since(asked, until, time.time())
             itself = SlurmSource(SystemClock(), node_name=node, node_refresh_secs=1)
             own = itself.poll_jobs(told.jobs.keys())
             assert comparable(told) == comparable(own)
@@ -128,7 +128,7 @@ def test_a_node_is_told_what_it_would_be_told_itself(slurm, controller_role, sco
         jobs = comparable(told)
         assert (jobs[wide].allocated_cpus, jobs[wide].gpus, jobs[wide].allocated_gpus) == (1, ("0", "1"), 2)
         assert told.node.draining
-        first = told_since(controller_role(slurm.node), until, 0.0)
+        first = reported_since(controller_role(slurm.node), until, 0.0)
         assert comparable(first)[named[0]].state is JobState.SUSPENDED
         assert comparable(first)[done].state is JobState.COMPLETED
         assert first.node.shutdowns == (start,)
@@ -143,7 +143,7 @@ def test_while_slurm_is_down_the_controller_role_says_so_and_then_goes_on(slurm,
     job = slurm.submit("sleep 120", "-n1", "--mem=30")
     slurm.wait(job, "RUNNING")
     client = controller_role(slurm.node)
-    told_since(client, until, 0.0, job)
+    reported_since(client, until, 0.0, job)
     pid = int((slurm.lab / "run/slurmctld.pid").read_text())
     subprocess.run(["kill", "-STOP", str(pid)], check=True)
     try:
@@ -154,7 +154,7 @@ def test_while_slurm_is_down_the_controller_role_says_so_and_then_goes_on(slurm,
         assert job in comparable(told)
     finally:
         subprocess.run(["kill", "-CONT", str(pid)], check=True)
-    told_since(client, until, time.time(), job)
+    reported_since(client, until, time.time(), job)
 
 
 def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scontrol, until):
@@ -165,7 +165,7 @@ def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scon
         "slurm", client, SystemClock(), fallback_secs=2.0, is_plain=is_plain_id,
         ask_one=lambda job_id: ask_about_job(job_id, node_name=slurm.node),
     )  # fmt: skip
-    told_since(client, until, 0.0, known)
+    reported_since(client, until, 0.0, known)
     time.sleep(1)
     source.poll_jobs(())
     controller_role.exporter.process.terminate()
@@ -194,7 +194,7 @@ def test_a_node_daemon_shows_what_the_controller_role_tells(
     job = slurm.submit("sleep 120", "-n1", "--mem=30", "-t", "7")
     slurm.wait(job, "RUNNING")
     client = controller_role(slurm.node)
-    told_since(client, until, 0.0, job)
+    reported_since(client, until, 0.0, job)
     log = controller_role.exporter.log.read_text()
     address = re.search(r'"answering nodes" address=(\S+)', log)[1]
     node = start_exporter(

@@ -315,7 +315,7 @@ def test_without_accounting_queue_and_nodes_go_on_and_ends_are_told_when_it_is_b
         "--sonar.jobs-interval", "2s", "--sonar.sending-window", "0s", environ=slurm.environ,
     )  # fmt: skip
 
-    def ends_told(job_id: str) -> list[dict]:
+    def ends_reported(job_id: str) -> list[dict]:
         texts = [path.read_text() for path in documents.rglob("0+job-*.json")]
         found = [json.loads(line) for text in texts for line in text.splitlines()]
         jobs = [job for each in found for job in each["data"]["attributes"].get("slurm_jobs", ())]
@@ -324,7 +324,7 @@ def test_without_accounting_queue_and_nodes_go_on_and_ends_are_told_when_it_is_b
         ]
 
     before = slurm.submit("true", "-n1", "--mem=50")
-    until(lambda: ends_told(before), 90)
+    until(lambda: ends_reported(before), 90)
     daemons.stop(DATABASE)
     job = slurm.submit("sleep 3", "-n1", "--mem=50")
     queue = {"batch_system": "slurm", "partition": "batch", "state": "RUNNING"}
@@ -333,9 +333,9 @@ def test_without_accounting_queue_and_nodes_go_on_and_ends_are_told_when_it_is_b
     until(lambda: "sacct" in exporter.log.read_text(), 90)
     assert is_up(exporter, "slurm-queue")
     assert is_up(exporter, "slurm-nodes")
-    assert not ends_told(job)
+    assert not ends_reported(job)
     daemons.start(DATABASE)
-    until(lambda: ends_told(job), 120)
+    until(lambda: ends_reported(job), 120)
 
 
 LONG = bool(os.environ.get("JOBFEATURES_LONG"))

@@ -71,7 +71,9 @@ def ask_both(until, text, other):
     """Return what two ways report about the same moment: asked again where the text has changed meanwhile."""
 
     def of_the_moment(table):  # without the times at which it was told
-        changes = {name: None for name in ("told_secs", "gone", "clock_ahead_secs") if hasattr(table, name)}
+        changes = {
+            name: None for name in ("reported_secs", "gone", "clock_ahead_secs") if hasattr(table, name)
+        }
         return replace(table, taken_at_secs=0.0, **changes)
 
     def unmoved():

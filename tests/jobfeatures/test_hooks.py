@@ -134,15 +134,15 @@ def test_an_environment_that_tells_all_makes_a_job_whole_and_nobody_is_asked(con
 # ---------------------------------------------------------------- in the daemon
 
 
-def serve(config, environ, told_at_secs=100.0, action="publish"):
+def serve(config, environ, reported_at_secs=100.0, action="publish"):
     tree = FeatureTree(config.features_root)
-    return serve_request(tree, config, Site(config), Request(action, "slurm", environ, told_at_secs))
+    return serve_request(tree, config, Site(config), Request(action, "slurm", environ, reported_at_secs))
 
 
 def know(tmp_path: Path, job: Job) -> None:
     """Leave what the daemon knows of a job that it publishes."""
     (tmp_path / "root/known").mkdir(parents=True)
-    (tmp_path / "root/known/slurm-777.json").write_text(format_record(job, told_at_secs=50.0))
+    (tmp_path / "root/known/slurm-777.json").write_text(format_record(job, reported_at_secs=50.0))
 
 
 def test_the_daemon_publishes_at_once_and_asks_for_what_is_missing(config, tmp_path):
@@ -178,7 +178,7 @@ def test_a_request_that_is_older_than_what_a_hook_has_published_by_itself_change
     answer(tmp_path)
     publish_job(config, "slurm", PROLOG, timeout_secs=10)
     before = files(tmp_path), record(tmp_path)
-    assert serve(config, PROLOG, told_at_secs=START) is None
+    assert serve(config, PROLOG, reported_at_secs=START) is None
     assert (files(tmp_path), record(tmp_path)) == before
 
 

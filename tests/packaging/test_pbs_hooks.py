@@ -256,7 +256,7 @@ def test_the_daemon_has_the_work_to_do_where_there_is_one(hook: Hook, intake: Pa
     told = hook.run("begin", euser="root", Job_Name="odd\nname")
     daemon.join()
     assert (told["log"], told["debug"]) == ([], [])
-    environ = parse_request(found[0], told_at_secs=0).environ
+    environ = parse_request(found[0], reported_at_secs=0).environ
     assert environ["PBS_JOBID"] == "123[4].head"
     assert environ["PBS_HOOK_JOB_NAME"] == "odd\nname"
     assert job_from_prolog(environ, node_name="n1").limits.wall_secs == 10800

@@ -1,4 +1,4 @@
-"""One batch system's accounting for those who ask: what one has been told serves another."""
+"""One batch system's accounting for those who ask: what one has read serves another."""
 
 from __future__ import annotations
 

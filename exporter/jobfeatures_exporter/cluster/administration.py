@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from jobfeatures.administration import Told
+from jobfeatures.administration import Answer
 from jobfeatures.batch.source import AdministrationSource, ClusterSource, Keeper
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
@@ -14,7 +14,7 @@ from jobfeatures_exporter.config import DaemonConfig
 class Question(NamedTuple):
     """One line of the table."""
 
-    ask: Callable[[AdministrationSource], Callable[[], Told]]
+    ask: Callable[[AdministrationSource], Callable[[], Answer]]
     interval_secs: Callable[[DaemonConfig], float]
 
 
@@ -36,7 +36,7 @@ QUESTIONS = {  # by collector; what is not shown is not asked
 
 def make_keepers(
     config: DaemonConfig, sources: Iterable[ClusterSource], clock: Clock
-) -> Iterator[Keeper[Told]]:
+) -> Iterator[Keeper[Answer]]:
     """Yield what asks each batch system that can tell; nothing for the others."""
     enabled = config.enabled_collectors()
     for source in sources:

@@ -1,7 +1,7 @@
 """Keeps the quality of one batch system's schedule up to date: asks accounting, and looks at the queue.
 
 At the start accounting is asked for all since the beginning, later for what
-is new. What Sonar's documents have been told of accounting is used as well,
+is new. What accounting has said to Sonar's documents is used as well,
 so that nothing is asked twice.
 """
 
@@ -84,7 +84,7 @@ class LiveQuality:
         self._stopping = threading.Event()
         self._live: LiveSchedule | None = None
         self._shown: ScheduleQuality | None = None
-        self._told_secs = 0.0  # accounting has reported what had ended then, but for what it learns late
+        self._reported_secs = 0.0  # accounting has reported what had ended then, but for what it learns late
         self._wait_secs = options.interval_secs if options.fed_secs is None else 2 * options.fed_secs
         self._overlap_secs = max(SETTLE_SECS, 2 * (options.fed_secs or 0))
 
@@ -93,7 +93,7 @@ class LiveQuality:
         self._stopping.set()
 
     def ask(self) -> ScheduleQuality:
-        """Return what is known now. Raises SourceError; what has been told until then is kept."""
+        """Return what is known now. Raises SourceError; what was read until then is kept."""
         if self._live is None or self._was_set_back():
             self._live, self._shown = self._begin(), None
         live = self._live
@@ -109,21 +109,21 @@ class LiveQuality:
             self._take_from_feed(live)
             if self._is_due():
                 rejected += self._ask_accounting(live)
-        live.forget_missing(live.horizon_secs(self._told_secs - SETTLE_SECS))
-        live.settle(min(live.horizon_secs(self._told_secs), self._told_secs - SETTLE_SECS))
+        live.forget_missing(live.horizon_secs(self._reported_secs - SETTLE_SECS))
+        live.settle(min(live.horizon_secs(self._reported_secs), self._reported_secs - SETTLE_SECS))
         found = live.quality(self._source.name, table.taken_at_secs, top_users=self._options.top_users)
         self._shown = compute_shown(self._shown, found)
         return replace(self._shown, rejected=tuple(rejected))
 
     def _was_set_back(self) -> bool:
         """Return whether the clock was so far ahead that what it settled is no good; then all begins anew."""
-        ahead_secs = self._told_secs - self._clock.now_secs()
+        ahead_secs = self._reported_secs - self._clock.now_secs()
         if ahead_secs > SETTLE_SECS:
             log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})
         return ahead_secs > SETTLE_SECS
 
     def _answer_of(self, status: Callable[[], KeeperStatus[AnswerT]]) -> AnswerT:
-        """Return what another thread has been told, at the start as soon as it has been told at all."""
+        """Return what another thread has read, at the start as soon as it has read anything."""
         while status().table is None and not status().failures and not self._stopping.is_set():
             self._stopping.wait(OTHERS_WAIT_SECS)
         table = status().table
@@ -133,7 +133,7 @@ class LiveQuality:
 
     def _begin(self) -> LiveSchedule:
         begin_secs = compute_begin(self._clock.now_secs(), self._options.history_secs)
-        self._told_secs = begin_secs
+        self._reported_secs = begin_secs
         return LiveSchedule(begin_secs=begin_secs, mode=self._options.mode, overrun_secs=OVERRUN_SECS)
 
     def _make_shares(self, live: LiveSchedule) -> Shares:
@@ -160,25 +160,25 @@ class LiveQuality:
 
     def _is_due(self) -> bool:
         now_secs = self._clock.now_secs()
-        self._told_secs = min(self._told_secs, now_secs)  # a clock that was set back
-        return now_secs - self._told_secs >= self._wait_secs
+        self._reported_secs = min(self._reported_secs, now_secs)  # a clock that was set back
+        return now_secs - self._reported_secs >= self._wait_secs
 
     def _take_from_feed(self, live: LiveSchedule) -> None:
-        """Use what another has been told, where it leaves no gap."""
+        """Use what another has read, where it leaves no gap."""
         fed = self._feed.take()
-        if fed is None or fed.accounting.taken_at_secs <= self._told_secs:
+        if fed is None or fed.accounting.taken_at_secs <= self._reported_secs:
             return
-        if fed.since_secs <= self._told_secs - SETTLE_SECS:
+        if fed.since_secs <= self._reported_secs - SETTLE_SECS:
             live.apply_ended(filter(None, map(from_record, fed.accounting.records)))
-            self._told_secs = fed.accounting.taken_at_secs
+            self._reported_secs = fed.accounting.taken_at_secs
 
     def _ask_accounting(self, live: LiveSchedule) -> list[Rejected]:
         """Ask for what is new, by the day; it goes on next time where a day fails. Raises SourceError."""
         rejected: list[Rejected] = []
-        since_secs = self._told_secs - self._overlap_secs
+        since_secs = self._reported_secs - self._overlap_secs
         while True:
             now_secs = self._clock.now_secs()
-            until_secs = min(max(since_secs + CHUNK_SECS, self._told_secs), now_secs)
+            until_secs = min(max(since_secs + CHUNK_SECS, self._reported_secs), now_secs)
             if isinstance(self._source, HistorySource):
                 accounting = self._source.poll_history(since_secs, until_secs)
             else:
@@ -187,6 +187,6 @@ class LiveQuality:
             live.apply_ended(filter(None, map(from_record, accounting.records)))
             rejected += accounting.rejected
             if until_secs >= now_secs:
-                self._told_secs = accounting.taken_at_secs
+                self._reported_secs = accounting.taken_at_secs
                 return rejected
-            since_secs = self._told_secs = until_secs
+            since_secs = self._reported_secs = until_secs

@@ -67,7 +67,7 @@ class NodeAnswers:
         )
 
     def refresh(self) -> None:
-        """Ask again: the queue has just been told."""
+        """Ask again: the queue has just been read."""
         self._queue_known.set()
         self.keeper.refresh()
 

@@ -41,18 +41,18 @@ METRICS = tuple(_VALUES)
 def families(context: Context) -> Iterator[Family]:
     """Yield the shares' families: of all accounts, and of the users with most usage."""
     shown = [
-        ((told.source, each.account, each.user), each)
-        for told in context.administration
-        if isinstance(told, FairShares)
-        for each in _shown(told, context.top_users)
+        ((reported.source, each.account, each.user), each)
+        for reported in context.administration
+        if isinstance(reported, FairShares)
+        for each in _shown(reported, context.top_users)
     ]
     for metric, value in _VALUES.items():
         yield Family.known(metric, [(values, value(each)) for values, each in shown])
 
 
-def _shown(told: FairShares, most: int) -> list[FairShare]:
+def _shown(reported: FairShares, most: int) -> list[FairShare]:
     users = sorted(
-        (each for each in told.shares if each.user),
+        (each for each in reported.shares if each.user),
         key=lambda each: (-(each.usage_secs or 0), each.account, each.user),
     )
-    return [each for each in told.shares if not each.user] + users[:most]
+    return [each for each in reported.shares if not each.user] + users[:most]

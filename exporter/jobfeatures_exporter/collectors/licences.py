@@ -22,10 +22,10 @@ def families(context: Context) -> Iterator[Family]:
     yield Family.known(
         LICENCES,
         [
-            ((told.source, each.name, kind), getattr(each, kind))
-            for told in context.administration
-            if isinstance(told, Licences)
-            for each in told.licences
+            ((reported.source, each.name, kind), getattr(each, kind))
+            for reported in context.administration
+            if isinstance(reported, Licences)
+            for each in reported.licences
             for kind in ("total", "used", "free", "reserved")
         ],
     )

@@ -73,7 +73,7 @@ def count_open() -> int:
 
 @cache
 def _boot_secs() -> int:
-    """Return when the node was started. Raises ParseError, and is asked again, where that cannot be told."""
+    """Return when the node was started. Raises ParseError, and is asked again, where that cannot be known."""
     found = read_stat("/proc").boot_time_secs
     if found is None:
         raise ParseError("no boot time", source="stat")

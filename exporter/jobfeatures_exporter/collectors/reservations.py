@@ -29,7 +29,7 @@ METRICS = tuple(_VALUES)
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the reservations' families."""
-    told = [each for each in context.administration if isinstance(each, Reservations)]
-    found = [((one.source, each.name), each) for one in told for each in one.reservations]
+    reported = [each for each in context.administration if isinstance(each, Reservations)]
+    found = [((one.source, each.name), each) for one in reported for each in one.reservations]
     for metric, value in _VALUES.items():
         yield Family.known(metric, [(values, value(each)) for values, each in found])

@@ -105,8 +105,8 @@ def _figures(arguments: argparse.Namespace) -> str:
     question = Question(
         job=job, at_secs=time.time(), since_secs=30 * 86_400.0, batch_system="slurm", where=access.url
     )
-    told = ask_all(Prometheus(access).query, question)
-    return format_reports(told.reports, notes=told.notes, is_terminal=False)[:MAX_TEXT]
+    reported = ask_all(Prometheus(access).query, question)
+    return format_reports(reported.reports, notes=reported.notes, is_terminal=False)[:MAX_TEXT]
 
 
 def _send(arguments: argparse.Namespace, body: bytes, text: str) -> None:

@@ -113,26 +113,28 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.socket is not None:
             from jobfeatures_exporter.jobreport.fromnode import ask_node
 
-            told = ask_node(
+            reported = ask_node(
                 arguments.socket, question.job, node=socket.gethostname(), now_secs=question.at_secs
             )
         else:
             with shown_count(None, f"asking {access.url}"):
-                told = ask_all(server.query, question)
+                reported = ask_all(server.query, question)
     except NoSuchJobError:
         from jobfeatures_exporter.jobreport.accounting import ask_accounting
 
         if (kept := ask_accounting(arguments.job, arguments.sacct)) is None:
             raise
-        told = kept
+        reported = kept
     except AmbiguousJobError as error:
         print(f"jobfeatures-exporter: {error}", file=sys.stderr)
         return 2
     if arguments.format == "json":
-        print(json.dumps(make_document(told.reports, notes=told.notes), indent=2))
+        print(json.dumps(make_document(reported.reports, notes=reported.notes), indent=2))
     else:
         print(
-            format_reports(told.reports, notes=told.notes, is_terminal=has_colours(sys.stdout, os.environ)),
+            format_reports(
+                reported.reports, notes=reported.notes, is_terminal=has_colours(sys.stdout, os.environ)
+            ),
             end="",
         )
     return 0

@@ -31,7 +31,7 @@ BODY_SECS: Final = 30.0
 MAX_AT_ONCE: Final = 8  # bodies in memory
 THREADS: Final = 2
 RETRY_SECS: Final = 10
-MAX_TOLD: Final = 10  # faults in an answer
+MAX_REPORTED: Final = 10  # faults in an answer
 
 # A type may have a prefix and a dot before it: agents put there what they put before topics.
 _PATH = re.compile(
@@ -86,8 +86,8 @@ class SonarListener:
             response.force_close()  # what is left of its body is not read
             return response
         if taken.faults:
-            told = "".join(f"{fault}\n" for fault in taken.faults[:MAX_TOLD])
-            return web.Response(status=400, text=told)
+            reported = "".join(f"{fault}\n" for fault in taken.faults[:MAX_REPORTED])
+            return web.Response(status=400, text=reported)
         if not taken.taken:
             return web.Response(status=400, text="there is no document\n")
         return web.Response(text=f"{taken.taken} taken\n")

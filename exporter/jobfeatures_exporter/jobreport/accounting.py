@@ -38,11 +38,11 @@ def make_report(job: CommentedJob) -> JobReport | None:
         return None
     if not summary.nodes:
         return None
-    told = {"user": job.user, "account": job.account, "partition": job.partition}
+    reported = {"user": job.user, "account": job.account, "partition": job.partition}
     return JobReport(
         batch_system=NAME,
         job_id=job.job_id,
-        info={name: text for name, text in told.items() if text},
+        info={name: text for name, text in reported.items() if text},
         state=job.state,
         start_secs=job.start_secs,
         end_secs=job.end_secs,

@@ -198,7 +198,7 @@ def without_missed_peaks(report: JobReport) -> JobReport:
     """Return the report of a job that ran out of memory without peaks that say the contrary.
 
     Samples miss what a process takes in the moments before it is killed. What
-    the kernel counted has it; where that is not told, or is far from what the
+    the kernel counted has it; where that is not reported, or is far from what the
     node gave, the highest use on that node is not known.
     """
     if not report.ran_out_of_memory:

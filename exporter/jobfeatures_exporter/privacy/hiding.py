@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from jobfeatures.administration import FairShares, Reservations, Scheduler, Told
+from jobfeatures.administration import Answer, FairShares, Reservations, Scheduler
 from jobfeatures.drains.drain import Drain
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
@@ -116,7 +116,7 @@ class Privacy:
                 )
                 for each in context.schedules
             ),
-            administration=tuple(map(self._told, context.administration)),
+            administration=tuple(map(self._reported, context.administration)),
         )
 
     def document(self, document: Any) -> Any:
@@ -139,17 +139,17 @@ class Privacy:
             return value
         return self.name(kind, value) or instead
 
-    def _told(self, told: Told) -> Told:
+    def _reported(self, reported: Answer) -> Answer:
         """Return an answer without names; what is known by its name alone is left out where none is shown."""
         withheld = self.mode == WITHHOLD
-        if isinstance(told, Scheduler):
-            users = () if withheld else told.users
+        if isinstance(reported, Scheduler):
+            users = () if withheld else reported.users
             return replace(
-                told, users=tuple(replace(each, name=self.name(USER, each.name) or "") for each in users)
+                reported, users=tuple(replace(each, name=self.name(USER, each.name) or "") for each in users)
             )
-        if isinstance(told, FairShares):
+        if isinstance(reported, FairShares):
             return replace(
-                told,
+                reported,
                 shares=()
                 if withheld
                 else tuple(
@@ -158,18 +158,18 @@ class Privacy:
                         account=self.name(ACCOUNT, each.account) or "",
                         user=self.name(USER, each.user) or "",
                     )
-                    for each in told.shares
+                    for each in reported.shares
                 ),
             )
-        if isinstance(told, Reservations):
-            found = () if withheld else told.reservations
+        if isinstance(reported, Reservations):
+            found = () if withheld else reported.reservations
             return replace(
-                told,
+                reported,
                 reservations=tuple(
                     replace(each, name=self.name(RESERVATION, each.name) or "") for each in found
                 ),
             )
-        return told
+        return reported
 
     # --- parts of a context -------------------------------------------------------
 

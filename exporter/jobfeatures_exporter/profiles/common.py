@@ -90,7 +90,7 @@ class View:
         return job.uid if job is not None and job.uid is not None else sample.uid
 
     def user(self, sample: JobSample) -> str:
-        """Return the name of whose job it is, empty where the batch system has not told it."""
+        """Return the name of whose job it is, empty where the batch system has not reported it."""
         job = self.job(sample.key)
         return "" if job is None or job.user is None else job.user
 

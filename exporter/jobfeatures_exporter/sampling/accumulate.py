@@ -265,9 +265,9 @@ class Accumulator(Generic[Key, Record, Totals]):
 
     def _update_totals(self) -> None:
         for key in self._touched:
-            told = self._totals.get(key)
-            now = self._make(self._sums[key] if told is None else map(max, told, self._sums[key]))
-            if now != told:
+            reported = self._totals.get(key)
+            now = self._make(self._sums[key] if reported is None else map(max, reported, self._sums[key]))
+            if now != reported:
                 self._totals[key] = now
 
 

@@ -46,7 +46,7 @@ def is_empty(path: str) -> bool:
     try:
         return b"populated 0" in read_file(path)
     except OSError:
-        return False  # it is gone, which is told elsewhere
+        return False  # it is gone, which is noticed elsewhere
 
 
 class JobArrivals:
@@ -116,7 +116,7 @@ class JobArrivals:
             self._inotify.remove(watch)
 
     def follow(self) -> None:
-        """Take what the kernel has told, and ask for a look if one is due."""
+        """Take what the kernel has reported, and ask for a look if one is due."""
         for notice in self._inotify.notices():
             if notice.mask & inotify.OVERFLOW:
                 self.rescan()
@@ -160,7 +160,7 @@ class JobArrivals:
         if shapes == {()}:
             return True
         try:
-            with os.scandir(path) as entries:  # behind the watch: what comes now is told
+            with os.scandir(path) as entries:  # behind the watch: what comes now is noticed
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return has_jobs

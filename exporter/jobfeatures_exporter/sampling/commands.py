@@ -30,7 +30,7 @@ class _Command:
 
 
 class _Counts:
-    """The counters of one job, in clock ticks, none of which falls while it is told."""
+    """The counters of one job, in clock ticks, none of which falls while it is shown."""
 
     def __init__(self) -> None:
         self.named: dict[str, int] = {}

@@ -5,7 +5,7 @@ look saw, its whole life; with a record of each exit both are known. What a
 parent shows of its children must then not be counted as well. So this is a
 second account beside that of `accumulate`, made of nothing but processes' own
 times: of those alive by /proc, of the dead by their records. Each account
-alone never exceeds the truth, so the greater one is told: nothing is counted
+alone never exceeds the truth, so the greater one is reported: nothing is counted
 twice, and a lost record costs no more than what the other account lacks too.
 """
 
@@ -86,7 +86,7 @@ class ExitAccount(Generic[Key]):
         self._unseen: dict[int, _Unseen] = {}
         self._ended: dict[Key, _Time] = {}
         self._entangled: set[Key] = set()
-        self._told: dict[Key, CpuTicks] = {}
+        self._reported: dict[Key, CpuTicks] = {}
         self.results = dict.fromkeys((COUNTED, ELSEWHERE, UNKNOWN), 0)
 
     def update(
@@ -234,7 +234,7 @@ class ExitAccount(Generic[Key]):
             pid = unseen.ppid
         return False, None
 
-    # --- what is told -----------------------------------------------------------------
+    # --- what is shown -----------------------------------------------------------------
 
     def _find_entangled(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
         """Find jobs with processes of another one as children: whose time is whose differs by account."""
@@ -244,8 +244,8 @@ class ExitAccount(Generic[Key]):
                 self._entangled |= {key, other}
 
     def _update_totals(self, ticks: Mapping[Key, CpuTicks]) -> dict[Key, CpuTicks]:
-        for gone in self._told.keys() - ticks.keys():
-            del self._told[gone]
+        for gone in self._reported.keys() - ticks.keys():
+            del self._reported[gone]
         for gone in self._ended.keys() - ticks.keys():
             del self._ended[gone]
         self._entangled &= ticks.keys()
@@ -264,27 +264,27 @@ class ExitAccount(Generic[Key]):
                 user, total_ticks = mine.user // self._tick_usecs, mine.total // self._tick_usecs
                 if total_ticks > other.user + other.system:
                     best = CpuTicks(user, total_ticks - user)
-            told = compute_told(self._told.get(key, CpuTicks(0, 0)), best)
-            if key not in self._told or told != self._told[key]:
-                self._told[key] = told
-        return dict(self._told)
+            reported = compute_reported(self._reported.get(key, CpuTicks(0, 0)), best)
+            if key not in self._reported or reported != self._reported[key]:
+                self._reported[key] = reported
+        return dict(self._reported)
 
 
 def _increase(before: _Time, after: _Time) -> _Time:
     """Return the difference of the totals, divided like the later one's growth."""
-    told = compute_told(CpuTicks(before.user, before.system), CpuTicks(after.user, after.system))
-    return _Time(told.user - before.user, told.system - before.system)
+    reported = compute_reported(CpuTicks(before.user, before.system), CpuTicks(after.user, after.system))
+    return _Time(reported.user - before.user, reported.system - before.system)
 
 
-def compute_told(told: CpuTicks, best: CpuTicks) -> CpuTicks:
-    """Return `told`, grown to the total of `best` where that is more: neither mode falls.
+def compute_reported(reported: CpuTicks, best: CpuTicks) -> CpuTicks:
+    """Return `reported`, grown to the total of `best` where that is more: neither mode falls.
 
     Accounts divide the same time differently between the modes; the greater of
     each would be more than the whole.
     """
-    growth = best.user + best.system - told.user - told.system
+    growth = best.user + best.system - reported.user - reported.system
     if growth <= 0:
-        return told
-    user, system = max(0, best.user - told.user), max(0, best.system - told.system)
+        return reported
+    user, system = max(0, best.user - reported.user), max(0, best.system - reported.system)
     user_growth = growth * user // (user + system)
-    return CpuTicks(told.user + user_growth, told.system + growth - user_growth)
+    return CpuTicks(reported.user + user_growth, reported.system + growth - user_growth)

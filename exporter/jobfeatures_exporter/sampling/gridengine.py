@@ -128,8 +128,8 @@ class GridEngineJobs:
         except (OSError, ParseError) as error:
             self._unreadable.add("gridengine_job", error)
             return
-        told = [pair for pair in numbers if pair != (None, None)]
-        if not config or not any(pid is not None for _, pid in told):
+        reported = [pair for pair in numbers if pair != (None, None)]
+        if not config or not any(pid is not None for _, pid in reported):
             return  # the shepherd notes its own pid when all the rest is written
         job_id = parse_job_id(name, config)
         known.key = None if job_id is None else JobKey(NAME, job_id)
@@ -138,7 +138,7 @@ class GridEngineJobs:
             frozenset(pid for _, pid in numbers if pid is not None),
         )
         known.state = state
-        known.complete = all(None not in pair for pair in told)
+        known.complete = all(None not in pair for pair in reported)
 
     def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
         """Yield group and shepherd of a job, then those of its tasks here that `qrsh -inherit` started."""

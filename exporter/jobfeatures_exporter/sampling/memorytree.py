@@ -46,7 +46,7 @@ class MemoryTree:
         self._known: dict[str, tuple[int, list[str]]] = {}  # links and directories below, by path
         self._counts: dict[str, tuple[_Counter, _Counter]] = {}  # kills and hits, by path
         self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
-        self._told: dict[str, Rows] = {}  # of these
+        self._reported: dict[str, Rows] = {}  # of these
         self._look = 0
 
     def read(self) -> dict[str, Rows]:
@@ -69,8 +69,8 @@ class MemoryTree:
         if last != self._last:
             self._last = last
             found = {"oom_kills": self._rows(groups, kills), "limit_hits": self._rows(groups, last[2])}
-            self._told = {name: rows for name, rows in found.items() if rows != {}}
-        return self._told
+            self._reported = {name: rows for name, rows in found.items() if rows != {}}
+        return self._reported
 
     def _open(self, path: str) -> tuple[_Counter, _Counter]:
         files = self._files
@@ -86,8 +86,8 @@ class MemoryTree:
         if None in counts:
             return None
         skipped = len(self._top)
-        told = zip(groups, counts, strict=True)
-        return {path[skipped:]: (count,) for path, count in told if isinstance(count, int)}
+        reported = zip(groups, counts, strict=True)
+        return {path[skipped:]: (count,) for path, count in reported if isinstance(count, int)}
 
     def _walk(self, quiet: bool) -> list[str]:
         """Return all groups; a directory is listed again when its count of links says so, or now and then.

@@ -15,7 +15,7 @@ from jobfeatures_exporter.sampling.groupfiles import NOT_OFFERED
 from jobfeatures_exporter.snapshot import CpuSecs, NodeSample
 
 TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
-RESOURCES = ("cpu", "memory", "io")  # whose pressure is told
+RESOURCES = ("cpu", "memory", "io")  # whose pressure is reported
 MODES = 8  # user nice system idle iowait irq softirq steal; guest times are part of user and nice
 
 _CPU = re.compile(r"cpu([0-9]{0,6})\Z")
@@ -102,7 +102,7 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return how many processes the OOM killer has ended: ``oom_kill 7`` of vmstat; None: not told."""
+    """Return how many processes the OOM killer has ended: ``oom_kill 7`` of vmstat; None: not reported."""
     match = _OOM_KILLS.search(f"\n{text}\n")
     return None if match is None else int(match[1])
 

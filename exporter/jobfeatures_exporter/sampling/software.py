@@ -36,8 +36,8 @@ def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[
     if not isinstance(found, dict):
         raise ParseError("not an object", source=source, text=text)
     for key, entry in found.items():
-        told = entry if isinstance(entry, dict) else {}
-        name, version = told.get("name"), told.get("version")
+        reported = entry if isinstance(entry, dict) else {}
+        name, version = reported.get("name"), reported.get("version")
         if key and isinstance(version, str) and version:
             yield Software(key, name if isinstance(name, str) else "", version)
 

@@ -128,14 +128,14 @@ class ExitTimes(Generic[Key]):
         if not self._account.has_started:
             self._source.drain()  # of those that ended during the first look: it has them already
         of_jobs = set(keys.values())
-        told = self._account.update(
+        reported = self._account.update(
             self._records,
             processes,
             keys,
             {key: each for key, each in ticks.items() if key in of_jobs},
             boot_time_secs=boot_time_secs,
         )
-        return {**ticks, **told}
+        return {**ticks, **reported}
 
     def close(self) -> None:
         """Unsubscribe."""

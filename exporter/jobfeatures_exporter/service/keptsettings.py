@@ -1,6 +1,6 @@
 """Looks at the settings file and its drop-ins while the daemon runs: hooks read them at every job.
 
-A good one is kept, for hooks that will find a broken one; a broken one is told
+A good one is kept, for hooks that will find a broken one; a broken one is reported
 at once, in the log and by the metric that reports failed reloads.
 """
 
@@ -73,7 +73,7 @@ class KeptSettings:
             self._served.reload = replace(self._served.reload, successful=False)
 
     def _good(self, document: Document) -> None:
-        if self._is_broken:  # told by us: a reload that failed is over with the next one only
+        if self._is_broken:  # reported by us: a reload that failed is over with the next one only
             self._is_broken = False
             self._served.reload = replace(self._served.reload, successful=True)
             log.info("the settings file is good again")

@@ -1,4 +1,4 @@
-"""What the daemon may not do where it runs, told before anything starts."""
+"""What the daemon may not do where it runs, reported before anything starts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is told in Sonar's JSON format: documents, and the thread that sends them."""
+"""What is sent in Sonar's JSON format: documents, and the thread that sends them."""

@@ -55,7 +55,7 @@ class JobsDocuments:
         self._complaint = ""
 
     def make(self) -> list[Document]:
-        """Return the documents of one round, at least one. Raises SourceError where nothing can be told."""
+        """Return the documents of one round, at least one. Raises SourceError if there is nothing to send."""
         taken_at_secs = self._clock.now_secs()
         records = list(self._records(taken_at_secs))
         chunks = [

@@ -195,11 +195,11 @@ def _jobs(given: SampleInput, options: SampleOptions, profile: str) -> list[Docu
     for (work_id, user), processes in works.items():
         if sum(each.cpu_secs for each in processes) < options.min_cpu_secs:
             continue
-        told = processes
+        reported = processes
         if options.rollup and work_id.is_batch:
-            told = roll_up(processes, job=work_id.job, current=profile == CURRENT)
+            reported = roll_up(processes, job=work_id.job, current=profile == CURRENT)
         # Sonar gives every process of the group 0, which is the kernel's, a record of its own.
-        for each in [told] if work_id.job else [[one] for one in told]:
+        for each in [reported] if work_id.job else [[one] for one in reported]:
             jobs.append(_job(work_id, user, each, profile))
     return jobs
 
@@ -235,7 +235,7 @@ def identify(snapshot: Snapshot) -> dict[int, WorkId]:
     A batch job without a number has the process group and the user time of
     its oldest process, one number for the job while that lives. What has no
     batch job counts by process group, containers and services too, as Sonar
-    counts. Without a boot time only jobs with numbers can be told.
+    counts. Without a boot time only jobs with numbers can be reported.
     """
     ids: dict[int, WorkId] = {}
     leaders: dict[JobKey, int] = {}

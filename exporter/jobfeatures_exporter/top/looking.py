@@ -63,7 +63,7 @@ class Looker:
         self._wanted.set()
 
     def take(self) -> Look:
-        """Take one look. What fails is told beside what was seen last."""
+        """Take one look. What fails is reported beside what was seen last."""
         before = self._numbers
         try:
             self._numbers = self._pages.look()
@@ -93,6 +93,6 @@ class Looker:
                 self._wanted.wait(wait_secs)
                 self._wanted.clear()
                 wait_secs = self._interval_secs
-        except Exception as error:  # noqa: BLE001  # a fault of ours: told where it can be seen
+        except Exception as error:  # noqa: BLE001  # a fault of ours: reported where it can be seen
             if not self._is_stopping:
                 self._give_up(error)

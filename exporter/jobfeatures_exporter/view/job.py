@@ -126,8 +126,8 @@ class JobView:
     @property
     def gpus_used(self) -> float | None:
         """Return how many cards it keeps busy; None where no driver tells."""
-        told = [each.share for each in self.gpus if each.share is not None]
-        return float(sum(told)) if told else None
+        reported = [each.share for each in self.gpus if each.share is not None]
+        return float(sum(reported)) if reported else None
 
     @property
     def given_gpus(self) -> Number | None:

@@ -59,8 +59,8 @@ class Listeners:
         inherited = take_sockets()
         for name, address in ((FEATURES, config.features_listen_address), (SONAR, config.sonar_listen)):
             if name in inherited and address is None:
-                told = f"a socket named {name} was handed over, and that listener is not set"
-                raise ConfigurationError("web.systemd_socket", told)
+                reported = f"a socket named {name} was handed over, and that listener is not set"
+                raise ConfigurationError("web.systemd_socket", reported)
         return cls(config, inherited)
 
     def where(self, name: str, address: str) -> Where:
@@ -170,8 +170,8 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
     if name == SONAR:
         return "needs sonar.listen" if config.sonar_listen is None else ""
     if name == NODES:
-        told = "is asked by nodes, and they show tokens, no client certificate"
-        return told if tls.client_auth.value == _CLIENTS else ""
+        reported = "is asked by nodes, and they show tokens, no client certificate"
+        return reported if tls.client_auth.value == _CLIENTS else ""
     if config.features_listen_address is None:
         return "needs features.listen_address"
     if not (config.features_url or "").startswith("https://"):

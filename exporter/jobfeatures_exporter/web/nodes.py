@@ -65,16 +65,16 @@ class NodeListener:
             return _refusal(401, "the token is not this node's", **{"WWW-Authenticate": "Bearer"})
         if not self._node_rates.take(name, now_secs):
             return _refusal(429, "too many questions", **{"Retry-After": "1"})
-        told = self._answers.answer(name)
-        if told.age_secs is None:
-            return _refusal(told.status, told.text.rstrip("\n"))
-        headers = {**_HEADERS, "Age": str(told.age_secs), "ETag": told.etag}
-        if told.clock_secs is not None:
-            headers[CLOCK_HEADER] = format_clock(told.clock_secs)
-        if request.headers.get("If-None-Match") == told.etag:
+        reported = self._answers.answer(name)
+        if reported.age_secs is None:
+            return _refusal(reported.status, reported.text.rstrip("\n"))
+        headers = {**_HEADERS, "Age": str(reported.age_secs), "ETag": reported.etag}
+        if reported.clock_secs is not None:
+            headers[CLOCK_HEADER] = format_clock(reported.clock_secs)
+        if request.headers.get("If-None-Match") == reported.etag:
             return _closing(web.Response(status=304, headers=headers))
         headers["Content-Type"] = "application/jsonl; charset=utf-8"
-        return _closing(web.Response(body=told.text.encode(), headers=headers))
+        return _closing(web.Response(body=reported.text.encode(), headers=headers))
 
 
 def _refusal(status: int, text: str, **headers: str) -> web.Response:

@@ -33,18 +33,18 @@ def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
     try:
         load_chain(context, certificate, key)
     except (OSError, ValueError) as error:
-        told = (
+        reported = (
             f"cannot use {_name(options.certificate)} with {_name(options.private_key)}: {reason_of(error)}"
         )
-        raise ParseError(told, source=source, field=options.private_key.key) from None
+        raise ParseError(reported, source=source, field=options.private_key.key) from None
     context.verify_mode = _VERIFY[options.client_auth]
     if options.client_ca is not None:
         authorities = _read(options.client_ca, source)
         try:
             context.load_verify_locations(cadata=authorities.decode("ascii"))
         except (OSError, ValueError) as error:
-            told = f"cannot use {_name(options.client_ca)}: {reason_of(error)}"
-            raise ParseError(told, source=source, field=options.client_ca.key) from None
+            reported = f"cannot use {_name(options.client_ca)}: {reason_of(error)}"
+            raise ParseError(reported, source=source, field=options.client_ca.key) from None
     return context
 
 
@@ -58,8 +58,8 @@ def _choose(context: ssl.SSLContext, options: TlsOptions, source: str) -> None:
         if options.curve is not None:
             context.set_ecdh_curve(options.curve)
     except (OSError, ValueError) as error:
-        told = f"OpenSSL refuses it on this machine: {reason_of(error)}"
-        raise ParseError(told, source=source, field=f"tls_server_config.{name}") from None
+        reported = f"OpenSSL refuses it on this machine: {reason_of(error)}"
+        raise ParseError(reported, source=source, field=f"tls_server_config.{name}") from None
 
 
 def _name(pem: Pem) -> str:

@@ -1,7 +1,7 @@
 """What the controller role tells a node: a `JobTable` as lines of JSON, and back. Pure.
 
 The first line is about the answer and the node, each further one a job, as a
-prolog's record. When it was told stands beside it, as HTTP's ``Age``: the
+prolog's record. When it was reported stands beside it, as HTTP's ``Age``: the
 clocks of the two machines may differ. So does what the batch system's clock
 shows while the answer is made (``Batch-Clock``, epoch seconds): starts and ends
 are by that one. Sample::

@@ -48,7 +48,7 @@ class ControllerSource(PolledSource):
         self._draw = draw
         self._next_question_secs: float | None = None  # monotonic; None while the controller role answers
         self._table = JobTable(source=name, jobs={}, taken_at_secs=0.0, complete=False)
-        self._told: dict[JobKey, float] = {}  # by the batch system itself; epoch
+        self._reported: dict[JobKey, float] = {}  # by the batch system itself; epoch
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return this node's jobs. Raises SourceError where neither could be asked, or need not be now."""
@@ -59,7 +59,7 @@ class ControllerSource(PolledSource):
         if table.source != self.name:
             raise SourceError(f"{self._client.name}: reports {table.source}, not {self.name}")
         self._next_question_secs = None
-        self._told.clear()
+        self._reported.clear()
         self._table = table
         return table
 
@@ -72,28 +72,28 @@ class ControllerSource(PolledSource):
             raise failure
         late_secs = (now_secs - self._next_question_secs) % self._fallback_secs
         self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own beat
-        told_secs = self._clock.now_secs()
+        reported_secs = self._clock.now_secs()
         log.info("the batch system is asked about one job itself", extra={"job": key.job_id})
         try:
             job = self._ask_one(key.job_id)
         except (SourceError, ParseError) as error:
             raise SourceError(f"{failure}; {self.name} itself: {error}") from error
-        self._told[key] = told_secs
+        self._reported[key] = reported_secs
         jobs = {known: each for known, each in self._table.jobs.items() if known != key}
         if job is not None:
             jobs[key] = job
-        told = {known: at_secs for known, at_secs in self._told.items() if known in jobs}
+        reported = {known: at_secs for known, at_secs in self._reported.items() if known in jobs}
         self._table = replace(
-            self._table, jobs=jobs, complete=False, told_secs=told, node_problem=str(failure)
+            self._table, jobs=jobs, complete=False, reported_secs=reported, node_problem=str(failure)
         )
         return self._table
 
     def _most_wanted(self, ours: Collection[JobKey]) -> JobKey | None:
-        """Return the job of which nothing was ever told, else that of which it was told longest ago."""
+        """Return the job of which nothing was ever reported, else the one reported longest ago."""
         here = [key for key in ours if key.batch_system == self.name and self._is_plain(key.job_id)]
 
         def order(key: JobKey) -> tuple[float, int, str]:
-            at_secs = self._told.get(key, self._table.taken_at_secs if key in self._table.jobs else 0.0)
+            at_secs = self._reported.get(key, self._table.taken_at_secs if key in self._table.jobs else 0.0)
             return at_secs, len(key.job_id), key.job_id
 
         return min(here, key=order, default=None)

@@ -226,7 +226,7 @@ def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
 
 
 def _used_memory(values: Mapping[str, str]) -> int | None:
-    """Return the most resident memory of the job where that is told, else that of its largest process."""
+    """Return the most resident memory of the job where that is reported, else that of its largest process."""
     whole = _number(values, "maxrss")
     if whole:
         return int(whole)

@@ -81,7 +81,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name>
     <CE_stringval>1::1</CE_stringval> …``. Jobs that the master does not know are
-    left out, or told of in ``<unknown_jobs>`` if none is known. Grid Scheduler
+    left out, or reported in ``<unknown_jobs>`` if none is known. Grid Scheduler
     and UGE leave ``<element>`` out: a job is a ``<djob_info>`` of its own. A job
     that asked for no limit is UNLIMITED here, and has those of its queue. Raises
     ParseError.
@@ -98,7 +98,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
         raise ParseError("not an answer about jobs", source=JOB_SOURCE, text=root.tag)
     for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
-        number = " ".join(numbers)  # of several jobs in one it could not be told whose a limit is
+        number = " ".join(numbers)  # of several jobs in one it could not be said whose a limit is
         if not is_number(number):
             rejected.append(Rejected(JOB_SOURCE, "not a job id", 0, "JB_job_number", number))
             continue

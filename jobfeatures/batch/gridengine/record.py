@@ -69,7 +69,7 @@ def parse_spooled_job(
     shepherd sets, the lesser of what was asked for and of what the queue
     allows; INFINITY is none. The limit of elapsed time is not among them, and
     neither is the start: `start_secs` is when the daemon wrote the directory.
-    What is malformed or ambiguous is told to `note` and stays unknown. Raises
+    What is malformed or ambiguous is reported to `note` and stays unknown. Raises
     ParseError where `name` is no job's.
     """
     job_id = parse_job_id(name, config)
@@ -78,7 +78,7 @@ def parse_spooled_job(
     number, _, task = job_id.partition(".")
     source = f"{CONFIG} of {job_id}"
     lines = Lines(config, source=source, note=note)
-    told = Lines(environment, source=f"active_jobs/environment of {job_id}", note=note)
+    variables = Lines(environment, source=f"active_jobs/environment of {job_id}", note=note)
     granted = _read_hosts(hosts, source, note)
     total = lines.read(_parse_slots, "pe_slots") or sum(slots for _, slots in granted) or None
     here = lines.read(_parse_slots, "host_slots")
@@ -104,7 +104,7 @@ def parse_spooled_job(
         ),
         array_job_id=number if task else None,
         array_task_id=task or None,
-        restarts=0 if told.text("RESTARTED") == "0" else None,  # else it tells that, not how often
+        restarts=0 if variables.text("RESTARTED") == "0" else None,  # else it tells that, not how often
     )
 
 

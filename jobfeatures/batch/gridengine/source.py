@@ -82,7 +82,7 @@ class GridEngineSource(PolledSource):
         self._queues = QueueAnswers({})
         self._jobs_due_secs = 0.0
         self._queues_due_secs = 0.0
-        self._complaints: dict[str, str] = {}  # the last one of each question, told once
+        self._complaints: dict[str, str] = {}  # the last one of each question, reported once
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of the spool directory. Raises SourceError where that cannot be listed."""

@@ -70,10 +70,10 @@ def read_records(
 
 
 def _record_or_fault(
-    told: ClassAd, source: str, evaluate: Evaluate | None, notes: Notes | None
+    reported: ClassAd, source: str, evaluate: Evaluate | None, notes: Notes | None
 ) -> JobRecord | Rejected:
     faults: list[Rejected] = []
-    values = Asked[Value](told.values)
+    values = Asked[Value](reported.values)
     ad = ClassAd(values)
     try:
         record = parse_record(ad, source=source, note=faults.append, evaluate=evaluate)

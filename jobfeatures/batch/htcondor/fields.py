@@ -16,7 +16,7 @@ def ignore(_: Rejected) -> None:
 
 
 class Fields:
-    """Reads one ad. What has no value is None; so is what has a wrong one, which is told to `note`.
+    """Reads one ad. What has no value is None; so is what has a wrong one, which is reported to `note`.
 
     Where `evaluate` is given expressions have values, else they have none.
     """

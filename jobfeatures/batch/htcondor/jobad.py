@@ -107,7 +107,7 @@ def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
     """Return seconds from the start: what HTCondor enforces, else the first that a site has of its own.
 
     AllowedExecuteDuration counts from when the input files are there, later
-    than the start: the job may run longer than told, not shorter.
+    than the start: the job may run longer than announced, not shorter.
     """
     enforced = [secs for name in LIMIT_ATTRIBUTES if (secs := job.count(name)) is not None]
     if enforced:

@@ -40,7 +40,7 @@ class CondorSource:
 
     A job is there while its scratch directory and its starter are. A table is
     complete where every scratch directory of a living starter could be read;
-    a job that was known and whose directory has gone is told as ended in any case.
+    a job that was known and whose directory has gone is reported as ended in any case.
     """
 
     name = NAME
@@ -106,7 +106,7 @@ class CondorSource:
             complete=complete,
             rejected=self._news.among(problems),
             node=self._node,
-            told_secs={key: at_secs for key, (_, at_secs) in self._ended.items()},
+            reported_secs={key: at_secs for key, (_, at_secs) in self._ended.items()},
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:

@@ -39,7 +39,7 @@ _STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
 
 
 def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None:
-    """Return whether this host starts no more jobs, None where that is not told.
+    """Return whether this host starts no more jobs, None where that is not reported.
 
     Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is full, runs an
     exclusive job or is too busy takes jobs again by itself, and does not drain.

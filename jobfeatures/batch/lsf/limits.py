@@ -160,7 +160,7 @@ def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) ->
     for record in records:
         try:
             limit = parse_limit(record.get("RUNTIMELIMIT", ""))
-        except ParseError:  # told where the record is read
+        except ParseError:  # reported where the record is read
             continue
         if limit is not None and limit.host is not None:
             hosts[limit.host] = None

@@ -26,26 +26,26 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
 
     It tells no times and no limits, and nothing that is in files of the user's
-    (LSB_DJOB_HOSTFILE) is read. A malformed value is told to `note` and stays
+    (LSB_DJOB_HOSTFILE) is read. A malformed value is reported to `note` and stays
     unknown. Raises ParseError without a plain LSB_JOBID.
     """
     job_id = job_id_of(environ)
     array, index = split_id(job_id)
 
-    told = Texts(environ, note, nothing=NOTHING)
-    if told.text("LSB_MCPU_HOSTS"):
-        slots = told.read(parse_mcpu_hosts, "LSB_MCPU_HOSTS") or {}
+    variables = Texts(environ, note, nothing=NOTHING)
+    if variables.text("LSB_MCPU_HOSTS"):
+        slots = variables.read(parse_mcpu_hosts, "LSB_MCPU_HOSTS") or {}
     else:
-        slots = told.read(parse_host_list, "LSB_HOSTS") or {}
-    total = sum(slots.values()) or told.read(parse_count, "LSB_DJOB_NUMPROC") or None
-    name = told.text("LSB_JOBNAME")
+        slots = variables.read(parse_host_list, "LSB_HOSTS") or {}
+    total = sum(slots.values()) or variables.read(parse_count, "LSB_DJOB_NUMPROC") or None
+    name = variables.text("LSB_JOBNAME")
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
         name=None if name is None else name[:MAX_NAME_CHARACTERS],
-        user=told.text("LSFUSER"),
-        account=told.text("LSB_PROJECT_NAME"),
-        partition=told.text("LSB_QUEUE"),
+        user=variables.text("LSFUSER"),
+        account=variables.text("LSB_PROJECT_NAME"),
+        partition=variables.text("LSB_QUEUE"),
         nodes=tuple(slots),
         total_cpus=total,
         total_nodes=len(slots) or None,

@@ -70,7 +70,7 @@ class LsfSource(PolledSource):
         self._refreshed_secs: float | None = None  # monotonic
         self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
         self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
-        self._told: frozenset[Rejected] = frozenset()  # problems that were told already
+        self._reported: frozenset[Rejected] = frozenset()  # problems that were reported already
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -166,8 +166,8 @@ class LsfSource(PolledSource):
         hosts = {self._node_name, *hosts_of_limits(records, self._rules.queues.values())}
         if due or hosts - self._rules.factors.keys() - self._without_factor:
             self._refresh_factors(hosts, problems)
-        news = problems - self._told
-        self._told = frozenset(problems) if due else self._told | problems
+        news = problems - self._reported
+        self._reported = frozenset(problems) if due else self._reported | problems
         return tuple(sorted(news, key=str))
 
     def _refresh_notice(self, problems: set[Rejected]) -> None:

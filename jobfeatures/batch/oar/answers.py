@@ -82,7 +82,7 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
     """
     word = job.text("state") or ""
     events = job.asked.get("events")
-    told = {
+    reported = {
         str(each.get("type")): str(each.get("description"))
         for each in (events if isinstance(events, list) else ())
         if isinstance(each, dict)
@@ -93,11 +93,11 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
         return (JobState.FAILED if job.count("exit_code") else JobState.COMPLETED), None
     if word not in {"Error", "toError"}:
         return JobState.UNKNOWN, word
-    if "(Elapsed)" in told.get("WALLTIME", ""):
+    if "(Elapsed)" in reported.get("WALLTIME", ""):
         return JobState.TIMEOUT, None
-    if "BESTEFFORT_KILL" in told:
+    if "BESTEFFORT_KILL" in reported:
         return JobState.PREEMPTED, None
-    return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in told else JobState.FAILED), None
+    return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in reported else JobState.FAILED), None
 
 
 def array_of(values: Any) -> str | None:
@@ -149,19 +149,19 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str] = ()) -> JobRecord:
     """Return the record of a job. Raises ParseError."""
-    told = Values(values)
-    job, resources = make_job(told.asked, arrays)
-    state, word = state_of(told)
-    code = told.asked.get("exit_code")
+    answer = Values(values)
+    job, resources = make_job(answer.asked, arrays)
+    state, word = state_of(answer)
+    code = answer.asked.get("exit_code")
     if code is not None and (isinstance(code, bool) or not isinstance(code, int) or not 0 <= code < 2**16):
         raise ParseError("not a wait status", field="exit_code", text=str(code)[:80])
-    kind, command = told.text("jobType"), told.text("command")
-    told.asked.names |= {
+    kind, command = answer.text("jobType"), answer.text("command")
+    answer.asked.names |= {
         "job_user",
         "cpuset_name",
         "scheduledStart",
     }  # said elsewhere, or no more than a plan
-    count_not_taken(notes, told.asked)
+    count_not_taken(notes, answer.asked)
     return record_of(
         job,
         state=state,

@@ -98,18 +98,18 @@ class OarSource(PolledSource):
 
     def _read(self, job_id: str, user: str, name: str) -> Job:
         text, changed_secs = self._text(name)
-        told = parse_environment(text)
+        reported = parse_environment(text)
         hosts = count_hosts(self._text(job_id)[0].splitlines())
         here = find_host(hosts, self._node_name)
-        wall = told.get("OAR_JOB_WALLTIME_SECONDS")
+        wall = reported.get("OAR_JOB_WALLTIME_SECONDS")
         total_cpus = sum(hosts.values()) or None
         return Job(
             key=JobKey(NAME, job_id),
             state=JobState.RUNNING,
-            name=told.get("OAR_JOB_NAME"),
+            name=reported.get("OAR_JOB_NAME"),
             user=user,
             uid=self._users.uid(user),
-            account=told.get("OAR_PROJECT_NAME"),
+            account=reported.get("OAR_PROJECT_NAME"),
             start_secs=int(changed_secs),
             nodes=tuple(hosts),
             total_cpus=total_cpus,

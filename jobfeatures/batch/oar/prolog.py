@@ -19,25 +19,25 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
     Sample: ``OAR_JOB_ID=10 OAR_USER=alice OAR_HOOK_UID=6001 OAR_JOB_NAME=fit OAR_PROJECT_NAME=physics
     OAR_JOB_WALLTIME_SECONDS=240 OAR_HOOK_START=1795336598 OAR_HOOK_NODES="oar1 oar1 oar2"``. Start is the
-    prologue's own time (epoch). A malformed value is told to `note` and stays unknown. Raises
+    prologue's own time (epoch). A malformed value is reported to `note` and stays unknown. Raises
     ParseError without a job id.
     """
     job_id = parse_id(environ.get("OAR_JOB_ID", ""), "OAR_JOB_ID")
 
-    told = Texts(environ, note)
-    hosts = told.read(lambda text: count_hosts(text.split()), "OAR_HOOK_NODES") or {}
+    variables = Texts(environ, note)
+    hosts = variables.read(lambda text: count_hosts(text.split()), "OAR_HOOK_NODES") or {}
     here = find_host(hosts, node_name)
     total_cpus = sum(hosts.values()) or None
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=told.text("OAR_JOB_NAME"),
-        user=told.text("OAR_USER"),
-        uid=told.read(parse_count, "OAR_HOOK_UID"),
-        account=told.text("OAR_PROJECT_NAME"),
-        start_secs=told.read(parse_count, "OAR_HOOK_START"),
+        name=variables.text("OAR_JOB_NAME"),
+        user=variables.text("OAR_USER"),
+        uid=variables.read(parse_count, "OAR_HOOK_UID"),
+        account=variables.text("OAR_PROJECT_NAME"),
+        start_secs=variables.read(parse_count, "OAR_HOOK_START"),
         nodes=tuple(hosts),
         total_cpus=total_cpus,
         allocated_cpus=None if here is None else hosts[here],
-        limits=make_limits(told.read(parse_count, "OAR_JOB_WALLTIME_SECONDS"), total_cpus),
+        limits=make_limits(variables.read(parse_count, "OAR_JOB_WALLTIME_SECONDS"), total_cpus),
     )

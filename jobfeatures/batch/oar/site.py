@@ -53,6 +53,6 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Oa
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return None: the prologue is told all that there is without a question to the server."""
+    """Return None: the prologue is given all that there is without a question to the server."""
     del job, config, node_name, timeout_secs
     return None

@@ -4,7 +4,7 @@ PBS Professional Reference Guide, "PBS Commands", and its "Job States":
 https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf. JSON comes from PBS
 Pro 13 on. Torque, qstat(1B), "S: The job's current state":
 https://docs.adaptivecomputing.com/torque/6-1-2/adminGuide/Content/topics/torque/13-commands/qstat.htm.
-Its XML escapes what users write, and has times as epoch seconds; queues are told as text only.
+Its XML escapes what users write, and has times as epoch seconds; queues are reported as text only.
 One that is too old, or was built without, is asked for text.
 """
 

@@ -70,7 +70,7 @@ def make_job(
     """Return a job. `states` maps the letters of job_state; None: its end follows from its exit status.
 
     CPUs, memory and GPUs are those on the node `node_name`, or with None those
-    of a job on one node. A malformed value is told to `note` and stays
+    of a job on one node. A malformed value is reported to `note` and stays
     unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26 13:40:10 2023``.
     Raises ParseError where id or state is missing.
     """
@@ -128,7 +128,7 @@ def make_job(
 
 
 class Fields(Texts):
-    """The attributes of one record; a malformed one is told and stays unknown."""
+    """The attributes of one record; a malformed one is reported and stays unknown."""
 
     def __init__(self, record: Record, note: Note, source: str) -> None:
         super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")

@@ -39,41 +39,44 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00
     PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. Times are epoch seconds.
 
-    A malformed value is told to `note` and stays unknown. Raises ParseError
+    A malformed value is reported to `note` and stays unknown. Raises ParseError
     without the id of one job.
     """
     job_id = job_id_of(environ)
 
-    told = Texts(environ, note)
+    variables = Texts(environ, note)
     shares: Mapping[str, Share] = {}
-    for vnodes in dict.fromkeys((told.text("PBS_HOOK_EXEC_VNODE"), None)):
+    for vnodes in dict.fromkeys((variables.text("PBS_HOOK_EXEC_VNODE"), None)):
         try:
-            shares = compute_shares(told.text("PBS_HOOK_EXEC_HOST"), vnodes)
+            shares = compute_shares(variables.text("PBS_HOOK_EXEC_HOST"), vnodes)
             break
         except ParseError as error:
-            told.reject(error, error.field, error.text)
+            variables.reject(error, error.field, error.text)
     mine = share_of(shares, node_name)
     total_cpus = sum(share.cpus or 0 for share in shares.values()) or None
     wall, cpu_limit = (
-        told.read(parse_duration, "PBS_HOOK_WALLTIME"),
-        told.read(parse_duration, "PBS_HOOK_CPUT"),
+        variables.read(parse_duration, "PBS_HOOK_WALLTIME"),
+        variables.read(parse_duration, "PBS_HOOK_CPUT"),
     )
-    memory, memory_each = told.read(parse_size, "PBS_HOOK_MEM"), told.read(parse_size, "PBS_HOOK_PMEM")
+    memory, memory_each = (
+        variables.read(parse_size, "PBS_HOOK_MEM"),
+        variables.read(parse_size, "PBS_HOOK_PMEM"),
+    )
     if mine.memory_bytes is not None:
         memory = mine.memory_bytes or None
     elif not memory or len(shares) != 1:
         memory = memory_each * mine.cpus if memory_each and mine.cpus else None
     array_job_id, array_task_id = split_array_id(job_id)
-    runs = told.read(parse_count, "PBS_HOOK_RUN_COUNT")
+    runs = variables.read(parse_count, "PBS_HOOK_RUN_COUNT")
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=told.text("PBS_HOOK_JOB_NAME"),
-        user=told.text("PBS_HOOK_USER"),
-        uid=told.read(parse_count, "PBS_HOOK_UID"),
-        account=told.text("PBS_HOOK_ACCOUNT"),
-        partition=told.text("PBS_HOOK_QUEUE"),
-        start_secs=told.read(parse_count, "PBS_HOOK_START"),
+        name=variables.text("PBS_HOOK_JOB_NAME"),
+        user=variables.text("PBS_HOOK_USER"),
+        uid=variables.read(parse_count, "PBS_HOOK_UID"),
+        account=variables.text("PBS_HOOK_ACCOUNT"),
+        partition=variables.text("PBS_HOOK_QUEUE"),
+        start_secs=variables.read(parse_count, "PBS_HOOK_START"),
         nodes=tuple(shares),
         total_cpus=total_cpus,
         allocated_cpus=mine.cpus or None,

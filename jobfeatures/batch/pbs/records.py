@@ -7,7 +7,7 @@ the environment where it belongs before it, costs its record.
 
 JSON comes from PBS Pro 13 on, and is not always JSON: backslashes that escape
 nothing, numbers with leading zeros, bare words and raw control characters
-have all been seen. What is repaired is told.
+have all been seen. What is repaired is reported.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
 
     Sample: ``{"timestamp":1795250000, "pbs_version":"23.06.06", "pbs_server":"s",
     "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``.
-    Numbers are kept as they are written. Faults are repaired and told as
+    Numbers are kept as they are written. Faults are repaired and reported as
     Rejected; where the whole cannot be read, each record is read for itself.
     An answer without that member has no records, as that about unknown jobs.
     Raises ParseError if there is text and nothing can be read.

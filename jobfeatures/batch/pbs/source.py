@@ -60,7 +60,7 @@ class QstatSource(PolledSource):
         self._node: NodeNotice | None = None
         self._node_asked_secs: float | None = None  # monotonic
         self._node_problem = ""
-        self._told: tuple[Rejected, ...] = ()  # problems of the last poll: told once
+        self._reported: tuple[Rejected, ...] = ()  # problems of the last poll: reported once
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -79,10 +79,10 @@ class QstatSource(PolledSource):
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
-        told, gone = take_times(self._known, self.name, plain)
-        news = tuple(each for each in problems if each not in self._told)
+        reported, gone = take_times(self._known, self.name, plain)
+        news = tuple(each for each in problems if each not in self._reported)
         if asked or problems:
-            self._told = tuple(problems)
+            self._reported = tuple(problems)
         return JobTable(
             source=self.name,
             jobs=jobs,
@@ -91,7 +91,7 @@ class QstatSource(PolledSource):
             rejected=news,
             node=self._node,
             node_problem=self._node_problem,
-            told_secs=told,
+            reported_secs=reported,
             gone=gone,
         )
 

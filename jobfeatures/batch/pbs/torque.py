@@ -42,26 +42,26 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     TORQUE_LIMITS=nodes=1:ppn=4,walltime=01:00:00,mem=8gb TORQUE_QUEUE=batch TORQUE_ACCOUNT=physics
     TORQUE_START=1795246429``. Start is the prologue's own time, in epoch seconds.
 
-    Hosts and CPUs are not told here. A malformed value is told to `note` and
+    Hosts and CPUs are not reported here. A malformed value is reported to `note` and
     stays unknown. Raises ParseError without the id of one job.
     """
     del node_name
     job_id = job_id_of(environ)
     limits = dict(split_resources(environ.get("TORQUE_LIMITS", "")))
 
-    told, asked = Texts(environ, note), Texts(limits, note)
+    variables, asked = Texts(environ, note), Texts(limits, note)
     array_job_id, array_task_id = split_array_id(job_id)
     nodes = limits.get("nodes", "" if "procs" in limits else "1")
     has_one_node = nodes.partition(":")[0] == "1" and "+" not in nodes
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=told.text("TORQUE_JOB_NAME"),
-        user=told.text("TORQUE_USER"),
-        uid=told.read(parse_count, "TORQUE_UID"),
-        account=told.text("TORQUE_ACCOUNT"),
-        partition=told.text("TORQUE_QUEUE"),
-        start_secs=told.read(parse_count, "TORQUE_START"),
+        name=variables.text("TORQUE_JOB_NAME"),
+        user=variables.text("TORQUE_USER"),
+        uid=variables.read(parse_count, "TORQUE_UID"),
+        account=variables.text("TORQUE_ACCOUNT"),
+        partition=variables.text("TORQUE_QUEUE"),
+        start_secs=variables.read(parse_count, "TORQUE_START"),
         limits=Limits(
             wall_secs=asked.read(parse_duration, "walltime"),
             cpu_secs=asked.read(parse_duration, "cput"),

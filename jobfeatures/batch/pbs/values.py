@@ -150,7 +150,7 @@ def _parse_amount(text: str) -> int:
 
 
 def compute_shares(exec_host: str | None, exec_vnode: str | None) -> Mapping[str, Share]:
-    """Return by host, in their order, what a job has there: of exec_vnode if it is told, else of exec_host.
+    """Return by host, in their order, what a job has there: by exec_vnode if reported, else by exec_host.
 
     The parts of both stand in the same order, so a chunk is its host's even
     where the names of the vnodes are others. Raises ParseError.

@@ -242,8 +242,8 @@ def _run_scontrol(
         node_name=node_name,
         extra=extra,
     )
-    told = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
-    if not told and (questions or not any(answers.extra.values())):
+    reported = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
+    if not reported and (questions or not any(answers.extra.values())):
         reason = answers.complaint or first_line(output.stderr)
         raise SourceError(f"{scontrol}: no answer (status {output.status}): {reason}")
     return answers

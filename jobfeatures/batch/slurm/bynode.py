@@ -84,14 +84,14 @@ def parse_whole(
     known = known or {}
     found: dict[JobKey, Known] = {}
     unsure = {key for key, job in queue.jobs.items() if job.state.is_on_node and job.nodes}
-    told: set[str] = set()
+    reported: set[str] = set()
     twice: set[JobKey] = set()
     for job_id, text in _records(lines):
         key = JobKey(NAME, job_id)
-        if job_id in told:
+        if job_id in reported:
             twice.add(key)
             continue
-        told.add(job_id)
+        reported.add(job_id)
         queued = queue.jobs.get(key)
         if queued is None or not queued.nodes:
             continue  # it has been submitted or started since, or somebody has made it up

@@ -137,7 +137,7 @@ class SlurmCluster:
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
         """Return what each node would be told if it asked; `queue` is the latest answer of `poll_queue`.
 
-        What is not in that answer is not told here: so the answer's time is the queue's.
+        What is not in that answer is not reported here: so the answer's time is the queue's.
         """
         asked_secs = self._clock.now_secs()
         # By itself: what the controller's clock shows is only worth something in an answer that comes soon.
@@ -179,12 +179,12 @@ class SlurmCluster:
         if len(unsure) <= MAX_ASKED_AGAIN:
             ids = [key.job_id for key in unsure]
             with contextlib.suppress(SourceError):
-                told = (
+                reported = (
                     {}
                     if not ids
                     else ask_squeue(ids, node_name=None, squeue=self._squeue, timeout_secs=self._timeout_secs)
                 )
-                return list(told.values())
+                return list(reported.values())
         return [queue.jobs[key] for key in unsure]
 
     def poll_accounting(self, since_secs: float) -> Accounting:

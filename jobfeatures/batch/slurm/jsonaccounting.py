@@ -85,7 +85,7 @@ def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
 
 
 def _with_cpu_time(job: JobRecord, steps: list[JobRecord]) -> JobRecord:
-    """Return a job with the CPU time of its steps where its own is told as 0."""
+    """Return a job with the CPU time of its steps where its own is reported as 0."""
     if not steps:
         return job
     if not job.user_cpu_secs and not job.system_cpu_secs:

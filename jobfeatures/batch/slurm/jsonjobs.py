@@ -142,7 +142,7 @@ def _task(record: JsonRecord) -> str | None:
 
 
 def _count(tasks: str) -> int:
-    """Return how many tasks ``1-5,9%2`` or the bits ``0x3E`` stand for; of a list cut off, those told."""
+    """Return how many tasks ``1-5,9%2`` or the bits ``0x3E`` stand for; of a list cut off, those reported."""
     bits = _BITS.match(tasks)
     if bits is not None:
         return int(bits[1], 16).bit_count()
@@ -195,10 +195,10 @@ def _shares(record: JsonRecord, nodes: Sequence[str]) -> Iterator[tuple[str, Jso
 
 
 def _cpus_of(share: JsonRecord, shares: Sequence[JsonRecord], total_cpus: int | None) -> int | None:
-    """Return the CPUs of a share. Where only cores are told, they are as many as make up the whole job."""
-    told = _first(share, ("cpus", "count"), ("cpus",))
-    if told:
-        return told
+    """Return the CPUs of a share. If only cores are reported, they are as many as make up the whole job."""
+    reported = _first(share, ("cpus", "count"), ("cpus",))
+    if reported:
+        return reported
     everywhere = sum(_cores(each) for each in shares)
     if not everywhere or total_cpus is None or total_cpus % everywhere:
         return None
@@ -237,7 +237,7 @@ def _cards(
     """Return the cards that a job has on a node, by Slurm's numbers, and how many whole ones.
 
     ``gres_detail`` has one text a node, in the order of the nodes. Of cards
-    that are shared no number of whole ones is told.
+    that are shared no number of whole ones is reported.
     """
     details = record.words("gres_detail") if record.get("gres_detail") else ()
     detail = ""

@@ -60,8 +60,8 @@ class JsonAsker:
                 try:
                     job = self._job_of(document, job_id)
                 except ParseError as error:
-                    told = error.at(self._rest.name, about=f"job {job_id}")
-                    rejected[job_id] = Rejected.from_error(told)
+                    reported = error.at(self._rest.name, about=f"job {job_id}")
+                    rejected[job_id] = Rejected.from_error(reported)
                     continue
                 if job is not None:
                     jobs[job_id] = job
@@ -155,21 +155,21 @@ class JsonCluster:
 
     def poll_scheduler(self) -> Scheduler:
         """Return how busy slurmctld and its schedulers are."""
-        return self._told("diag", "statistics", parse_json_diag)
+        return self._reported("diag", "statistics", parse_json_diag)
 
     def poll_licences(self) -> Licences:
         """Return the licences."""
-        return self._told("licenses", "licenses", parse_json_licences)
+        return self._reported("licenses", "licenses", parse_json_licences)
 
     def poll_reservations(self) -> Reservations:
         """Return the reservations that are not over."""
-        return self._told("reservations", "reservations", parse_json_reservations)
+        return self._reported("reservations", "reservations", parse_json_reservations)
 
     def poll_shares(self) -> FairShares:
         """Raise SourceError: they are known by the commands only."""
         raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
 
-    def _told(self, question: str, field: str, parse: Callable[..., T]) -> T:
+    def _reported(self, question: str, field: str, parse: Callable[..., T]) -> T:
         taken_at_secs = self._clock.now_secs()
         document = self._answer(question, field)
         return self._parsed(lambda: parse(document, source=self._rest.name, taken_at_secs=taken_at_secs))

@@ -37,7 +37,7 @@ _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What was said of the node; `notice` is None where its state is not told."""
+    """What was said of the node; `notice` is None where its state is not reported."""
 
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()

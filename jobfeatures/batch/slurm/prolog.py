@@ -28,21 +28,21 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     ``SLURM_SHARDS_ON_NODE`` others may have parts of them.
 
     `node_name` is used where SLURMD_NODENAME is not set. A malformed value is
-    told to `note` and stays unknown. Raises ParseError without a plain
+    reported to `note` and stays unknown. Raises ParseError without a plain
     SLURM_JOB_ID.
     """
     job_id = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID", "")
     if not is_plain_id(job_id):
         raise ParseError("not a job id", source="environment", field="SLURM_JOB_ID", text=job_id)
 
-    told = Texts(environ, note, nothing=NOTHING)
-    gpus = told.read(_parse_gpus, "SLURM_JOB_GPUS") or ()
+    variables = Texts(environ, note, nothing=NOTHING)
+    gpus = variables.read(_parse_gpus, "SLURM_JOB_GPUS") or ()
     shared = environ.get("SLURM_SHARDS_ON_NODE", "") not in NOTHING
-    nodes = told.read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
-    runs = told.read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
+    nodes = variables.read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
+    runs = variables.read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
     total_cpus = sum(count * times for count, times in runs) or None
-    start = told.read(parse_count, "SLURM_JOB_START_TIME")
-    end = told.read(parse_count, "SLURM_JOB_END_TIME")
+    start = variables.read(parse_count, "SLURM_JOB_START_TIME")
+    end = variables.read(parse_count, "SLURM_JOB_END_TIME")
     wall = None
     if start is not None and end is not None:
         if end <= start:
@@ -52,21 +52,21 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=told.text("SLURM_JOB_NAME"),
-        user=told.text("SLURM_JOB_USER"),
-        uid=told.read(parse_count, "SLURM_JOB_UID", "SLURM_UID"),
-        account=told.text("SLURM_JOB_ACCOUNT"),
-        partition=told.text("SLURM_JOB_PARTITION"),
+        name=variables.text("SLURM_JOB_NAME"),
+        user=variables.text("SLURM_JOB_USER"),
+        uid=variables.read(parse_count, "SLURM_JOB_UID", "SLURM_UID"),
+        account=variables.text("SLURM_JOB_ACCOUNT"),
+        partition=variables.text("SLURM_JOB_PARTITION"),
         start_secs=start,
         nodes=nodes,
         total_cpus=total_cpus,
-        allocated_cpus=_share_of_runs(runs, nodes, told.text("SLURMD_NODENAME") or node_name),
+        allocated_cpus=_share_of_runs(runs, nodes, variables.text("SLURMD_NODENAME") or node_name),
         limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, total_cpus)),
-        array_job_id=told.read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
-        array_task_id=told.read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
-        het_job_id=told.read(_checked_digits, "SLURM_HET_JOB_ID"),
-        het_offset=told.read(parse_count, "SLURM_HET_JOB_OFFSET"),
-        restarts=told.read(parse_count, "SLURM_JOB_RESTART_COUNT"),
+        array_job_id=variables.read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
+        array_task_id=variables.read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
+        het_job_id=variables.read(_checked_digits, "SLURM_HET_JOB_ID"),
+        het_offset=variables.read(parse_count, "SLURM_HET_JOB_OFFSET"),
+        restarts=variables.read(parse_count, "SLURM_JOB_RESTART_COUNT"),
         gpus=gpus,
         allocated_gpus=None if shared else len(gpus) or None,
     )

@@ -20,7 +20,7 @@ _NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one node gives; 0 and () where it is not told."""
+    """What one node gives; 0 and () where it is not reported."""
 
     cpus: int = 0
     memory_bytes: int = 0
@@ -45,7 +45,7 @@ class SharedJob:
         """Return the job as a node has it; with None its share is known of a job of one node only.
 
         Where the details tell no CPUs or cards, those of a job of one node are
-        its own. Of cards that are shared no number of whole ones is told.
+        its own. Of cards that are shared no number of whole ones is reported.
         """
         job = self.job
         if node_name is None and len(job.nodes) == 1:

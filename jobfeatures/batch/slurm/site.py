@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def is_here(config: Config) -> bool:
     """Return whether this is a machine of a Slurm cluster, for those who leave the choice of sources to us.
 
-    Its configuration is proof enough: a scontrol that is not found there is then a failure that is told.
+    Its configuration is proof enough: a scontrol that is not found there is then a failure that is reported.
     """
     if config.slurm_ask == "controller" or (config.slurm_ask == "rest" and config.slurm_rest_url is not None):
         return True

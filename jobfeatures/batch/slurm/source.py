@@ -118,7 +118,7 @@ class SlurmSource(PolledSource):
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
-        told, gone = take_times(self._known, NAME, plain)
+        reported, gone = take_times(self._known, NAME, plain)
         return JobTable(
             source=NAME,
             jobs=jobs,
@@ -127,7 +127,7 @@ class SlurmSource(PolledSource):
             rejected=rejected,
             node=self._node,
             node_problem=str(self._node_problem[0]) if self._node_problem else "",
-            told_secs=told,
+            reported_secs=reported,
             gone=gone,
             clock_ahead_secs=self._difference.ahead_secs,
         )
@@ -139,7 +139,7 @@ class SlurmSource(PolledSource):
         return asked is None or now_secs - asked >= self._node_refresh_secs
 
     def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
-        """Keep what is said of the node; without an answer the last one stays. A problem is told once."""
+        """Keep what is said of the node; without an answer the last one stays. A problem is reported once."""
         self._node_asked_secs = now_secs
         if found.notice is not None:
             self._node = found.notice
@@ -147,15 +147,15 @@ class SlurmSource(PolledSource):
         self._node_problem = found.rejected
         return news
 
-    def _keep(self, answers: Answers, now_secs: float, told_secs: float) -> tuple[Rejected, ...]:
+    def _keep(self, answers: Answers, now_secs: float, reported_secs: float) -> tuple[Rejected, ...]:
         for job_id, job in answers.jobs.items():
-            self._known[job_id] = KnownJob(job, now_secs, told_secs)
+            self._known[job_id] = KnownJob(job, now_secs, reported_secs)
         for job_id in answers.gone:
-            self._known[job_id] = KnownJob(None, now_secs, told_secs)
+            self._known[job_id] = KnownJob(None, now_secs, reported_secs)
         for job_id in answers.rejected:
             old = self._known.get(job_id)
             if old is None or old.job is None:
-                old = KnownJob(Job(key=JobKey(NAME, job_id)), now_secs, told_secs)
+                old = KnownJob(Job(key=JobKey(NAME, job_id)), now_secs, reported_secs)
             self._known[job_id] = replace(old, asked_secs=now_secs)
         rejected = [*answers.rejected.values()]
         if answers.complaint and answers.complaint != self._complaint:  # once, not at every poll

@@ -20,7 +20,7 @@ NAME: Final = "spool"
 SUFFIX: Final = ".xml"
 MAX_JOBS: Final = 100_000
 MAX_BYTES_PER_POLL: Final = 64 * 2**20
-MAX_TOLD: Final = 100  # problems in one table, each of which becomes a line in the log
+MAX_REPORTED: Final = 100  # problems in one table, each of which becomes a line in the log
 MAX_NOTES: Final = 20  # problems of one file
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
 
@@ -51,7 +51,7 @@ class _File:
     notes: tuple[Rejected, ...] = ()
     is_whole: bool = False
     digest: bytes = b""
-    told_secs: float = 0.0  # when it was last seen to say so (epoch)
+    reported_secs: float = 0.0  # when it was last seen to say so (epoch)
 
     def troubled(self, note: Rejected, version: Version | None = None) -> _File:
         """Return the file with what is wrong with it now; its jobs stay."""
@@ -117,8 +117,8 @@ class SpoolSource:
             jobs=jobs,
             taken_at_secs=taken_at,
             complete=is_complete,
-            rejected=_cut(self._news.among(notes), MAX_TOLD, self._directory),
-            told_secs=self._answer_times(),
+            rejected=_cut(self._news.among(notes), MAX_REPORTED, self._directory),
+            reported_secs=self._answer_times(),
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -180,7 +180,7 @@ class SpoolSource:
                 except FileNotFoundError:
                     continue  # it went between listing and reading
             if file.digest:
-                file = replace(file, told_secs=now_secs)
+                file = replace(file, reported_secs=now_secs)
             budget.jobs_left -= _weight(file.jobs)
             files[name] = file
         return files
@@ -246,9 +246,12 @@ class SpoolSource:
         return jobs
 
     def _answer_times(self) -> dict[JobKey, float]:
-        """Return when jobs were last told whose file is broken now: what they had is kept."""
+        """Return when jobs were last reported whose file is broken now: what they had is kept."""
         return {
-            job.key: file.told_secs for file in self._files.values() if not file.digest for job in file.jobs
+            job.key: file.reported_secs
+            for file in self._files.values()
+            if not file.digest
+            for job in file.jobs
         }
 
     def _with_uid(self, job: Job) -> Job:

@@ -33,7 +33,7 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
     What stands in front of the first line that begins with ``[`` or ``{`` is
     somebody's banner. Raises ParseError where the answer is cut off or is none.
     """
-    with contextlib.suppress(ValueError, RecursionError):  # below is told what is wrong, if anything
+    with contextlib.suppress(ValueError, RecursionError):  # what is wrong, if anything, is reported below
         whole = json.loads(text, parse_constant=_refuse)
         if isinstance(whole, list) and all(isinstance(each, dict) for each in whole):
             return [_ad(each) for each in whole]

@@ -119,8 +119,8 @@ def _of_document(
     for fault in validate_envelope(document, strict=False):
         if strict or not fault.record:
             raise ParseError(fault.reason, field=fault.path or "envelope", text=fault.text)
-        told = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
-        rejected.setdefault(fault.record, Rejected(source, told, line, fault.path))
+        reported = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
+        rejected.setdefault(fault.record, Rejected(source, reported, line, fault.path))
     assert isinstance(document, dict)  # noqa: S101  # it is valid
     data: Json = document.get("data") or {}
     if TAGS.get(data.get("type", "")) != "JobsAttributes":

@@ -109,6 +109,6 @@ def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
 
 
 def count_of(resources: Mapping[str, str], name: str) -> int | None:
-    """Return how much of a resource there is, None where that is not told."""
+    """Return how much of a resource there is, None where that is not reported."""
     text = resources.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -144,8 +144,8 @@ def _sacct(record: JobRecord, traffic_unit_bytes: int) -> dict[str, Any]:
 
 
 def _resources(record: JobRecord, which: str) -> str | None:
-    told = dict(record.more).get(f"{which}_resources")
-    return resources_text(record, which) if told is None else str(told)
+    reported = dict(record.more).get(f"{which}_resources")
+    return resources_text(record, which) if reported is None else str(reported)
 
 
 def resources_text(record: JobRecord, which: str) -> str | None:
@@ -159,7 +159,7 @@ def resources_text(record: JobRecord, which: str) -> str | None:
 
 
 def memory_per_node_kib(record: JobRecord) -> int | None:
-    """Return the memory that was asked for, by node, in whole KiB: not told smaller than it was."""
+    """Return the memory that was asked for, by node, in whole KiB: not made smaller than it was."""
     size = record.requested_memory_bytes
     nodes = record.requested_nodes or record.total_nodes or len(record.nodes)
     return -(-size // (nodes * 1024)) if isinstance(size, int) and nodes else None
@@ -190,7 +190,7 @@ def _time(origin: Origin, secs: Number | None) -> str | None:
 
 
 def _limit(value: Limit, unit: int) -> int | None:
-    """Return an extended unsigned, rounded up to whole units: a limit is not told shorter than it is."""
+    """Return an extended unsigned, rounded up to whole units: a limit is not made shorter than it is."""
     if value is None:
         return None
     return 1 if value is UNLIMITED else -(-value // unit) + 2

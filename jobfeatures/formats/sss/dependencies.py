@@ -47,7 +47,7 @@ class JobOrder:
     """The jobs of a group, by id.
 
     `order`: one in which they can run. `cycles`: jobs that wait for each other
-    in a ring, each for the next; 20 at most are told. `blocked`: jobs that
+    in a ring, each for the next; 20 at most are reported. `blocked`: jobs that
     wait for one of those, or are in another cycle. `missing`: a job, and an id or name that it waits
     for and that no job of the group has: jobs from before may be meant.
     """

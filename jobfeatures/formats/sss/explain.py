@@ -96,7 +96,7 @@ def _standing(dependency: Dependency, other: SssJob) -> str:
 def _run_secs(job: SssJob) -> int | None:
     said = Said(job)
     start, end = said.number("StartTime"), said.number("EndTime")
-    told = said.amount("Duration", DELIVERED)
-    if told is None and said.state() is not JobState.UNKNOWN and start is not None and end is not None:
+    reported = said.amount("Duration", DELIVERED)
+    if reported is None and said.state() is not JobState.UNKNOWN and start is not None and end is not None:
         return end - start
-    return told
+    return reported

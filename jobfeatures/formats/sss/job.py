@@ -9,7 +9,7 @@ JobGroup of Jobs whose properties default to those of its JobDefaults, such as
 Times are seconds since the epoch, durations seconds, Memory, Swap and Disk
 megabytes (2^20 bytes) where no units are given. Absent elements are unknown;
 "unlimited" can be said of a ResourceLimit only. Which of a requested, a
-delivered and an uncategorized value counts is told in `said`. The Id of a task
+delivered and an uncategorized value counts is reported in `said`. The Id of a task
 is a name within its task group, not a process; the elaborate example is the
 only place of the element Process.
 """
@@ -124,8 +124,8 @@ class _Reader:
         state = said.state()
         word = said.text("State")
         if word is not None and word not in STATES:
-            told = next(job.all("State")).error("not a state of a job; read as unknown", word)
-            self._warn(Rejected.from_error(told))
+            reported = next(job.all("State")).error("not a state of a job; read as unknown", word)
+            self._warn(Rejected.from_error(reported))
         places = _Places(job, self._node)
         processors = total_cpus = said.processors(lambda each: each.has("Processors"))
         if total_cpus is None and state is JobState.PENDING:  # what it asks for, at least

@@ -102,12 +102,12 @@ def _match(of: str, scope: Scope, nodes: Sequence[Candidate]) -> Match:
 
 def _requests(scope: Scope) -> list[Property]:
     """Return what is asked of nodes: the request as it stands, and what stands outside any category."""
-    told = {each.key for each in scope.requested}
-    told |= {each.key for each in scope.all("Node", DELIVERED)}
+    reported = {each.key for each in scope.requested}
+    reported |= {each.key for each in scope.all("Node", DELIVERED)}
     own = [
         each
         for each in scope.properties
-        if each.name in OF_NODES and each.key not in told and each.text("context") != "Used"
+        if each.name in OF_NODES and each.key not in reported and each.text("context") != "Used"
     ]
     return [_asked_of_node(each) for each in (*scope.requested, *own)]
 

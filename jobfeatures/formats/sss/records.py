@@ -50,14 +50,14 @@ def read_records(
     notes: Notes | None = None,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Return the jobs of a log. What was passed over by the document's own policy Warn is told as rejected.
+    """Return the jobs of a log. What the document's own policy Warn passed over is reported as rejected.
 
     A tolerant reader takes typographic quotes for straight ones. A strict one
     raises ParseError at the first fault.
     """
     notes = notes or Notes()
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
-        told: object = found
+        reported: object = found
         try:
             if isinstance(found, SssJob):
                 yield make_record(found, notes)
@@ -67,18 +67,18 @@ def read_records(
                 yield replace(record, source_text=SourceText(KIND, found.text, record))
                 continue
         except ParseError as error:
-            told = error
-        if isinstance(told, Property):
-            if not keep_text and told.name != GROUP_ID_NAME:  # which is the jobs' workflow_id
-                notes.not_taken[told.name] += 1
-        elif isinstance(told, Passage):
-            yield told
-        elif isinstance(told, Rejected):
-            yield replace(told, source=source)
-        elif isinstance(told, ParseError):
+            reported = error
+        if isinstance(reported, Property):
+            if not keep_text and reported.name != GROUP_ID_NAME:  # which is the jobs' workflow_id
+                notes.not_taken[reported.name] += 1
+        elif isinstance(reported, Passage):
+            yield reported
+        elif isinstance(reported, Rejected):
+            yield replace(reported, source=source)
+        elif isinstance(reported, ParseError):
             if strict:
-                raise told.at(source)
-            yield Rejected.from_error(told.at(source))
+                raise reported.at(source)
+            yield Rejected.from_error(reported.at(source))
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
@@ -155,10 +155,10 @@ def _job_id(job: SssJob, said: Said) -> str:
 
 def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
     """Return how long the job ran, None where that is from start to end but for suspensions."""
-    told = said.extended_number("run_secs")
-    delivered = said.amount("Duration", DELIVERED) if told is None else None
+    reported = said.extended_number("run_secs")
+    delivered = said.amount("Duration", DELIVERED) if reported is None else None
     if delivered is None or start is None or end is None:
-        return told
+        return reported
     return None if delivered == end - start - (said.number("SuspendDuration") or 0) else delivered
 
 
@@ -182,15 +182,15 @@ _PREFIXES: Final = {SssJob: "", SssTaskGroup: "TaskGroup ", SssTask: "Task "}
 
 def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Notes) -> None:
     """Count what a job says and its record does not."""
-    told = notes.not_taken
+    reported = notes.not_taken
     for group in job.task_groups:
         for part in (group, *(group.tasks if isinstance(group, SssTaskGroup) else ())):
             if isinstance(part, Reference):
-                told[f"{part.name} reference"] += 1
+                reported[f"{part.name} reference"] += 1
     for scope in job.scopes():
         prefix = _PREFIXES.get(type(scope), "")
         if scope.environment is not None:
-            told[f"{prefix}Environment"] += 1
+            reported[f"{prefix}Environment"] += 1
         for each in (*scope.properties, *scope.requested, *scope.delivered):
             is_used = id(each) in used
             if is_used and not each.attributes:
@@ -198,10 +198,10 @@ def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Note
             name = prefix + " ".join(each.key[:2]).rstrip()
             is_account = each.name == "Account" and str(each.value) == record.account
             if not is_used and (each.value != "" or each.attributes) and not is_account:
-                told[name] += 1
+                reported[name] += 1
             for attribute, value in each.attributes.items() if is_used else ():
                 if attribute not in _TAKEN_ATTRIBUTES and (attribute, value) not in _PLAIN_ATTRIBUTES:
-                    told[f"{name}@{attribute}"] += 1
+                    reported[f"{name}@{attribute}"] += 1
 
 
 def _state(said: Said) -> JobState:

@@ -46,7 +46,7 @@ _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
 class Said:
     """What a job says of itself, by category; resources are known by their own names, as "Resource GPU".
 
-    `used` has the ids of the properties that were asked for, and told something.
+    `used` has the ids of the properties that were asked for, and said something.
     """
 
     def __init__(self, job: Scope, used: set[int] | None = None) -> None:
@@ -89,7 +89,7 @@ class Said:
         return None
 
     def use(self, each: Property) -> Property:
-        """Return a property, remembered as one that told something."""
+        """Return a property, remembered as one that said something."""
         self.used.add(id(each))
         return each
 

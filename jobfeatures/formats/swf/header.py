@@ -37,7 +37,7 @@ _DATE = re.compile(
 
 
 class Preemption(enum.Enum):
-    """Whether jobs were swapped out, and how that is told."""
+    """Whether jobs were swapped out, and how that is reported."""
 
     NO = "No"
     YES = "Yes"  # each part is a line of its own

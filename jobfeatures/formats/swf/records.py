@@ -66,11 +66,11 @@ def read_records(
             raise
         yield Rejected.from_error(error)
     meaning = settle(meaning or Meaning(), reader.header)
-    told = 0
+    reported = 0
     for joined in join_bursts(reader, preemption):
-        while told < len(reader.rejected):
-            yield reader.rejected[told]
-            told += 1
+        while reported < len(reader.rejected):
+            yield reader.rejected[reported]
+            reported += 1
         record = make_record(joined, start_secs or 0, names, meaning)
         if reader.texts is not None:
             texts = [reader.texts.popleft() for _ in range(joined.lines)]
@@ -81,7 +81,7 @@ def read_records(
         else:
             _count_not_taken(joined.job, notes, meaning)
             yield record
-    yield from reader.rejected[told:]
+    yield from reader.rejected[reported:]
     if keep_text and reader.trailing:
         yield Passage(BATCH_SYSTEM, reader.trailing)
     notes.repaired.update(reader.repaired)

@@ -176,7 +176,7 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
     for each in records:
         if isinstance(each, Passage):
             yield from lines_of(each.text)
-            if has_begun:  # what is told behind the first job was not known when it was read
+            if has_begun:  # what is reported behind the first job was not known when it was read
                 continue
             _read_comments(each, header)
             names = Names(header)
@@ -304,7 +304,7 @@ def _queue(record: JobRecord, queues: Numbers, lost: Lost) -> int:
 def _waited_and_ran(record: JobRecord, submit: Number | None, lost: Lost) -> tuple[Number, Number]:
     """Return both spans, to the microsecond. Where clocks have gone back, a span is none, its end lost.
 
-    A run that is told beside a start and an end counts where the two do not say the same.
+    A run that is reported beside a start and an end counts where the two do not say the same.
     """
     started, ended, swapped = record.start_secs, record.end_secs, record.suspended_secs or 0
     ran = record.run_secs
@@ -340,12 +340,12 @@ def _waited_and_ran(record: JobRecord, submit: Number | None, lost: Lost) -> tup
         return _rounded(started - submit), UNKNOWN
     if swapped:
         lost("end_secs")  # it is that of the run alone
-    told = ended - started - swapped
-    if told < 0:
+    reported = ended - started - swapped
+    if reported < 0:
         lost("end_secs")
-    if ran is not None and _rounded(ran) != _rounded(max(0, told)):
+    if ran is not None and _rounded(ran) != _rounded(max(0, reported)):
         lost("run_secs")
-    return _rounded(started - submit), _rounded(max(0, told))
+    return _rounded(started - submit), _rounded(max(0, reported))
 
 
 def _rounded(span: Number) -> Number:

@@ -34,8 +34,8 @@ async def accepting(connections: Server, where: Where, *, key: str) -> AsyncIter
         try:
             await _open(connections, where, listeners)
         except OSError as error:
-            told = where if isinstance(where, str) else "an inherited socket"
-            raise ConfigurationError(key, f"cannot listen on {told}: {_reason(error)}") from error
+            reported = where if isinstance(where, str) else "an inherited socket"
+            raise ConfigurationError(key, f"cannot listen on {reported}: {_reason(error)}") from error
         yield address_of(listeners[0].sockets[0])
     finally:
         watching.cancel()

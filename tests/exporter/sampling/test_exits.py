@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
 from jobfeatures_exporter.sampling.exitrecords import ExitRecord
-from jobfeatures_exporter.sampling.exits import COUNTED, ELSEWHERE, UNKNOWN, ExitAccount, compute_told
+from jobfeatures_exporter.sampling.exits import COUNTED, ELSEWHERE, UNKNOWN, ExitAccount, compute_reported
 from tests.exporter.sampling.simulation import Kernel, Life
 
 TICKS_PER_SEC = 100
@@ -268,7 +268,7 @@ def test_ten_thousand_exits_leave_nothing_behind(tree):
 
 @given(*[st.builds(CpuTicks, st.integers(0, 1000), st.integers(0, 1000))] * 2)
 def test_what_is_told_grows_to_the_greater_total_and_in_no_mode_falls(told, best):
-    now = compute_told(told, best)
+    now = compute_reported(told, best)
     assert now.user >= told.user
     assert now.system >= told.system
     assert total(now) == max(total(told), total(best))

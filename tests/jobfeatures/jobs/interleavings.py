@@ -261,11 +261,13 @@ class World:
         if not run.hook:
             run.processes = 2
 
-    def write(self, run, job, standing, told_secs):
+    def write(self, run, job, standing, reported_secs):
         with self.tree.locked(run.key):
-            write_job(self.tree, job, self.site, self.site.machine, told_at_secs=told_secs)
-            self.tree.write_record(run.key, format_record(job, standing=standing, told_at_secs=told_secs))
-        run.prolog_secs, run.recorded_secs = self.now, told_secs
+            write_job(self.tree, job, self.site, self.site.machine, reported_at_secs=reported_secs)
+            self.tree.write_record(
+                run.key, format_record(job, standing=standing, reported_at_secs=reported_secs)
+            )
+        run.prolog_secs, run.recorded_secs = self.now, reported_secs
         status = self.tree.status_path(run.key)
         open(f"{status}/run-{run.number}-{run.user}", "w").close()
         token = self.tree.make_token(run.key)

@@ -38,9 +38,9 @@ jobs = st.builds(
 
 
 @given(jobs, st.sampled_from(Standing), st.none() | st.integers(0, 2**33).map(lambda n: n / 8))
-def test_a_record_comes_back(job, standing, told_at_secs):
-    text = format_record(job, standing=standing, told_at_secs=told_at_secs)
-    assert parse_record(text) == Record(job, standing, told_at_secs)
+def test_a_record_comes_back(job, standing, reported_at_secs):
+    text = format_record(job, standing=standing, reported_at_secs=reported_at_secs)
+    assert parse_record(text) == Record(job, standing, reported_at_secs)
 
 
 @pytest.mark.parametrize("changes", [{}, {"standing": "finished"}, {"standing": None}, {"standing": [1]}])

@@ -79,7 +79,7 @@ def test_requests_are_taken_oldest_first_and_are_gone_then(intake, tree, served,
     put("publish", "1", age_secs=3)
     intake.take()
     assert served.seen == [("publish", "1"), ("remove", "1"), ("publish", "2")]
-    assert served.requests[0].told_at_secs == clock.now - 3
+    assert served.requests[0].reported_at_secs == clock.now - 3
     assert left(tree) == set()
 
 

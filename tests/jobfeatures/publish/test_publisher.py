@@ -221,7 +221,7 @@ def read_table(tree, clock):
 
 
 def put_record(tree, job, at_secs, standing=Standing.WHOLE):
-    tree.write_record(job.key, format_record(job, standing=standing, told_at_secs=at_secs))
+    tree.write_record(job.key, format_record(job, standing=standing, reported_at_secs=at_secs))
 
 
 def test_a_restart_of_the_daemon_takes_no_key_away_while_the_controller_is_silent(
@@ -250,7 +250,7 @@ def test_what_a_prolog_writes_is_not_taken_away_by_what_was_known_before(
     put_record(tree, job, clock.now, Standing.PROVISIONAL)
     first = read_table(tree, clock)
     asked = make_job(allocated_cpus=2, limits=Limits(wall_secs=600))
-    write_job(tree, asked, publisher.site, publisher.site.machine, told_at_secs=clock.now)
+    write_job(tree, asked, publisher.site, publisher.site.machine, reported_at_secs=clock.now)
     put_record(tree, asked, clock.now + 0.1)
     update(publisher, [first])
     limit = tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs"
@@ -308,7 +308,7 @@ def test_a_kept_answer_about_the_user_before_gives_him_nothing_of_the_next(
     record = make_table(bobs, source="hooks", complete=False, taken_at_secs=clock.now)
     clock.advance(60)
     kept = replace(
-        make_table(alices, taken_at_secs=clock.now, complete=False), told_secs={alices.key: asked_secs}
+        make_table(alices, taken_at_secs=clock.now, complete=False), reported_secs={alices.key: asked_secs}
     )
     roll = Roster().judge([kept, record], now_secs=clock.now)
     publisher.update(roll)

@@ -19,8 +19,8 @@ GOOD = b"jobfeatures 1\0publish\0slurm\0SLURM_JOB_ID=7\0SLURM_JOB_NAME=a\nend\0e
 
 
 def test_a_request_tells_action_system_and_variables() -> None:
-    request = parse_request(GOOD, told_at_secs=5.5)
-    assert (request.action, request.batch_system, request.told_at_secs) == ("publish", "slurm", 5.5)
+    request = parse_request(GOOD, reported_at_secs=5.5)
+    assert (request.action, request.batch_system, request.reported_at_secs) == ("publish", "slurm", 5.5)
     assert request.environ == {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "a\nend"}
 
 
@@ -28,7 +28,7 @@ def test_a_request_tells_action_system_and_variables() -> None:
 def test_a_request_that_is_being_written_is_not_finished(length: int) -> None:
     assert not is_finished(GOOD[:length])
     with pytest.raises(ParseError, match="not written to its end"):
-        parse_request(GOOD[:length], told_at_secs=0)
+        parse_request(GOOD[:length], reported_at_secs=0)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_a_request_that_is_being_written_is_not_finished(length: int) -> None:
 )
 def test_what_is_no_request_is_refused(data: bytes) -> None:
     with pytest.raises(ParseError):
-        parse_request(data, told_at_secs=0)
+        parse_request(data, reported_at_secs=0)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_request_or_a_parse_error(data: bytes) -> None:
     for each in (data, data + b"\0end\0", b"jobfeatures 1\0remove\0slurm\0" + data + b"\0end\0"):
         try:
-            request = parse_request(each, told_at_secs=0)
+            request = parse_request(each, reported_at_secs=0)
         except ParseError:
             continue
         assert set(request.environ) <= {
@@ -72,14 +72,14 @@ def test_any_bytes_are_a_request_or_a_parse_error(data: bytes) -> None:
 def test_the_shell_writes_what_is_read_here(value: str, tmp_path: Path) -> None:
     done = hand_over(tmp_path, "NAME EMPTY OTHER", NAME=value, EMPTY="", UNWANTED="x")
     assert done.returncode == 2  # nobody took it
-    request = parse_request((tmp_path / "intake/x-7.publish").read_bytes(), told_at_secs=0)
+    request = parse_request((tmp_path / "intake/x-7.publish").read_bytes(), reported_at_secs=0)
     assert request.environ == {"NAME": value}
 
 
 @pytest.mark.program
 def test_the_shell_leaves_out_a_value_beyond_all_bounds(tmp_path: Path) -> None:
     hand_over(tmp_path, "NAME OTHER", NAME="x" * 65537, OTHER="y")
-    request = parse_request((tmp_path / "intake/x-7.publish").read_bytes(), told_at_secs=0)
+    request = parse_request((tmp_path / "intake/x-7.publish").read_bytes(), reported_at_secs=0)
     assert request.environ == {"OTHER": "y"}
 
 

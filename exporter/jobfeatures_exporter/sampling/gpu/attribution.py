@@ -72,7 +72,7 @@ class GpuBook:
 
     def __init__(self) -> None:
         self._meters: dict[tuple[WorkKey, str], _Meter] = {}
-        self._before: dict[str, _Meter] = {}  # the latest counters of each card that were told
+        self._before: dict[str, _Meter] = {}  # the latest counters of each card that were reported
         self._held: dict[str, _Held] = {}  # by card
         self._keys: dict[int, WorkKey] = {}  # of processes on cards
 
@@ -90,7 +90,7 @@ class GpuBook:
 
         `latest` are the readings that hold now. A process that has ended since
         it was seen on a card is still its job's. `alive` are the keys whose
-        counters are told; others' are kept for a while.
+        counters are reported; others' are kept for a while.
         """
         readings = list(readings)
         whose = self._remembering(key_of, [*readings, *latest])
@@ -212,7 +212,7 @@ def _order(each: JobGpu) -> tuple[str, str, str]:
 
 
 def _growth(before: float | None, now: float | None) -> float | None:
-    """Return what a counter grew by; None where it is not told, 0 at its first reading."""
+    """Return what a counter grew by; None where it is not reported, 0 at its first reading."""
     if now is None:
         return None
     return 0.0 if before is None else max(0.0, now - before)

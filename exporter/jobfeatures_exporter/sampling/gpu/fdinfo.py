@@ -29,7 +29,7 @@ class DrmClient:
     engine_nsecs: Mapping[str, int] = field(default_factory=dict)  # by kind of engine
     cycles: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # busy, and passed meanwhile
     capacity: Mapping[str, int] = field(default_factory=dict)  # engines of a kind, where more than one
-    memory_bytes: int | None = None  # of the card's own memory; None where it has none or nothing is told
+    memory_bytes: int | None = None  # of the card's own memory; None where it has none or nothing is known
 
 
 def parse_fdinfo(text: str) -> DrmClient | None:

@@ -73,8 +73,8 @@ class IntelDriver:
             max_power_limit_watts=read.scaled(f"{sensors}/power1_rated_max", MICRO),
             max_ce_clock_mhz=read.first(f"{drm.path}/{XE_CLOCK}/max_freq", f"{drm.path}/gt_max_freq_mhz"),
         )
-        told = [each.memory_bytes for each in clients if each.memory_bytes is not None]
-        used = sum(told) if told and self._clients.is_whole else None
+        reported = [each.memory_bytes for each in clients if each.memory_bytes is not None]
+        used = sum(reported) if reported and self._clients.is_whole else None
         temperature = read.first(f"{sensors}/temp1_input", f"{sensors}/temp2_input")
         return GpuSample(
             card=card,

@@ -28,7 +28,7 @@ class CardMeter:
         self._reason_secs: dict[GpuCount, float] = {}
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
-        """Return a reading with its counters; one that cannot be told now is None and goes on later."""
+        """Return a reading with its counters; one that cannot be had now is None and goes on later."""
         elapsed = 0.0 if self._read_secs is None else monotonic_secs - self._read_secs
         self._read_secs = monotonic_secs
         counted = elapsed if 0.0 < elapsed <= self._max_gap_secs else 0.0

@@ -23,7 +23,7 @@ from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-DEADLINE_SECS = 5.0  # beyond its interval, after which a driver is told to be down
+DEADLINE_SECS = 5.0  # beyond its interval, after which a driver is reported to be down
 ABSENT_INTERVALS = 6  # after which a card that was not read any more is left out, but at least
 ABSENT_SECS = 60.0
 GAP_INTERVALS = 3  # between two readings of a card; nothing is counted in a longer gap

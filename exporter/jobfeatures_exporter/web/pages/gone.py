@@ -46,7 +46,7 @@ def render_gone(
         head,
         tiles(tile("Ran for", lines(format_span(ran_secs), f"ended {ago}")), *_figures(past, ran_secs)),
         section("Last hour", "last-hour", lines_of_job(course, now_secs, given)),
-        section("After its end", "gone", note(about), note(*told_later(span.key.job_id))),
+        section("After its end", "gone", note(about), note(*reported_later(span.key.job_id))),
         links=(("", "All jobs"), *([(grafana, "Grafana")] if grafana else [])),
         base="../",
     )
@@ -65,7 +65,7 @@ def _figures(past: Past | None, ran_secs: float) -> list[Html]:
     return [tile("CPU time", lines(used, mean)), tile("Memory", lines(held, "when it was last seen"))]
 
 
-def told_later(job_id: str) -> tuple[Child, ...]:
+def reported_later(job_id: str) -> tuple[Child, ...]:
     """Return where more of a job is kept, and for how long: by Prometheus."""
     command = tag("code", f"jobfeatures-exporter report {shorten(job_id)}")
     return ("What Prometheus has kept of it: ", command)
@@ -77,7 +77,7 @@ def render_unknown(job_id: str) -> str:
         "No such job",
         tag("p", "Job ", name(job_id), " is not known here.", class_="about"),
         note(f"Jobs have a page on each of their nodes, and for {format_span(HOUR_SECS)} after their end."),
-        note(*told_later(job_id)),
+        note(*reported_later(job_id)),
         links=(("", "All jobs"),),
         base="../",
     )

@@ -28,7 +28,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
 )
 from jobfeatures_exporter.web.pages.course import lines_of_job
-from jobfeatures_exporter.web.pages.gone import told_later
+from jobfeatures_exporter.web.pages.gone import reported_later
 from jobfeatures_exporter.web.pages.jobs import job_tiles
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
@@ -329,7 +329,7 @@ def _evidence(
     made = table(
         "Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table", kind="cards"
     )
-    return join(made, note(*told_later(key.job_id)))
+    return join(made, note(*reported_later(key.job_id)))
 
 
 def _ago(at_secs: float, context: Context, tz: tzinfo | None) -> Html:

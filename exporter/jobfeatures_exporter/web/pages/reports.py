@@ -40,8 +40,10 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
     """Return the section: jobs that report, and what was refused; None where no job could."""
     if not context.statuses and not any(context.status_violations.values()):
         return None
-    told = [(key, view) for key, view in context.statuses.items() if view.status is not None or view.problem]
-    rows = [_row(key, view, context, numbers, tz) for key, view in told[:MAX_ROWS]]
+    reported = [
+        (key, view) for key, view in context.statuses.items() if view.status is not None or view.problem
+    ]
+    rows = [_row(key, view, context, numbers, tz) for key, view in reported[:MAX_ROWS]]
     good = sum(view.status is not None for view in context.statuses.values())
     said = f"{good} of {counted(len(context.statuses), 'job')} report; the waste of the others is estimated."
     made = table(
@@ -58,7 +60,7 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
         rows,
         identity="reports-table",
         kind="cards",
-        more=len(told) - MAX_ROWS,
+        more=len(reported) - MAX_ROWS,
     )
     refused = [
         (reason, numbers.one(status.VIOLATIONS, str(reason))) for reason in sorted(context.status_violations)
@@ -74,15 +76,15 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
 
 def _row(key: JobKey, view: StatusView, context: Context, numbers: Numbers, tz: tzinfo | None) -> Row:
     age = numbers.one(status.AGE, *key)
-    told = view.status
+    reported = view.status
     return Row(
         [
             Cell(lines(name(key.job_id, 24), key.batch_system), kind="job"),
             Cell(join(figure(status.AGE, age, format_span), None if age is None else " ago"), kind="number"),
             Cell(figure(JOB_SAYS_CPUS, numbers.one(JOB_SAYS_CPUS, *key), format_figure), kind="number"),
-            Cell(_when(told.first_exp_job_end if told is not None else None, context.now_secs, tz)),
-            Cell(_when(told.last_exp_job_end if told is not None else None, context.now_secs, tz)),
-            Cell(_hours(told.add_uncom_time if told is not None else None), kind="number"),
+            Cell(_when(reported.first_exp_job_end if reported is not None else None, context.now_secs, tz)),
+            Cell(_when(reported.last_exp_job_end if reported is not None else None, context.now_secs, tz)),
+            Cell(_hours(reported.add_uncom_time if reported is not None else None), kind="number"),
             Cell(_state(view, age)),
         ]
     )

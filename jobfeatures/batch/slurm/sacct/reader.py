@@ -143,7 +143,7 @@ _MORE: Final[tuple[tuple[str, str, Callable[[str], Any]], ...]] = (
     ("max_virtual_bytes", "MaxVMSize", parse_size),
 )
 TAKEN: Final = frozenset(
-    {"JobID", "JobIDRaw", *(name for told in _COLUMNS.values() for name, _ in told)}
+    {"JobID", "JobIDRaw", *(name for reported in _COLUMNS.values() for name, _ in reported)}
     | {name for _, name, _ in _MORE}
 )
 _CONVERTED: Final = Row._fields[4:]
@@ -219,8 +219,8 @@ class RowConverter:
 
     def _pairs(self, columns: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[str, Any], ...]]:
         names = [field for field, _ in self._more]
-        told = [self._column(field, column, columns) for field, column in self._more]
-        for values in zip(*told, strict=True):
+        reported = [self._column(field, column, columns) for field, column in self._more]
+        for values in zip(*reported, strict=True):
             yield tuple((name, value) for name, value in zip(names, values, strict=True) if value is not None)
 
     def _identities(self, columns: Sequence[Sequence[str]]) -> list[Identity]:

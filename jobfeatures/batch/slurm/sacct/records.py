@@ -88,7 +88,7 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     A job that never had a CPU or a node has not run, whatever its Start says. Of one
     that runs, or waits, the end is not known. Memory is what sacct measured in
     all tasks together (TRESUsageInTot), else in the largest task (MaxRSS); 0
-    says that the job was over before it was looked at. CPU time is told when
+    says that the job was over before it was looked at. CPU time is reported when
     steps end, so that 0 of a job that runs says nothing.
     """
     state = row.state

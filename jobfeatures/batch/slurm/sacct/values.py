@@ -153,7 +153,7 @@ def parse_resources(text: str) -> dict[str, int]:
 
 
 def count_gpus(found: dict[str, int]) -> int | None:
-    """Return the cards in a list of resources, None where none are told."""
+    """Return the cards in a list of resources, None where none are reported."""
     if not found:
         return None
     total = found.get("gres/gpu")

@@ -309,12 +309,12 @@ def test_each_job_has_the_time_at_which_it_was_told(
     clock.secs += 60
     controller.put("3")
     table = source.poll_jobs(keys("1", "2", "3"))
-    told = {key.job_id: secs for key, secs in table.told_secs.items()}
+    told = {key.job_id: secs for key, secs in table.reported_secs.items()}
     assert told == {"1": first, "2": first, "3": first + 60}
     clock.secs += 300
     controller.put("1", name="x JobState=FAILED NumCPUs=7")
     table = source.poll_jobs(keys("1", "2", "3"))
-    told = {key.job_id: secs for key, secs in table.told_secs.items()}
+    told = {key.job_id: secs for key, secs in table.reported_secs.items()}
     assert told == {"1": first, "2": first + 360, "3": first + 360}
 
 

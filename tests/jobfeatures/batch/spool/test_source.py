@@ -300,7 +300,7 @@ def test_a_bad_file_is_not_parsed_again_before_it_changes(source, put, count_par
 
 
 def test_many_problems_are_summed_up(source, put, monkeypatch):
-    monkeypatch.setattr(spool, "MAX_TOLD", 3)
+    monkeypatch.setattr(spool, "MAX_REPORTED", 3)
     for number in range(5):
         put(f"{number}.xml", "<Job>")
     told = reasons(poll(source))
