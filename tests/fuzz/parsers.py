@@ -231,7 +231,7 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     ),
     "jobfeatures.batch.slurm.jsonaccounting:parse_db_job": lambda f, data: f(_slurm(data)),
     "jobfeatures_exporter.jobreport.jobstats:decode_summary": lambda f, data: f(
-        "JS1:" + base64.b64encode(gzip.compress(data)).decode()  # what is packed is changed
+        "JS1:" + base64.b64encode(gzip.compress(data, mtime=0)).decode()  # what is packed is changed
     ),
     "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0

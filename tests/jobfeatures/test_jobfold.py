@@ -46,6 +46,12 @@ def test_of_several_runs_the_one_submitted_last_counts_in_any_order():
         assert lost == {"earlier run": 1}
 
 
+def test_a_job_stands_where_its_first_run_stood():
+    first = replace(JOB, submit_secs=1, start_secs=2, end_secs=9)
+    other = replace(JOB, job_id="8")
+    assert folded(first, other, JOB)[0] == [replace(JOB, restarts=1), other]
+
+
 def test_runs_with_one_submission_are_told_apart_by_their_start():
     late = replace(JOB, start_secs=50, end_secs=60)
     never = replace(JOB, start_secs=None, end_secs=70)  # requeued, then cancelled

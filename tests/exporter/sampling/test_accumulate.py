@@ -194,6 +194,17 @@ def test_a_reused_number_is_a_new_process():
     assert accumulator.update(*kernel.look())["job"] == CpuTicks(107, 11)
 
 
+def test_a_reused_number_is_a_new_process_also_where_another_has_moved():
+    kernel, shell, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    accumulator.update(*kernel.look())
+    kernel.exit(worker)
+    kernel.reap(worker)
+    kernel.run(kernel.fork(shell, 3), 107, 11)
+    samples, keys = kernel.look()
+    assert accumulator.update(samples, {**keys, 1: "moved"})["job"] == CpuTicks(207, 21)
+
+
 def test_a_process_brings_its_life_along_to_the_job_that_is_learnt_later():
     kernel, _, worker, accumulator = small_tree()
     kernel.run(worker, 100, 10)
@@ -235,6 +246,18 @@ def test_parents_in_a_circle_end_too():
     accumulator.update(circle, dict.fromkeys(circle, "job"))
     assert accumulator.update({}, {}) == {}
     assert keys
+
+
+def test_one_without_an_heir_does_not_hide_others_that_went():
+    kernel, shell, worker, accumulator = small_tree()
+    samples, keys = kernel.look()
+    orphan = _changed(samples[3], pid=1000, ppid=999)  # nobody knows its parent
+    kernel.run(worker, 100, 10)
+    samples, keys = kernel.look()
+    accumulator.update({1000: orphan, **samples}, {1000: "job", **keys})
+    kernel.exit(worker)
+    kernel.reap(worker)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(100, 10)
 
 
 def _changed(sample: ProcessSample, **changes) -> ProcessSample:

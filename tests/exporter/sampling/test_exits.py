@@ -262,7 +262,7 @@ def test_ten_thousand_exits_leave_nothing_behind(tree):
     watch()
     watch()
     account = watch.account
-    held = (account._known, account._departed, account._unseen, account._ended, account._told)
+    held = (account._known, account._departed, account._unseen, account._ended, account._reported)
     assert sum(map(len, held)) < 5
 
 

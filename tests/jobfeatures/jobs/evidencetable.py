@@ -78,7 +78,7 @@ def find(row, column, *, group=None, late=False):
     """Return what the code makes of a row and a column; `late`: after the hold has run out."""
     before, after = ROWS[row], COLUMNS[column]
     evidence = Evidence(
-        told=before.get("told", ()) + after.get("told", ()),
+        reported=before.get("told", ()) + after.get("told", ()),
         events=before.get("events", ()) + after.get("events", ()),
         published_at_secs=before.get("published_at_secs"),
         group=group,

@@ -86,7 +86,7 @@ def test_whose_clock_told_a_start_is_remembered():
 
 
 def judged(*pieces, events=(), group=None, now_secs=1000, **values):
-    return judge(Evidence(told=pieces, events=events, group=group, **values), now_secs=now_secs)
+    return judge(Evidence(reported=pieces, events=events, group=group, **values), now_secs=now_secs)
 
 
 def test_what_the_newer_one_does_not_know_is_filled_from_the_older_one_of_the_same_run():
