@@ -249,7 +249,7 @@ def test_parents_in_a_circle_end_too():
 
 
 def test_one_without_an_heir_does_not_hide_others_that_went():
-    kernel, shell, worker, accumulator = small_tree()
+    kernel, _, worker, accumulator = small_tree()
     samples, keys = kernel.look()
     orphan = _changed(samples[3], pid=1000, ppid=999)  # nobody knows its parent
     kernel.run(worker, 100, 10)

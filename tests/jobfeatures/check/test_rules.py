@@ -108,7 +108,7 @@ BROKEN = {
     "open_to_all": lambda: breaches(J, rights=(Rights("/x", 0o40777, 0),)),
     "link": lambda: breaches(J, {"job_id": Entry(trouble=Trouble.FOREIGN_LINK, is_link=True)}),
     "illegal_name": lambda: breaches(M, {".hs06.tmp": "1"}),
-    "name_of_2014": lambda: breaches(J, told_profile=Profile.OF_2016),
+    "name_of_2014": lambda: breaches(J, reported_profile=Profile.OF_2016),
     "misplaced_key": lambda: breaches(M, {"job_id": "1"}),
     "unknown_key": lambda: breaches(S, {"Mine": "1"}),
     "empty": lambda: breaches(J, {"max_rss_bytes": b""}),
