@@ -172,6 +172,9 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     """Return how it stands with one hook, and what may help."""
     set_to, page = f"{hook.name}={hook.command}", f"docs/batch/{system}.md"
     program = program_of(hook.command)
+    if hook.wanted:
+        is_so = hook.command == hook.wanted
+        return Mark.GOOD if is_so else Mark.WRONG, set_to, f"it has to be {hook.wanted}: {page}"
     if not hook.command:
         return (
             Mark.NOTE,
@@ -181,7 +184,7 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     if any(char in program for char in "*?["):
         return Mark.GOOD, set_to, ""
     if not hook.command.startswith(HOOK_SITES[system].begins):
-        return Mark.WRONG, f"{set_to} runs as the job's user", f"put {HOOK_SITES[system].begins} before it"
+        return Mark.WRONG, f"{set_to} does not run as root", f"put {HOOK_SITES[system].begins} before it"
     if program.startswith("/"):
         if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
             return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from jobfeatures.privatefile import read_bounded
 from jobfeatures_exporter.config import DaemonConfig
 
 MAX_BYTES = 2**20
+LSF_SUDOERS = "/etc/lsf.sudoers"
 PROFILE = "/etc/profile.d"  # shells read it: Torque's prologue cannot set variables of its job
 
 
@@ -25,6 +27,7 @@ class NamedHook(NamedTuple):
     command: str = ""  # as it stands there; empty if none is set
     queue: str = ""
     is_run: bool = True  # else it is read by what runs it: it need not be executable
+    wanted: str = ""  # of a setting that is no hook, and that hooks need: what it has to be
 
 
 Read = Callable[[DaemonConfig, str], Iterator[NamedHook]]
@@ -119,10 +122,11 @@ def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
 
 
 def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    name = "USER_JOB_WRAPPER"
     command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
-    text = _asked("htcondor", command, name, config=config, may_fail="Not defined")
-    yield NamedHook(name, "" if "Not defined" in text else text.strip().partition("\n")[0])
+    for name, wanted in (("USER_JOB_WRAPPER", ""), ("EXECUTE", config.htcondor_execute_directory)):
+        text = _asked("htcondor", command, name, config=config, may_fail="Not defined")
+        value = "" if "Not defined" in text else text.strip().partition("\n")[0]
+        yield NamedHook(name, value, wanted=wanted)
 
 
 def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
@@ -131,6 +135,13 @@ def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
         for name, commands in _set_in(queue, names, ":").items():
             yield NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
+    if not re.search(r"(?m)^HOST_PRE_EXEC:[ \t]*\S", text):
+        return
+    name, content = "LSB_PRE_POST_EXEC_USER", b""
+    with contextlib.suppress(FileNotFoundError):
+        content, _ = read_bounded(os.path.realpath(LSF_SUDOERS), MAX_BYTES)
+    users = _set_in(content.decode("utf-8", "replace"), (name,), "=")[name]
+    yield NamedHook(name, "".join(users[-1:]), wanted="root")
 
 
 def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:

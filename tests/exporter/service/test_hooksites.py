@@ -32,6 +32,7 @@ def script(tmp_path):
 def found(tmp_path, script, monkeypatch):
     """Return what finds the hooks of a system: marks by what is said, from a text that its tool prints."""
     monkeypatch.setattr(hooksites, "OAR_CONFIGURATION", str(tmp_path / "oar.conf"))
+    monkeypatch.setattr(hooksites, "LSF_SUDOERS", str(tmp_path / "lsf.sudoers"))
     monkeypatch.setattr(hooksites, "PROFILE", str(tmp_path / "profile.d"))
     config = ExporterConfig(
         slurm_scontrol=str(tmp_path / "scontrol"),
@@ -124,7 +125,7 @@ esac
 def test_a_queue_of_grid_engine_has_its_own_or_the_one_for_all(found, ours):
     assert found("gridengine", qconf=QCONF.replace("{ours}", ours)) == [
         (Mark.GOOD, f"prolog=root@{ours} (all.q)"),
-        (Mark.WRONG, f"prolog={ours} runs as the job's user (long)"),
+        (Mark.WRONG, f"prolog={ours} does not run as root (long)"),
         (Mark.GOOD, f"epilog=root@{ours} (all.q, long)"),
     ]
 
@@ -139,17 +140,25 @@ def test_a_node_of_grid_engine_without_a_queue_has_the_one_for_all(found):
 
 
 @pytest.mark.program
-def test_htcondor_has_one_wrapper(found, ours):
-    assert found("htcondor", condor_config_val=ours) == [(Mark.GOOD, f"USER_JOB_WRAPPER={ours}")]
-    unset = "#!/bin/sh\necho 'Not defined: USER_JOB_WRAPPER' >&2\nexit 1\n"
-    assert found("htcondor", condor_config_val=unset) == [(Mark.NOTE, "USER_JOB_WRAPPER is not set")]
+def test_htcondor_has_one_wrapper_and_the_folder_that_is_read(found, ours):
+    here = "/var/lib/condor/execute"
+    answers = "#!/bin/sh\n[ $1 = EXECUTE ] && echo {} || {}"
+    assert found("htcondor", condor_config_val=answers.format(here, f"echo {ours}")) == [
+        (Mark.GOOD, f"USER_JOB_WRAPPER={ours}"),
+        (Mark.GOOD, f"EXECUTE={here}"),
+    ]
+    unset = "{ echo Not defined: $1 >&2; exit 1; }"
+    assert found("htcondor", condor_config_val=answers.format("/scratch", unset)) == [
+        (Mark.NOTE, "USER_JOB_WRAPPER is not set"),
+        (Mark.WRONG, "EXECUTE=/scratch"),
+    ]
     broken = "#!/bin/sh\necho 'ERROR: cannot read /etc/condor' >&2\nexit 1\n"
     ((mark, words),) = found("htcondor", condor_config_val=broken)
     assert (mark, "cannot read /etc/condor" in words) == (Mark.WRONG, True)
 
 
 @pytest.mark.program
-def test_queues_of_lsf_with_the_same_hook_are_named_together(found, ours, theirs):
+def test_queues_of_lsf_with_the_same_hook_are_named_together(found, ours, theirs, tmp_path):
     queue = "QUEUE: {}\n  -- A queue\n\nPRE_EXEC:  /other\nHOST_PRE_EXEC:  {}\nHOST_POST_EXEC:  {}\n"
     text = queue.format("normal", ours, ours) + f"JOB_STARTER:  {ours} /site/starter.sh\n"
     text += "-" * 40 + "\n\n" + queue.format("short", ours, theirs)
@@ -159,7 +168,11 @@ def test_queues_of_lsf_with_the_same_hook_are_named_together(found, ours, theirs
         (Mark.GOOD, f"JOB_STARTER={ours} /site/starter.sh (normal)"),
         (Mark.NOTE, f"HOST_POST_EXEC={theirs} does not mention jobfeatures (short)"),
         (Mark.NOTE, "JOB_STARTER is not set (short)"),
+        (Mark.WRONG, "LSB_PRE_POST_EXEC_USER="),
     ]
+    (tmp_path / "lsf.sudoers").write_text("# LSB_PRE_POST_EXEC_USER=no\nLSB_PRE_POST_EXEC_USER=root\n")
+    assert found("lsf", bqueues=text)[-1] == (Mark.GOOD, "LSB_PRE_POST_EXEC_USER=root")
+    assert [mark for mark, _ in found("lsf", bqueues="QUEUE: normal\n")] == [Mark.NOTE] * 3  # metrics only
 
 
 def test_oars_are_in_its_configuration(found, tmp_path, ours):
@@ -180,9 +193,10 @@ def test_oars_are_in_its_configuration(found, tmp_path, ours):
 @pytest.mark.program
 def test_a_hook_that_anybody_may_change_is_wrong(found, script):
     hook = script("hook.sh", "jobfeatures", mode=0o757)
-    assert found("htcondor", condor_config_val=hook) == [
-        (Mark.WRONG, f"USER_JOB_WRAPPER={hook}: others may write to it")
-    ]
+    assert found("htcondor", condor_config_val=hook)[0] == (
+        Mark.WRONG,
+        f"USER_JOB_WRAPPER={hook}: others may write to it",
+    )
 
 
 @pytest.mark.program
@@ -195,7 +209,7 @@ def test_what_is_no_script_is_named_and_waited_for_by_nobody(found, tmp_path, ki
         "endless": lambda: path.write_bytes(b"\0" * 2**21),
     }[kind]()
     path.chmod(0o700)
-    ((mark, words),) = found("htcondor", condor_config_val=str(path))
+    mark, words = found("htcondor", condor_config_val=str(path))[0]
     assert mark is Mark.NOTE
     assert words.startswith(f"USER_JOB_WRAPPER={path}")
 
