@@ -94,6 +94,9 @@ class DaemonConfig(WebConfig):
         DURATION, 3600.0, "how long an ended job with processes keeps its directories"
     )
     jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
+    jobs_network: bool = option(
+        BOOLEAN, False, "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN"
+    )
     jobs_process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
     processes_top: int = option(
         COUNT, 10, "commands that collector.processes shows of a job, by CPU time and by memory"

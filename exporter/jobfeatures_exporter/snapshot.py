@@ -229,6 +229,7 @@ class JobSample:
     block_io: BlockIo | None = None
     process_io: ProcessIo | None = None
     scheduling: Scheduling | None = None
+    network: tuple[int, ...] | None = None  # bytes and packets received by IP, the same sent
     # Seconds stalled, by resource (cpu, memory, io) and share of tasks (some, full).
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)
     cpus: int | None = None  # that its cpuset lets it use
@@ -351,6 +352,7 @@ class Snapshot:
     lists_all: bool = True  # of them
     process_count: int | None = None  # of all, where these are not listed
     reader: ProcessReader | None = None
+    no_network: str | None = None  # why packets of jobs are not counted, "" where they are; None: nobody asks
     kernel_checks: KernelChecks | None = None  # where the kernel's sums are read
     # Whose each process is, by pid; a bare number is a process group without a job, see `key_of`.
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)

@@ -185,6 +185,7 @@ def make_snapshot() -> Snapshot:
                 running=3,
                 blocked=1,
             ),
+            network=(10_000, 20, 3_000_000, 2_000),
             process_io=ProcessIo(
                 read_bytes=2**34,
                 written_bytes=8192,
@@ -285,6 +286,7 @@ def make_snapshot() -> Snapshot:
         gpu_unattributed={"GPU-1111": 1, "MIG-2222": 0},
         gpu_drivers={"nvidia": True, "amd": False},
         reader=ProcessReader("bpf"),
+        no_network="",
         kernel_checks=KernelChecks(full=0, without_storage=3, tails=1, threads=412, misses=0),
         exit_records={"counted": 40, "elsewhere": 300, "unknown": 1},
         unreadable={"stat:EACCES": 2},

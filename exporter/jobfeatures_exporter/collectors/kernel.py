@@ -36,6 +36,19 @@ BLOCKED = gauge(
     JOB,
     sums=True,
 )
+RECEIVED = counter(
+    "batch_job_network_received_bytes", "What sockets of the job received by IP; needs jobs.network.", JOB
+)
+RECEIVED_PACKETS = counter(
+    "batch_job_network_received_packets", "Packets that sockets of the job received by IP.", JOB
+)
+SENT = counter("batch_job_network_sent_bytes", "What sockets of the job sent by IP; needs jobs.network.", JOB)
+SENT_PACKETS = counter("batch_job_network_sent_packets", "Packets that sockets of the job sent by IP.", JOB)
+NETWORK = gauge(
+    "batch_exporter_job_network",
+    "With jobs.network: 1 if bytes and packets of jobs are counted, 0 if not, and why.",
+    ("reason",),
+)
 READER = gauge(
     "batch_exporter_process_reader",
     "Always 1; how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
@@ -52,16 +65,21 @@ THREADS = gauge(
 )
 
 OF_JOBS = (WAITING, FAULTS, SWITCHES, RUNNING, BLOCKED)
-METRICS = (*OF_JOBS, READER, LOST, THREADS)
+OF_SOCKETS = (RECEIVED, RECEIVED_PACKETS, SENT, SENT_PACKETS)
+METRICS = (*OF_JOBS, *OF_SOCKETS, NETWORK, READER, LOST, THREADS)
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families; of jobs only where the kernel sums."""
     found = [(job_labels(each.key), each.scheduling) for each in context.shown_samples if each.scheduling]
     yield from context.rows.families(OF_JOBS, found, _row)
+    counted = [(job_labels(each.key), each.network) for each in context.shown_samples if each.network]
+    yield from context.rows.families(OF_SOCKETS, counted, _packets)
     snapshot = context.snapshot
     if snapshot is None:
         return
+    reason = snapshot.no_network
+    yield Family(NETWORK, [] if reason is None else [((reason,), int(not reason))])
     yield Family(READER, [] if snapshot.reader is None else [(tuple(snapshot.reader), 1)])
     checks = snapshot.kernel_checks
     if checks is None:
@@ -78,3 +96,8 @@ def _row(job: Values, of: Scheduling) -> Iterator[Sequence[Sample]]:
     yield ((*job, "voluntary"), of.voluntary_switches), ((*job, "nonvoluntary"), of.involuntary_switches)
     yield ((job, of.running),)
     yield ((job, of.blocked),)
+
+
+def _packets(job: Values, of: Sequence[int]) -> Iterator[Sequence[Sample]]:
+    for value in of:
+        yield ((job, value),)

@@ -66,6 +66,7 @@ def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
         "block_io": now.block_io or last.block_io,
         "process_io": now.process_io or last.process_io,
         "scheduling": now.scheduling or last.scheduling,
+        "network": now.network or last.network,
         "pressure_secs": {**last.pressure_secs, **now.pressure_secs},
     }
 

@@ -28,6 +28,7 @@ from jobfeatures_exporter.snapshot import (
 )
 
 EXTERN_STEP = "extern"
+_NETWORK = Figures._fields.index("received_bytes")
 _ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
 
 
@@ -56,6 +57,7 @@ class JobRecorder:
         self.sums: Mapping[str, Sums] = {}  # the kernel's, by cpu_source of control groups
         self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
         self.reads_cores = False
+        self.counts_network = False
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
@@ -187,6 +189,7 @@ class JobRecorder:
                 data_written_bytes=done.data_written_bytes,
                 data_cancelled_bytes=done.data_cancelled_bytes,
             ),
+            "network": row[_NETWORK:] if self.counts_network else None,
             "scheduling": Scheduling(
                 waiting_secs=done.waiting / 1e9,
                 major_faults=done.major_faults,

@@ -126,6 +126,7 @@ class Sampler:
         self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
         self._reader = PROCFS_ALONE.process_reader
+        self._no_network = PROCFS_ALONE.no_network
         self._wants_all = wants_all
         self._shows = shows
         self._open_files = OpenFileBook(procfs, self._unreadable)
@@ -148,6 +149,8 @@ class Sampler:
         """Read processes in this way; before the first look."""
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, self._unreadable)
         self._reader = reader.process_reader
+        self._no_network = reader.no_network
+        self._book.counts_network = reader.no_network == ""
 
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""
@@ -188,6 +191,7 @@ class Sampler:
             lists_all=lists_all,
             process_count=None if lists_all or self._kernel is None else self._kernel.processes,
             reader=self._reader,
+            no_network=self._no_network,
             kernel_checks=None if self._kernel is None else self._kernel.checks(),
             keys=keys,
             epoch=self._epoch,

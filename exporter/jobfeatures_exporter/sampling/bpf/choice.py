@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
-from jobfeatures_exporter.sampling.bpf.reader import KernelSums, digest_of
-from jobfeatures_exporter.sampling.bpf.rights import give_up_rights
+from jobfeatures_exporter.sampling.bpf.reader import KernelSums, describe, digest_of
+from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, give_up_rights
 from jobfeatures_exporter.snapshot import ProcessReader
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ class Choice:
 
     kernel: KernelSums | None = None
     reason: str = ""
+    no_network: str | None = None  # why packets are not counted, "" where they are, None where nobody asks
     # What goes on while somebody holds it, by names that tell the version of the object.
     descriptors: Mapping[str, int] = field(default_factory=dict)
 
@@ -46,9 +47,15 @@ def choose_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyTy
     `kept` are descriptors of a former process by name, see `Choice.descriptors`: it goes on with
     theirs. Raises ConfigurationError where `BPF` is asked for and cannot be had.
     """
-    choice = _choose(config.sampling_processes, config.path_procfs, config.path_cgroup, kept)
+    choice = _choose(config, kept)
+    if config.jobs_network:
+        kernel = choice.kernel
+        choice = replace(choice, no_network=str(choice) if kernel is None else kernel.no_network)
+        if choice.no_network:
+            log.warning("bytes and packets of jobs are not counted: %s", choice.no_network)
+    also = (CAP_NET_ADMIN,) if config.jobs_network and not config.sample_taskstats else ()
     try:
-        give_up_rights(choice.kernel.try_out if choice.kernel is not None else lambda: None)
+        give_up_rights(choice.kernel.try_out if choice.kernel is not None else lambda: None, also)
     except OSError as error:
         log.warning("the rights to load programs into the kernel could not be given up: %s", error)
     if choice.kernel is None and config.sampling_processes == BPF:
@@ -56,24 +63,18 @@ def choose_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyTy
     return choice
 
 
-def _choose(wanted: str, procfs: str, cgroup: str, kept: Mapping[str, int]) -> Choice:
-    if wanted == PROCFS:
+def _choose(config: DaemonConfig, kept: Mapping[str, int]) -> Choice:
+    procfs = config.path_procfs
+    if config.sampling_processes == PROCFS:
         return Choice(reason="asked for")
     try:
         if procfs != "/proc":
             raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # as any other hindrance
         version = digest_of()
         own = {each.removeprefix(f"{version}-"): kept[each] for each in kept if each.startswith(version)}
-        kernel = KernelSums(cgroup, kept=own)
+        kernel = KernelSums(config.path_cgroup, kept=own, network=config.jobs_network)
     except OSError as error:
-        return Choice(reason=_describe(error))
+        return Choice(reason=describe(error))
     return Choice(
         kernel, descriptors={f"{version}-{name}": each for name, each in kernel.descriptors.items()}
     )
-
-
-def _describe(error: OSError) -> str:
-    """Return what fits a label: what failed, and how."""
-    where = error.filename if isinstance(error.filename, str) else ""
-    said = error.strerror or str(error)
-    return f"{where}: {said}" if where else said

@@ -23,6 +23,8 @@ _FUNCTIONS = {
     "bpf_object__find_program_by_name": (_POINTER, _POINTER, _TEXT),
     "bpf_object__find_map_by_name": (_POINTER, _POINTER, _TEXT),
     "bpf_program__attach": (_POINTER, _POINTER),
+    "bpf_program__attach_cgroup": (_POINTER, _POINTER, _INT),
+    "bpf_program__set_autoload": (_INT, _POINTER, ctypes.c_bool),
     "bpf_program__attach_iter": (_POINTER, _POINTER, _POINTER),
     "bpf_program__fd": (_INT, _POINTER),
     "bpf_link__fd": (_INT, _POINTER),
@@ -100,12 +102,21 @@ def _open() -> ctypes.CDLL:
 
 
 def load_object(
-    bpf: Bpf, path: str, *, constants: bytes, hooks: Sequence[str], iterator: str, maps: Mapping[str, int]
+    bpf: Bpf,
+    path: str,
+    *,
+    constants: bytes,
+    hooks: Sequence[str],
+    iterator: str,
+    packets: Sequence[str],
+    group: str | None,
+    maps: Mapping[str, int],
 ) -> dict[str, int]:
     """Load and attach everything; return descriptors, while one of which is open all goes on.
 
     They are those of the attachments and of the maps by their names, and those of the hooks'
-    programs with "-program" behind. `maps` says how large each hash is, 0 as it stands.
+    programs with "-program" behind. `maps` says how large each hash is, 0 as it stands. `packets` are
+    attached to the control group `group`, or not loaded where that is None.
     Raises OSError, with nothing left behind.
     """
     stem = os.path.basename(path).partition(".")[0]
@@ -131,11 +142,21 @@ def load_object(
         for name, entries in maps.items():
             if entries:
                 bpf.call("bpf_map__set_max_entries", map_of(name), entries)
+        for name in packets:
+            bpf.call("bpf_program__set_autoload", program_of(name), group is not None)
         bpf.call("bpf_object__load", it)
         for name in hooks:
             links.append(bpf.call("bpf_program__attach", program_of(name)))
             keep(name, bpf.call("bpf_link__fd", links[-1]))
             keep(f"{name}-program", bpf.call("bpf_program__fd", program_of(name)))
+        if group is not None:
+            place = os.open(group, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                for name in packets:
+                    links.append(bpf.call("bpf_program__attach_cgroup", program_of(name), place))
+                    keep(name, bpf.call("bpf_link__fd", links[-1]))
+            finally:
+                os.close(place)
         links.append(bpf.call("bpf_program__attach_iter", program_of(iterator), None))
         keep(iterator, bpf.call("bpf_link__fd", links[-1]))
         for name in maps:

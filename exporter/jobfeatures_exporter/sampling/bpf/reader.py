@@ -27,6 +27,7 @@ MAX_GROUPS = 16384
 MAX_GAP_LOOKS = 64
 _HOOKS = ("ends", "freed", "moved", "removed")
 _ITERATOR = "look"
+_PACKETS = ("received", "sent")
 _MAPS = ("groups", "ended", ".bss")
 NAMES = (*_HOOKS, *(f"{name}-program" for name in _HOOKS), _ITERATOR, *_MAPS)
 _CHECKS = Struct("=4Q")
@@ -43,8 +44,12 @@ class KernelSums:
         path: str = OBJECT,
         max_groups: int = MAX_GROUPS,
         kept: Mapping[str, int] | None = None,
+        network: bool = False,
     ) -> None:
-        """Load and attach, or go on with what was `kept` of a former process. Raises OSError."""
+        """Load and attach, or go on with what was `kept` of a former process. Raises OSError.
+
+        `network` counts packets too; `no_network` says why that cannot be had, "" where it can.
+        """
         tops = find_hierarchies(cgroup)
         self._controller = "cpuacct" if "cpuacct" in tops else UNIFIED
         if self._controller not in tops:
@@ -55,19 +60,17 @@ class KernelSums:
         self._ids: dict[str, tuple[int, ...]] = {}  # by cpu_source
         self._sought: dict[str, int] = {}  # how often, of those of which not all are found
         self._bpf = Bpf()
-        # By name: what another process needs to go on.
-        self.descriptors = {} if kept is None else {name: kept[name] for name in NAMES if name in kept}
-        self.goes_on = self.descriptors.keys() == set(NAMES)
-        if not self.goes_on:
-            check_owner(path)
-            self.descriptors = load_object(
-                self._bpf,
-                path,
-                constants=int(self._controller == UNIFIED).to_bytes(4, "little"),
-                hooks=_HOOKS,
-                iterator=_ITERATOR,
-                maps=dict.fromkeys(_MAPS, 0) | {"groups": max_groups},
-            )
+        self.descriptors: dict[str, int] = {}  # by name: what another process needs to go on
+        self.goes_on = False
+        self.no_network: str | None = None
+        if network:
+            try:
+                self._begin(path, max_groups, kept or {}, _PACKETS)
+                self.no_network = ""
+            except OSError as error:
+                self.no_network = describe(error)
+        if not self.descriptors:
+            self._begin(path, max_groups, kept or {}, ())
         try:
             self._groups = self._table("groups", RECORD.size, max_groups)
             self._ended = self._table("ended", FIGURES.size, MAX_GROUPS)
@@ -79,6 +82,26 @@ class KernelSums:
         except OSError:
             self.close()
             raise
+
+    def _begin(self, path: str, max_groups: int, kept: Mapping[str, int], packets: tuple[str, ...]) -> None:
+        if packets and self._controller != UNIFIED:
+            raise OSError(errno.EOPNOTSUPP, "jobs are in control groups v1")
+        names = {*NAMES, *packets}
+        self.goes_on = names <= kept.keys()
+        if self.goes_on:
+            self.descriptors = {name: kept[name] for name in names}
+            return
+        check_owner(path)
+        self.descriptors = load_object(
+            self._bpf,
+            path,
+            constants=int(self._controller == UNIFIED).to_bytes(4, "little"),
+            hooks=_HOOKS,
+            iterator=_ITERATOR,
+            packets=_PACKETS,
+            group=self._top if packets else None,
+            maps=dict.fromkeys(_MAPS, 0) | {"groups": max_groups},
+        )
 
     def _table(self, name: str, value_bytes: int, max_entries: int) -> Table:
         return Table(self._bpf, self.descriptors[name], value_bytes=value_bytes, max_entries=max_entries)
@@ -170,6 +193,13 @@ class KernelSums:
 def digest_of(path: str = OBJECT) -> str:
     """Return what tells this object from that of another version. Raises OSError."""
     return hashlib.sha256(read_file(path)).hexdigest()[:16]
+
+
+def describe(error: OSError) -> str:
+    """Return what fits a label: what failed, and how."""
+    where = error.filename if isinstance(error.filename, str) else ""
+    said = error.strerror or str(error)
+    return f"{where}: {said}" if where else said
 
 
 def check_owner(path: str) -> None:

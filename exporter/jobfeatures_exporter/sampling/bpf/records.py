@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 OF_FREEZER = 1 << 63  # marks the inode of a group of the freezer's hierarchy
-_FIGURES = 13
+_FIGURES = 17
 _LEVELS = 12
 RECORD = Struct(f"={1 + _FIGURES + _LEVELS}Q5I2B2x")
 FIGURES = Struct(f"={_FIGURES}Q")
@@ -23,6 +23,7 @@ _ANCESTORS = slice(1 + _FIGURES, 1 + _FIGURES + _LEVELS)
 _GAUGES = 1 + _FIGURES + _LEVELS
 _USER = _GAUGES + 4
 _LOOK = Struct("=Q")
+_TASKS = 13
 _NO_GROUPS: Mapping[int, _Group] = MappingProxyType({})
 _NO_FIGURES = (0,) * _FIGURES
 
@@ -43,6 +44,10 @@ class Figures(NamedTuple):
     voluntary_switches: int
     involuntary_switches: int
     tasks: int
+    received_bytes: int  # by IP
+    received_packets: int
+    sent_bytes: int
+    sent_packets: int
 
 
 class Sums(NamedTuple):
@@ -59,12 +64,13 @@ class Sums(NamedTuple):
 class _Group:
     """The record of one control group; `look` is its first number, the last look that found a task there."""
 
-    __slots__ = ("data", "is_there", "job", "look", "record", "was_removed")
+    __slots__ = ("data", "is_quiet", "is_there", "job", "look", "record", "was_removed")
 
     def __init__(self) -> None:
         self.data = b""
         self.look = 0
         self.is_there = False
+        self.is_quiet = False  # since the look before
         self.record: tuple[int, ...] = ()
         self.job = 0
         self.was_removed = False
@@ -94,7 +100,8 @@ class GroupSums:
             if group is None:
                 group = _Group()
                 is_known = False
-            if group.data != data:
+            group.is_quiet = group.data == data
+            if not group.is_quiet:
                 if group.data[_LOOK.size :] != data[_LOOK.size :]:
                     record = RECORD.unpack(data)
                     if group.record[_ANCESTORS] != record[_ANCESTORS]:  # new, or another's now
@@ -161,6 +168,9 @@ class GroupSums:
         due = []
         for key, group in self._groups.items():
             if not group.record[-1]:
+                # Of a socket that outlives its group, and its job: no task is there that would be charged.
+                if group.is_quiet and not group.job and not group.record[_TASKS]:
+                    due.append(key)
                 continue
             if group.was_removed:
                 due.append(key)

@@ -1,40 +1,41 @@
-"""Giving up the rights that loading programs into the kernel takes, CAP_BPF and CAP_PERFMON."""
+"""Giving up the rights that loading programs into the kernel takes: CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from struct import Struct
 
-CAP_PERFMON, CAP_BPF = 38, 39
+CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF = 12, 38, 39
 _HEADER, _DATA = Struct("=Ii"), Struct("=6I")
 _VERSION = 0x20080522
 _PR_CAPBSET_DROP = 24
-_BOTH = 1 << CAP_PERFMON | 1 << CAP_BPF
 
 
-def give_up_rights(use: Callable[[], object]) -> None:
-    """Give both up for good: of this thread and those that it starts, and of programs that they start.
+def give_up_rights(use: Callable[[], object], also: Collection[int] = ()) -> None:
+    """Give up CAP_BPF, CAP_PERFMON and `also` these for good.
 
+    Of this thread and those that it starts, and of programs that they start.
     `use` tries what has to go on working; kernels before 5.19 may want CAP_BPF for reading too
     (kernel.unprivileged_bpf_disabled), which then is kept. Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     effective, permitted, inheritable = _get(libc)
-    if not permitted & _BOTH:
+    rights = {CAP_PERFMON, CAP_BPF, *also}
+    every = gone = sum(1 << number for number in rights)
+    if not permitted & every:
         return
-    _set(libc, effective & ~_BOTH, permitted, inheritable)
-    gone = _BOTH
+    _set(libc, effective & ~every, permitted, inheritable)
     try:
         use()
     except PermissionError:
-        gone = 1 << CAP_PERFMON
-    for number in (CAP_PERFMON, CAP_BPF):
+        gone &= ~(1 << CAP_BPF)
+    for number in rights:
         if gone >> number & 1:
             libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # takes CAP_SETPCAP: it is more than is needed
     _set(libc, effective & ~gone, permitted & ~gone, inheritable & ~gone)
-    if gone != _BOTH:
+    if gone != every:
         use()
 
 

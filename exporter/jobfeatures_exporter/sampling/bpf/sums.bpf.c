@@ -24,16 +24,22 @@ typedef _Bool bool;
 #define TYPE(name, type) type *name
 
 /* Numbers of the kernel's interface: include/uapi/linux/bpf.h. */
-enum { MAP_HASH = 1, MAP_TASK_STORAGE = 29, NO_PREALLOC = 1, CREATE = 1, ANY = 0, NOEXIST = 1 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_TASK_STORAGE = 29, NO_PREALLOC = 1, CREATE = 1, ANY = 0, NOEXIST = 1 };
 struct bpf_spin_lock {
 	u32 val;
 };
 struct task_struct;
+struct __sk_buff {
+	u32 len, unread[40], gso_segs;
+};
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const delete)(void *map, const void *key) = (void *)3;
 static long (*const lock)(struct bpf_spin_lock *lock) = (void *)93;
 static long (*const unlock)(struct bpf_spin_lock *lock) = (void *)94;
+static long (*const load)(struct __sk_buff *packet, u32 offset, void *to, u32 bytes) = (void *)26;
+static u64 (*const group_of_packet)(struct __sk_buff *packet) = (void *)79;
+static u64 (*const above)(struct __sk_buff *packet, int level) = (void *)83;
 static void *(*const storage_of)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 
 /* The kernel's records, as far as they are read. */
@@ -100,10 +106,13 @@ struct bpf_iter__task {
 };
 #pragma clang attribute pop
 enum cgroup_subsys_id { cpuacct_cgrp_id = 1000, freezer_cgrp_id };
+enum { TCP = 6, UDP = 17 };
 enum { PF_EXITING = 4, UNINTERRUPTIBLE = 2, NOLOAD = 0x400, TASK_NEW = 0x800, EXIT_DEAD = 16, CSS_ONLINE = 2 };
 
 /* What is charged. records.py beside this file reads these records: the order has to be the same. */
-enum { CPU, RCHAR, WCHAR, SYSCR, SYSCW, READ, WRITTEN, CANCELLED, DELAY, MAJOR, VOLUNTARY, INVOLUNTARY, TASKS, FIGURES };
+enum { CPU, RCHAR, WCHAR, SYSCR, SYSCW, READ, WRITTEN, CANCELLED, DELAY, MAJOR, VOLUNTARY, INVOLUNTARY, TASKS,
+       RECEIVED_BYTES, RECEIVED_PACKETS, SENT_BYTES, SENT_PACKETS, FIGURES };
+#define OF_TASKS RECEIVED_BYTES
 #define LEVELS 12 /* below the root, of the ancestors that are told: jobs are not deeper */
 #define DEPTH 64
 #define OF_FREEZER (1ULL << 63) /* inodes are unique within a hierarchy only */
@@ -118,7 +127,7 @@ struct record {
 struct last {
 	struct bpf_spin_lock lock;
 	u32 charged;
-	u64 group, value[FIGURES];
+	u64 group, value[OF_TASKS];
 };
 
 /* Elements are made one by one, and never evicted. What finds no room goes to group 0, which the loader makes. */
@@ -129,6 +138,12 @@ struct {
 	TYPE(key, u64);
 	TYPE(value, struct record);
 } groups SEC(".maps");
+struct { /* one, of zeros: the stack has no room for it */
+	UINT(type, MAP_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct record);
+} blanks SEC(".maps");
 struct {
 	UINT(type, MAP_TASK_STORAGE);
 	UINT(map_flags, NO_PREALLOC);
@@ -212,14 +227,16 @@ INLINE void describe(struct record *record, struct cgroup *group, u64 mark)
 	record->ready = 1;
 }
 
-static __attribute__((noinline)) struct record *record_of(struct cgroup *group, u64 id, u64 mark)
+static __attribute__((noinline)) struct record *record_of(struct cgroup *group, u64 id, u64 mark, struct __sk_buff *packet)
 {
 	struct record *record = lookup(&groups, &id);
 
 	if (!record) {
-		struct record blank = {};
+		u32 first = 0;
+		struct record *blank = lookup(&blanks, &first);
 
-		update(&groups, &id, &blank, NOEXIST);
+		if (blank)
+			update(&groups, &id, blank, NOEXIST);
 		record = lookup(&groups, &id);
 	}
 	if (!record) {
@@ -229,6 +246,11 @@ static __attribute__((noinline)) struct record *record_of(struct cgroup *group, 
 	}
 	if (!record->ready && group)
 		describe(record, group, mark);
+	if (!record->ready && packet) {
+		for (int i = 0; i < LEVELS; i++)
+			record->ancestors[i] = above(packet, i + 1);
+		record->ready = 1;
+	}
 	return record;
 }
 
@@ -254,7 +276,7 @@ enum occasion { LOOKED_AT, EXITS, FREED, MOVED };
 
 INLINE struct record *charge(struct task_struct *task, enum occasion when)
 {
-	u64 due[FIGURES], mark, address = (u64)task;
+	u64 due[OF_TASKS], mark, address = (u64)task;
 	struct cgroup *group = group_of(task, &mark);
 	struct cgroup *arrived = group;
 	u64 id = group->kn->id | mark, at = id;
@@ -263,7 +285,7 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 	/* A task that sleeps and has had no CPU has done nothing; the less is touched of it, the better. */
 	if (last && when == LOOKED_AT && state_of(task) && last->group == id &&
 	    last->value[CPU] == task->se.sum_exec_runtime)
-		return record_of(group, id, mark);
+		return record_of(group, id, mark, 0);
 	if (last) {
 		if (checks.without_storage && (task->flags & PF_EXITING)) /* left by an earlier task at this address */
 			delete(&unsaved, &address);
@@ -295,13 +317,13 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 		due[TASKS] = 1;
 	}
 	if (when == MOVED && !group)
-		record_of(arrived, at, mark); /* when it goes on from there, nobody will know what is above */
-	struct record *record = record_of(group, id, mark);
+		record_of(arrived, at, mark, 0); /* when it goes on from there, nobody will know what is above */
+	struct record *record = record_of(group, id, mark, 0);
 
 	if (!record)
 		return 0;
 #pragma unroll
-	for (int i = 0; i < FIGURES; i++)
+	for (int i = 0; i < OF_TASKS; i++)
 		if (due[i])
 			ADD(record->total[i], due[i]);
 	return record;
@@ -385,6 +407,55 @@ int removed(u64 *arguments)
 	if (record)
 		record->removed = 1;
 	return 0;
+}
+
+/* The headers of a packet by IP that each segment has into which the card cuts it, or had that it was made of. */
+INLINE u32 headers_of(struct __sk_buff *packet)
+{
+	u8 head[10], offset = 0;
+
+	if (load(packet, 0, head, sizeof(head)))
+		return 0;
+	bool is_v4 = head[0] >> 4 == 4;
+	u32 length = is_v4 ? (head[0] & 15) * 4 : 40;
+	u8 protocol = head[is_v4 ? 9 : 6];
+
+	if (protocol == UDP)
+		return length + 8;
+	if (protocol == TCP && !load(packet, length + 12, &offset, 1))
+		length += (offset >> 4) * 4;
+	return length;
+}
+
+/* Packets by IP as they are on the wire, of the group in which their socket was made; loaded, and attached to the
+ * root of v2, where that is asked for. */
+INLINE int count(struct __sk_buff *packet, u32 bytes, u32 packets)
+{
+	u64 id = group_of_packet(packet);
+	struct record *record = id ? record_of(0, id, 0, packet) : 0;
+
+	if (record) {
+		u32 others = packet->gso_segs > 1 ? packet->gso_segs - 1 : 0;
+		u64 length = packet->len;
+
+		if (others)
+			length += (u64)others * headers_of(packet);
+		ADD(record->total[bytes], length);
+		ADD(record->total[packets], 1 + others);
+	}
+	return 1; /* it may pass */
+}
+
+SEC("cgroup_skb/ingress")
+int received(struct __sk_buff *packet)
+{
+	return count(packet, RECEIVED_BYTES, RECEIVED_PACKETS);
+}
+
+SEC("cgroup_skb/egress")
+int sent(struct __sk_buff *packet)
+{
+	return count(packet, SENT_BYTES, SENT_PACKETS);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

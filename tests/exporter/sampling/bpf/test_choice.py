@@ -10,13 +10,14 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.bpf import choice, library
 from jobfeatures_exporter.sampling.bpf.choice import choose_reader
+from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN
 from jobfeatures_exporter.snapshot import ProcessReader
 
 
 @pytest.fixture(autouse=True)
 def keeps_rights(monkeypatch):
     """The tests' own process goes on to make more of them."""
-    monkeypatch.setattr(choice, "give_up_rights", lambda _use: None)
+    monkeypatch.setattr(choice, "give_up_rights", lambda _use, _also: None)
 
 
 def test_who_asks_for_proc_gets_it():
@@ -70,6 +71,28 @@ def test_a_node_without_control_groups_reads_proc(tmp_path):
 @pytest.mark.parametrize("wanted", ["procfs", "auto"])
 def test_the_rights_are_given_up_where_the_sums_cannot_be_had_too(wanted, monkeypatch, tmp_path):
     given_up = []
-    monkeypatch.setattr(choice, "give_up_rights", given_up.append)
+    monkeypatch.setattr(choice, "give_up_rights", lambda use, also: given_up.append(also))
     choose_reader(ExporterConfig(sampling_processes=wanted, path_cgroup=str(tmp_path)))
     assert len(given_up) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "also"),
+    [
+        ({}, ()),
+        ({"jobs_network": True}, (CAP_NET_ADMIN,)),
+        ({"jobs_network": True, "sample_taskstats": True}, ()),  # which goes on needing it
+    ],
+)
+def test_the_right_that_packets_take_is_given_up_by_whom_it_was_given_for(settings, also, monkeypatch):
+    given_up = []
+    monkeypatch.setattr(choice, "give_up_rights", lambda use, also: given_up.append(also))
+    choose_reader(ExporterConfig(sampling_processes="procfs", **settings))
+    assert given_up == [also]
+
+
+def test_who_asks_for_packets_without_sums_is_told_why_there_are_none(caplog):
+    found = choose_reader(ExporterConfig(sampling_processes="procfs", jobs_network=True))
+    assert found.no_network == "processes are read by procfs: asked for"
+    assert "bytes and packets of jobs are not counted: processes are read by procfs" in caplog.text
+    assert choose_reader(ExporterConfig(sampling_processes="procfs")).no_network is None

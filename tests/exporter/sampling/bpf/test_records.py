@@ -15,7 +15,7 @@ NOBODY = (0, 0, 0, 0)
 def record(*ancestors, look=1, done=0, gauges=NOBODY, user=0, removed=0) -> bytes:
     """Return a record all of whose figures are the same."""
     above = [*ancestors, *[0] * (12 - len(ancestors))]
-    return RECORD.pack(look, *[done] * 13, *above, *gauges, user, 1, removed)
+    return RECORD.pack(look, *[done] * 17, *above, *gauges, user, 1, removed)
 
 
 def figures(sums: GroupSums, *ids: int) -> int:
@@ -74,6 +74,31 @@ def test_a_removed_group_is_read_once_more_then_deleted_and_stays_in_its_jobs_su
     # The kernel freed a task that late: the group has a record again.
     sums.update([(TASK, record(JOB, TASK, done=1, removed=1))], [JOB])
     assert figures(sums, JOB) == 7
+
+
+def packets(*ancestors, count) -> bytes:
+    """Return a record that only packets were added to."""
+    figures_of = (*[0] * 13, count, 1, count, 1)
+    return RECORD.pack(0, *figures_of, *ancestors, *[0] * (12 - len(ancestors)), *NOBODY, 0, 1, 0)
+
+
+def test_late_packets_of_a_group_that_has_gone_are_its_jobs_and_forgotten_when_that_has_gone():
+    sums = GroupSums()
+    late = (TASK, packets(JOB, TASK, count=100))
+    assert sums.update([late], [JOB]) == []
+    assert sums.update([late], [JOB]) == [], "the job is still there"
+    assert sums.sums_of((JOB,)).figures[-4:] == (100, 1, 100, 1)
+    later = (TASK, packets(JOB, TASK, count=101))
+    assert sums.update([later], []) == [], "it still sends"
+    assert sums.update([later], []) == [TASK]
+
+
+def test_tasks_that_nobody_looked_at_are_not_forgotten_for_a_job_that_becomes_known_later():
+    sums = GroupSums()
+    done = (TASK, record(JOB, TASK, look=0, done=5))
+    assert [sums.update([done], []) for _ in range(3)] == [[], [], []]
+    sums.update([done], [JOB])
+    assert figures(sums, JOB) == 5
 
 
 def test_a_job_that_has_gone_is_forgotten():

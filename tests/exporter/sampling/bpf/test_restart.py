@@ -15,6 +15,7 @@ from array import array
 
 import pytest
 
+from tests.exporter.sampling.bpf.conftest import HIERARCHIES, Groups
 from tests.running import free_port, until
 
 JOB = "9870077"
@@ -96,12 +97,13 @@ class Daemon:
         self._port = free_port()
         self._folder = folder
         self._process: subprocess.Popen | None = None
+        self.flags: list[str] = []
 
     def start(self) -> None:
         command = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", ""]
         command += ["--features.root", str(self._folder / "features"), "--sampling.processes", "bpf"]
         command += ["--sample.interval", "1h", "--web.listen-address", f"127.0.0.1:{self._port}"]
-        self._process = self._manager.start(command)
+        self._process = self._manager.start([*command, *self.flags])
         until(self.page)
 
     def page(self) -> str:
@@ -113,9 +115,10 @@ class Daemon:
         return ""
 
     def written(self) -> float:
-        found = re.search(
-            rf'^batch_job_io_written_bytes_total{{[^}}]*job_id="{JOB}"}} (\S+)$', self.page(), re.MULTILINE
-        )
+        return self.of_job("batch_job_io_written_bytes_total")
+
+    def of_job(self, name: str) -> float:
+        found = re.search(rf'^{name}{{[^}}]*job_id="{JOB}"}} (\S+)$', self.page(), re.MULTILINE)
         return float(found[1]) if found else -1.0
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -165,3 +168,63 @@ def test_over_a_restart_no_counter_falls_and_nothing_is_lost(end, daemon, manage
     until(lambda: daemon.written() >= 3 * SIZE)
     assert daemon.written() < 3 * (SIZE + 1000)
     assert len(manager.kept) == 12
+
+
+SEND = """
+import socket
+it = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+it.bind(("127.0.0.1", 0))
+it.connect(it.getsockname())
+for _ in range(10):
+    it.send(b"x" * 72)
+"""
+
+
+@pytest.mark.program
+def test_packets_are_counted_on_over_a_restart_and_no_longer_when_nobody_asks_any_more(
+    daemon, manager, groups_of_v2
+):
+    hierarchy, groups = groups_of_v2
+    job = groups.make(f"/system.slice/slurmstepd.scope/job_{JOB}")
+
+    def send() -> None:
+        join = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
+        subprocess.run(["sh", "-c", join, groups.path(job), sys.executable, "-c", SEND], check=True)
+
+    def sent() -> tuple[float, float]:
+        found = (daemon.of_job(f"batch_job_network_sent_{what}_total") for what in ("bytes", "packets"))
+        return next(found), next(found)
+
+    asked = ["--path.cgroup", hierarchy, "--jobs.network"]
+    daemon.flags = asked
+    daemon.start()
+    until(lambda: "batch_exporter_job_network{" in daemon.page())
+    if 'batch_exporter_job_network{reason=""} 1' not in daemon.page():
+        pytest.skip("the kernel has no packets for us")
+    send()
+    until(lambda: sent() == (1000, 10))
+    daemon.stop()
+    until(lambda: len(manager.kept) == 14)
+    send()  # while nobody looks
+    daemon.start()
+    until(lambda: sent() == (2000, 20))
+    assert daemon.of_job("batch_job_network_received_bytes_total") == 2000
+    daemon.stop()
+    daemon.flags = asked[:2]
+    daemon.start()
+    until(lambda: len(manager.kept) == 12)
+    assert sent() == (-1, -1)
+    assert "batch_exporter_job_network{" not in daemon.page()
+    assert daemon.written() > 0, "the sums go on"
+
+
+@pytest.fixture
+def groups_of_v2(make_sums):
+    make_sums().close()  # or skips
+    for each in HIERARCHIES:
+        groups = Groups(each)
+        if groups.freezer is None:
+            yield each, groups
+            groups.close()
+            return
+    pytest.skip("this machine has no control groups v2")
