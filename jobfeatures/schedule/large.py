@@ -37,7 +37,7 @@ from jobfeatures.schedule.result import (
     held_weights,
     requests_of,
 )
-from jobfeatures.schedule.runs import Run, Store, describe_runs, peak_of
+from jobfeatures.schedule.runs import Run, Store, describe_runs, merge, peak_of
 from jobfeatures.schedule.shares import FIELDS, RESOURCES, STEPS, Shares, make_shares
 from jobfeatures.spill import naming_full_folder
 
@@ -169,7 +169,8 @@ class _Spooled:
     def _write(self, log: ScheduleLog, keys: dict[str, Array], is_counted: Array, arrival: Array) -> None:
         which = np.flatnonzero(is_counted)
         which = which[np.lexsort((arrival[which], keys["user"][which]))]
-        columns = {name: each for name in COLUMNS if (each := getattr(log, name)) is not None}
+        nothing = np.full(len(log), UNKNOWN, np.int8)
+        columns = {name: nothing if (each := getattr(log, name)) is None else each for name in COLUMNS}
         columns |= keys | {"arrival": arrival}
         rows = np.empty(len(which), np.dtype([(name, each.dtype) for name, each in columns.items()]))
         for name, each in columns.items():
@@ -192,7 +193,7 @@ class _Spooled:
         jobs = 0
         for user, count in sorted(self.users.items()):
             if users and jobs + count > most:
-                yield self.hand(self._rows(users[0], users[-1])), False
+                yield self._hand_of(users), False
                 users, jobs = [], 0
             if count > most and can_cut:
                 yield from self._cut(user, most)
@@ -200,56 +201,45 @@ class _Spooled:
             users.append(user)
             jobs += count
         if users:
-            yield self.hand(self._rows(users[0], users[-1])), False
+            yield self._hand_of(users), False
 
-    def _rows(self, first: int, last: int) -> list[tuple[Run, int, int]]:
-        """Return where in each part the jobs of these users begin, and how many there are."""
+    def _hand_of(self, users: Sequence[int]) -> ScheduleLog:
+        return self.hand([run.read(0, run.size) for run in self._runs_of(users[0], users[-1])])
+
+    def _runs_of(self, first: int, last: int) -> list[Run]:
+        """Return the jobs of these users in each part; a user's are in order of arrival."""
         found = []
         for run, users, firsts in self._parts:
             low, high = firsts[np.searchsorted(users, (first, last + 1))].tolist()
-            found.append((run, low, high - low))
-        return found
+            found.append(run.part(low, high))
+        return [run for run in found if run.size]
 
     def _cut(self, user: int, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield the jobs of one user some at a time, in order of arrival; those of one moment together."""
-        places = self._rows(user, user)
-        arrivals = [run.read(low, count)["arrival"].copy() for run, low, count in places]
-        ordered = np.sort(np.concatenate(arrivals))
-        later = np.unique(ordered[most::most])
-        cuts = [*later[later > ordered[0]].tolist(), np.inf]
-        for cut in cuts:
-            counts = [int(np.searchsorted(each, cut)) for each in arrivals]
-            taken = [(run, low, count) for (run, low, _), count in zip(places, counts, strict=True)]
-            yield self.hand(taken), cut < np.inf
-            places = [(run, low + count, 0) for (run, low, _), count in zip(places, counts, strict=True)]
-            arrivals = [each[count:] for each, count in zip(arrivals, counts, strict=True)]
+        """Yield the jobs of one user some at a time, in order of arrival."""
+        some: list[Array] = []
+        for block in merge(self._runs_of(user, user), most // 2, "arrival"):
+            if sum(map(len, some)) + len(block) > most:
+                yield self.hand(some), True
+                some = []
+            some.append(block)
+        yield self.hand(some), False
 
-    def hand(self, places: Sequence[tuple[Run, int, int]]) -> ScheduleLog:
-        """Return jobs of some parts as a log; of none, what is known of the whole log."""
-        parts = [run.read(low, count) for run, low, count in places if count]
-        found: dict[str, Any] = dict.fromkeys(COLUMNS)
+    def hand(self, parts: Sequence[Array]) -> ScheduleLog:
+        """Return jobs as a log; of none, what is known of the whole log."""
+        rows = np.concatenate(parts or [_NONE])
+        found: dict[str, Any] = {field: self.names[field].labels_of(rows[field]) for field in FIELDS}
         for name in COLUMNS:
-            if name in self.types:
-                column = np.concatenate([_column(part, name, self.types[name]) for part in parts or [_NONE]])
-                if name in TIMES and math.isfinite(self.zero):
-                    column = np.where(column >= 0, column - self.zero, column)
-                found[name] = column
-        for field in FIELDS:
-            keys = np.concatenate([part[field] for part in parts or [_NONE]])
-            found[field] = self.names[field].labels_of(keys)
+            column = rows[name].astype(self.types[name]) if name in self.types else None
+            if column is not None and name in TIMES and math.isfinite(self.zero):
+                column = np.where(column >= 0, column - self.zero, column)
+            found[name] = column
         if not parts:
             found["user"] = Labels(np.zeros(0, np.int32), list(self.names["user"].names.values()))
             found |= {"folded": dict(self.folded), "warnings": tuple(self.warnings)}
         return ScheduleLog(name=self.name, totals=self.totals, **found)
 
 
-_NONE: Final = np.zeros(0, [(field, np.int64) for field in FIELDS])
-
-
-def _column(part: Array, name: str, dtype: np.dtype[Any]) -> Array:
-    if name in (part.dtype.names or ()):
-        return part[name].astype(dtype)
-    return np.full(len(part), UNKNOWN, dtype)
+_NONE: Final = np.zeros(0, [(name, np.int64) for name in (*COLUMNS, *FIELDS)])
 
 
 def _chosen(which: Array, arrival: Array, start: Array, end: Array, log: ScheduleLog) -> Chosen:
