@@ -175,6 +175,8 @@ PURE = {
     "jobfeatures_exporter.snapshot",
     "jobfeatures_exporter.measured",
     "jobfeatures_exporter.sampling.power.board",
+    "jobfeatures_exporter.sampling.work.events",
+    "jobfeatures_exporter.collectors.work",
     "jobfeatures_exporter.sampling.power.reading",
     "jobfeatures_exporter.cluster.sums",
     "jobfeatures_exporter.context",

@@ -27,6 +27,7 @@ from jobfeatures_exporter.profiles import PROFILES
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
 from jobfeatures_exporter.sampling.power import SOURCES as POWER_SOURCES
+from jobfeatures_exporter.sampling.work.events import NAMES as WORK_EVENTS
 from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 
@@ -170,6 +171,9 @@ class DaemonConfig(WebConfig):
     power_includes_gpus: bool = option(BOOLEAN, True, "whether the sensors measure GPUs too")
     power_pdu_factor: str | None = option(
         FACTOR, None, "what the supply draws from the mains for each watt measured, e.g. 1.08"
+    )
+    work_events: tuple[str, ...] = option(
+        words(*WORK_EVENTS), (), "what is counted of jobs that have the node alone; takes work.conf"
     )
     log_level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"

@@ -21,6 +21,7 @@ from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.status.board import StatusBoard
+from jobfeatures.status.directory import has_entry
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.watch import watch_directory
 from jobfeatures_exporter.config import DaemonConfig
@@ -43,6 +44,7 @@ from jobfeatures_exporter.sampling.lastwords import LastWords
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.sysinfo import read_sysinfo
+from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_sources
 from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
@@ -58,6 +60,7 @@ FRESH_SECS = 0.5  # scrapes that come together share one look at the node
 PUBLISH_INTERVAL_SECS = 30.0  # repairs what somebody else took away
 LOOK_SECS = 30.0  # beyond the interval, after which the thread that looks at the node is taken for dead
 FIRST_LOOK_SECS = 5.0  # that controllers are not asked, so that the jobs here can be named to them
+PROFILING = "profiling"  # a file of a job in $JOBSTATUS: it wants the processor's counters for itself
 STOP_SECS = 5.0  # that threads may take to end, all together
 
 
@@ -104,6 +107,7 @@ class Daemon:
             process_io=config.jobs_process_io,
             top_commands=config.processes_top if "processes" in enabled else 0,
         )
+        self._work = WorkMonitor(config, self._sampler.budget)
         self.reader = PROCFS_ALONE
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
         self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
@@ -342,10 +346,14 @@ class Daemon:
             self._looked_at = self._clock.monotonic_secs()
             self._looks.wanted.wait(self._config.sample_interval_secs)
         self._sampler.close()
+        self._work.stop()
 
     def _sample(self) -> None:
         self._knowledge.begin_look()
         snapshot = self._power.fill(self._sampler.sample())
+        snapshot = self._work.fill(
+            snapshot, lambda: self.all_known().whole_node_jobs, self._gives_up_counters
+        )
         snapshot, self._ended = self._retention.take(
             snapshot, self._knowledge, now_secs=self._clock.monotonic_secs(), shown=self._shown
         )
@@ -363,6 +371,11 @@ class Daemon:
         known = self._knowledge.jobs
         unknown = {each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known}
         self._sources.refresh({each.batch_system for each in unknown})
+
+    def _gives_up_counters(self, key: JobKey) -> bool:
+        """Return whether a job wants the processor's counters for itself."""
+        target = self._knowledge.status_targets(self._tree).get(key)
+        return target is not None and has_entry(target.path, target.owner_uid, PROFILING)
 
     def _publish_loop(self) -> None:
         with watch_directory(self._tree.drains_path, self._publish_wanted.set):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,3 +14,10 @@ class BoardSample:
     watts: Mapping[str, float]
     joules: Mapping[str, float]  # since our start
     up: Mapping[str, bool]
+
+
+class OpenFiles(NamedTuple):
+    """File descriptors of a process, and how many it may have."""
+
+    opened: int
+    limit: int | None  # None is unlimited

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jobfeatures.model import JobKey
 from jobfeatures.quickrecord import quickly_made
-from jobfeatures_exporter.measured import BoardSample
+from jobfeatures_exporter.measured import BoardSample, OpenFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,9 @@ class NodeSample:
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)  # see JobSample
     energy_joules: Mapping[str, float] = field(default_factory=dict)  # since our start, by RAPL domain
     board: BoardSample | None = None
+    work_up: Mapping[str, bool] = field(
+        default_factory=dict
+    )  # what is counted of programs' work, if it can be
     oom_kills: int | None = None  # since boot
 
 
@@ -200,13 +203,6 @@ class CommandSample:
     processes: int
 
 
-class OpenFiles(NamedTuple):
-    """File descriptors of a process, and how many it may have."""
-
-    opened: int
-    limit: int | None  # None is unlimited
-
-
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
@@ -238,6 +234,7 @@ class JobSample:
     steps: tuple[StepSample, ...] = ()
     energy_joules: float | None = None  # of the CPU packages, by its share of CPU time
     board_joules: Mapping[str, float] = field(default_factory=dict)  # of the whole machine's, by sensor
+    work: Mapping[str, float] = field(default_factory=dict)  # done, by figure; empty: not counted
     cgroup: str | None = None  # the path of its control group, of the first where there are several
     cgroup_version: int | None = None  # 1 or 2
 

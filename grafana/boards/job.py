@@ -170,6 +170,24 @@ def _cpus_and_memory() -> list[Placed]:
                 "none", overrides=[line_over_stack("CPUs of its cpuset")],
             ),
         ),
+        *line(
+            timeseries(
+                "Instructions per cycle", "Of its programs on each node, where they are counted (work.events).",
+                [
+                    query(
+                        f"sum by (instance) (rate(batch_job_instructions_total{{{J}}}[{RATE}]))"
+                        f" / sum by (instance) (rate(batch_job_cycles_total{{{J}}}[{RATE}]))",
+                        "{{instance}}",
+                    )
+                ],
+                "none", empty="not counted",
+            ),
+            timeseries(
+                "Floating-point operations", "GFLOP/s of its programs on each node, where they are counted (work.events).",
+                [query(f"sum by (instance) (rate(batch_job_floating_point_operations_total{{{J}}}[{RATE}])) / 1e9", "{{instance}}")],
+                "none", empty="not counted",
+            ),
+        ),
     ]  # fmt: skip
 
 

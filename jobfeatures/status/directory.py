@@ -236,6 +236,15 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
         yield directory
 
 
+def has_entry(path: str, owner_uid: int, name: str) -> bool:
+    """Return whether a job's status directory has something of a name, as far as that is safe to see."""
+    try:
+        with opened_directory(path, owner_uid) as directory:
+            return _look(directory, name) is not None
+    except (FileNotFoundError, UnsafePathError):
+        return False
+
+
 def is_still(file: int, directory: int, name: str) -> bool:
     """Return whether an open file is the one that a name stands for."""
     named = _look(directory, name)

@@ -169,6 +169,7 @@ def make_snapshot() -> Snapshot:
             system_cpu_secs=6.25,
             energy_joules=1500.25,
             board_joules={"dcmi": 4100.5, "pdu": 4428.54},
+            work={"instructions": 5e12, "cycles": 4e12, "cache_misses": 3e9, "flops": 2.5e12},
             sluid="s5K1KKYAYG5D00",
             cpus=4,
             cpu_numbers=frozenset(range(4)),
@@ -252,6 +253,7 @@ def make_snapshot() -> Snapshot:
             },
             pressure_secs={("memory", "some"): 1.5, ("memory", "full"): 0.0},
             energy_joules={"package-0": 4000.5, "dram-0": 250.0, "psys": 6000.0},
+            work_up={"instructions": True, "cycles": True, "cache_misses": True, "flops": True},
             board=BoardSample(
                 watts={"dcmi": 220.0, "pdu": 237.6},
                 joules={"dcmi": 9000.5, "pdu": 9720.54},

@@ -328,3 +328,15 @@ def test_a_features_tree_that_cannot_be_read_costs_no_job_its_metrics(make_daemo
     jobs.unlink()
     daemon._publish_wanted.set()
     until((jobs / "spool-j.1").is_dir)
+
+
+def test_a_job_gives_the_counters_up_by_a_file_in_its_status_directory(make_daemon, spool, tmp_path):
+    daemon = make_daemon()
+    daemon.start()
+    spool(document())
+    folder = until(lambda: next(iter((tmp_path / "features/jobstatus").glob("*/")), None))
+    until(lambda: KEY in daemon._knowledge.status_targets(daemon._tree))
+    assert not daemon._gives_up_counters(KEY)
+    (folder / "profiling").touch()
+    assert daemon._gives_up_counters(KEY)
+    assert not daemon._gives_up_counters(JobKey("spool", "unheard of"))

@@ -44,6 +44,7 @@ from jobfeatures_exporter.collectors import (
     sysinfo,
     waste,
     web,
+    work,
 )
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
@@ -83,6 +84,7 @@ COLLECTORS: dict[str, Collector] = {
     ),
     "allocation": Collector("properties and allocation of each job", allocation.METRICS, allocation.families),
     "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
+    "work": Collector("work that jobs do, with work.events", work.METRICS, work.families),
     "gpus": Collector("GPUs, and their use by each job", gpus.METRICS, gpus.families),
     "gpudetail": Collector(
         "profile, memory errors, XID events and held clocks of NVIDIA's GPUs",

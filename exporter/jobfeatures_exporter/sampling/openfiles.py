@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.measured import OpenFiles
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
-from jobfeatures_exporter.snapshot import OpenFiles, ProcessSample
+from jobfeatures_exporter.snapshot import ProcessSample
 
 _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
 

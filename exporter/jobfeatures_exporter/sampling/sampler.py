@@ -104,7 +104,7 @@ class Sampler:
         self._jobs = jobs
         self._node_name = node_name
         self._unreadable = Unreadable()
-        self._budget = budget = DescriptorBudget()
+        self.budget = budget = DescriptorBudget()
         self._scanner = ProcessScanner(procfs, budget=budget, unreadable=self._unreadable)
         self._cgroups = JobCgroups(cgroup, budget, self._unreadable, prefix=cgroup_root)
         self._members = Members(procfs, self._unreadable, root=cgroup_root)
@@ -199,8 +199,8 @@ class Sampler:
             open_files=self._open_files.update(of_jobs) if self._shows("reads_open_files") else {},
             exit_records={} if self._exits is None else dict(self._exits.results),
             unreadable=dict(self._unreadable.counts),
-            kept_files=self._budget.kept,
-            reopened=self._budget.refused,
+            kept_files=self.budget.kept,
+            reopened=self.budget.refused,
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())
 

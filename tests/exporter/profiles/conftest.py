@@ -4,6 +4,7 @@ import pytest
 
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.measured import OpenFiles
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
@@ -15,7 +16,6 @@ from jobfeatures_exporter.snapshot import (
     JobSample,
     MemoryBytes,
     NodeSample,
-    OpenFiles,
     ProcessIo,
     ProcessSample,
     Scheduling,

@@ -15,7 +15,7 @@ import pytest
 
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
 from jobfeatures.status import directory as module
-from jobfeatures.status.directory import UnreadableError, read_status, read_status_files
+from jobfeatures.status.directory import UnreadableError, has_entry, read_status, read_status_files
 from jobfeatures.status.jobstatus import STATUS_KEYS, parse_job_status
 
 ME = os.geteuid()
@@ -58,6 +58,25 @@ def test_the_newest_file_says_when_the_job_wrote(directory: Path) -> None:
 def test_without_used_cpu_the_others_are_still_seen(directory: Path) -> None:
     (directory / "last_job_start").write_bytes(b"1\n")
     assert read(directory) == {"last_job_start": b"1\n"}
+
+
+def test_whether_something_is_there_is_seen_of_any_kind(directory: Path, tmp_path: Path) -> None:
+    assert not has_entry(str(directory), ME, "profiling")
+    os.mkfifo(directory / "profiling")
+    assert has_entry(str(directory), ME, "profiling")
+    (directory / "profiling").unlink()
+    (directory / "profiling").symlink_to("nowhere")
+    assert has_entry(str(directory), ME, "profiling")
+    assert not has_entry(str(tmp_path / "none"), ME, "profiling")
+    (tmp_path / "link").symlink_to(directory)
+    assert not has_entry(str(tmp_path / "link"), ME, "profiling")
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can give a directory away")
+def test_a_directory_of_somebody_else_says_nothing(directory: Path) -> None:
+    (directory / "profiling").touch()
+    os.chown(directory, OTHER_UID + 1, -1)
+    assert not has_entry(str(directory), OTHER_UID, "profiling")
 
 
 def test_a_trailing_slash_makes_no_difference(directory: Path) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums, describe, digest_of
-from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, give_up_rights
+from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
 from jobfeatures_exporter.snapshot import ProcessReader
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,8 @@ def choose_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyTy
             log.warning("bytes and packets of jobs are not counted: %s", choice.no_network)
     also = (CAP_NET_ADMIN,) if config.jobs_network and not config.sample_taskstats else ()
     try:
-        give_up_rights(choice.kernel.try_out if choice.kernel is not None else lambda: None, also)
+        try_out = choice.kernel.try_out if choice.kernel is not None else lambda: None
+        give_up_rights(try_out, also, (CAP_PERFMON,) if config.work_events else ())
     except OSError as error:
         log.warning("the rights to load programs into the kernel could not be given up: %s", error)
     if choice.kernel is None and config.sampling_processes == BPF:

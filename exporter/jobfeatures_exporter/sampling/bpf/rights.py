@@ -13,8 +13,8 @@ _VERSION = 0x20080522
 _PR_CAPBSET_DROP = 24
 
 
-def give_up_rights(use: Callable[[], object], also: Collection[int] = ()) -> None:
-    """Give up CAP_BPF, CAP_PERFMON and `also` these for good.
+def give_up_rights(use: Callable[[], object], also: Collection[int] = (), keep: Collection[int] = ()) -> None:
+    """Give up CAP_BPF, CAP_PERFMON and `also` these for good, but `keep` what is needed while we run.
 
     Of this thread and those that it starts, and of programs that they start.
     `use` tries what has to go on working; kernels before 5.19 may want CAP_BPF for reading too
@@ -22,7 +22,7 @@ def give_up_rights(use: Callable[[], object], also: Collection[int] = ()) -> Non
     """
     libc = ctypes.CDLL(None, use_errno=True)
     effective, permitted, inheritable = _get(libc)
-    rights = {CAP_PERFMON, CAP_BPF, *also}
+    rights = {CAP_PERFMON, CAP_BPF, *also} - set(keep)
     every = gone = sum(1 << number for number in rights)
     if not permitted & every:
         return

@@ -10,14 +10,14 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.bpf import choice, library
 from jobfeatures_exporter.sampling.bpf.choice import choose_reader
-from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN
+from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON
 from jobfeatures_exporter.snapshot import ProcessReader
 
 
 @pytest.fixture(autouse=True)
 def keeps_rights(monkeypatch):
     """The tests' own process goes on to make more of them."""
-    monkeypatch.setattr(choice, "give_up_rights", lambda _use, _also: None)
+    monkeypatch.setattr(choice, "give_up_rights", lambda _use, _also, _keep: None)
 
 
 def test_who_asks_for_proc_gets_it():
@@ -71,7 +71,7 @@ def test_a_node_without_control_groups_reads_proc(tmp_path):
 @pytest.mark.parametrize("wanted", ["procfs", "auto"])
 def test_the_rights_are_given_up_where_the_sums_cannot_be_had_too(wanted, monkeypatch, tmp_path):
     given_up = []
-    monkeypatch.setattr(choice, "give_up_rights", lambda use, also: given_up.append(also))
+    monkeypatch.setattr(choice, "give_up_rights", lambda _use, also, _keep: given_up.append(also))
     choose_reader(ExporterConfig(sampling_processes=wanted, path_cgroup=str(tmp_path)))
     assert len(given_up) == 1
 
@@ -86,7 +86,7 @@ def test_the_rights_are_given_up_where_the_sums_cannot_be_had_too(wanted, monkey
 )
 def test_the_right_that_packets_take_is_given_up_by_whom_it_was_given_for(settings, also, monkeypatch):
     given_up = []
-    monkeypatch.setattr(choice, "give_up_rights", lambda use, also: given_up.append(also))
+    monkeypatch.setattr(choice, "give_up_rights", lambda _use, also, _keep: given_up.append(also))
     choose_reader(ExporterConfig(sampling_processes="procfs", **settings))
     assert given_up == [also]
 
@@ -96,3 +96,11 @@ def test_who_asks_for_packets_without_sums_is_told_why_there_are_none(caplog):
     assert found.no_network == "processes are read by procfs: asked for"
     assert "bytes and packets of jobs are not counted: processes are read by procfs" in caplog.text
     assert choose_reader(ExporterConfig(sampling_processes="procfs")).no_network is None
+
+
+@pytest.mark.parametrize(("events", "kept"), [((), ()), (("cycles",), (CAP_PERFMON,))])
+def test_the_right_to_count_is_kept_where_the_site_wants_counters(events, kept, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(choice, "give_up_rights", lambda _use, _also, keep: asked.append(keep))
+    choose_reader(ExporterConfig(path_cgroup=str(tmp_path), work_events=events))
+    assert asked == [kept]

@@ -14,11 +14,12 @@ from tests.exporter.sampling.bpf.conftest import HIERARCHIES
 SCRIPT = """
 import sys
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
-from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, give_up_rights
-network = sys.argv[2:]
+from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
+keep = [CAP_PERFMON] if "keep" in sys.argv else []
+network = [each for each in sys.argv[2:] if each != "keep"]
 sums = KernelSums(*network, path=sys.argv[1], network=bool(network))
 print("network:", sums.no_network)
-give_up_rights(lambda: sums.look([]), [CAP_NET_ADMIN] if network else [])
+give_up_rights(lambda: sums.look([]), [CAP_NET_ADMIN] if network else [], keep)
 sums.look([])
 assert sums.processes > 0
 assert sums.checks().threads > 0
@@ -41,6 +42,15 @@ def test_both_rights_suffice_and_are_given_up_for_good(rights, bpf_object, make_
     make_sums().close()  # or skips
     told, held = run_with(rights, bpf_object)
     assert held & (1 << 38 | 1 << 39) == 0
+    assert "again: Operation not permitted" in told
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("rights", [SERVICE, NOBODY], ids=["root's service", "a user with both"])
+def test_the_right_to_count_is_kept_for_who_goes_on_counting(rights, bpf_object, make_sums):
+    make_sums().close()  # or skips
+    told, held = run_with(rights, bpf_object, "keep")
+    assert held & (1 << 38 | 1 << 39) == 1 << 38
     assert "again: Operation not permitted" in told
 
 

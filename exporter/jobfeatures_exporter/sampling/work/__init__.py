@@ -1,0 +1,1 @@
+"""Work of jobs that have the node to themselves, by the processor's own counters."""

@@ -1,0 +1,107 @@
+"""Which events of a processor are counted, and what each is worth: pure.
+
+Source: perf_event_open(2) for the generic ones. Floating-point operations have
+none. Intel: FP_ARITH_INST_RETIRED (event C7h) counts instructions by width, a
+fused multiply-add twice; so a count is worth the elements of its vector. AMD:
+Retired SSE/AVX FLOPs (PMCx003) counts operations, a multiply-accumulate two.
+Both as in Linux' tools/perf/pmu-events/arch/x86, of which mapfile.csv says
+which model is which. x87 and matrix units (AMX) are in neither.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+FLOPS = "flops"
+_HARDWARE, _SOFTWARE, _RAW = 0, 1, 4  # enum perf_type_id
+
+
+class Event(NamedTuple):
+    """One counter: `type` and `config` of perf_event_attr, and what a count is worth."""
+
+    type: int
+    config: int
+    weight: int = 1
+
+
+GENERIC = {
+    "instructions": (Event(_HARDWARE, 1),),
+    "cycles": (Event(_HARDWARE, 0),),
+    "cache_misses": (Event(_HARDWARE, 3),),
+}
+NAMES = (*GENERIC, FLOPS)
+# Not offered: what any kernel counts, without counters of the processor. Tests drive the same calls by them.
+SOFTWARE = {"task_clock": (Event(_SOFTWARE, 1),), "page_faults": (Event(_SOFTWARE, 2),)}
+
+_INTEL_WIDTHS = (
+    Event(_RAW, 0x03C7, 1),  # scalar, both precisions
+    Event(_RAW, 0x04C7, 2),  # 128 bits, double
+    Event(_RAW, 0x18C7, 4),  # 128 bits single, 256 double
+    Event(_RAW, 0x60C7, 8),  # 256 single, 512 double
+)
+_INTEL_512 = (*_INTEL_WIDTHS, Event(_RAW, 0x80C7, 16))  # 512 single
+# By model of family 6. Not: Haswell, Atoms (other events or none), hybrids (two kinds of cores).
+_INTEL_MODELS = {
+    **dict.fromkeys((0x3D, 0x47, 0x4F, 0x56), _INTEL_WIDTHS),  # Broadwell
+    **dict.fromkeys((0x4E, 0x5E, 0x8E, 0x9E, 0xA5, 0xA6), _INTEL_WIDTHS),  # Skylake to Comet Lake
+    **dict.fromkeys(
+        (0x55, 0x6A, 0x6C, 0x8F, 0xCF, 0xAD, 0xAE), _INTEL_512
+    ),  # Xeons, Skylake to Granite Rapids
+    **dict.fromkeys((0x7D, 0x7E, 0x8C, 0x8D, 0xA7), _INTEL_512),  # Ice, Tiger and Rocket Lake
+}
+_FIELD = re.compile(r"^(vendor_id|cpu family|model)[ \t]*:[ \t]*(\S{1,64})$", re.MULTILINE)
+
+
+def parse_cpu(cpuinfo: str) -> tuple[str, int, int] | None:
+    """Return vendor, family and model of /proc/cpuinfo's first processor, None where they are not there."""
+    found: dict[str, str] = {}
+    for match in _FIELD.finditer(cpuinfo.partition("\n\n")[0]):
+        found.setdefault(match[1], match[2])
+    try:
+        return found["vendor_id"], int(found["cpu family"]), int(found["model"])
+    except (KeyError, ValueError):
+        return None
+
+
+def find_flops(cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
+    """Return the events that make floating-point operations on a processor; none where they are not known."""
+    if cpu is None:
+        return ()
+    vendor, family, model = cpu
+    if vendor == "GenuineIntel" and family == 6:
+        return _INTEL_MODELS.get(model, ())
+    if vendor == "AuthenticAMD":
+        if family == 0x17 or (family == 0x19 and (model < 0x10 or 0x20 <= model < 0x60)):  # Zen 1 to 3
+            return (Event(_RAW, 0xFF03),)
+        if family == 0x19:  # Zen 4
+            return (Event(_RAW, 0x1F03),)
+        if family == 0x1A:  # Zen 5
+            return (Event(_RAW, 0x0F03),)
+    return ()
+
+
+def find_events(name: str, cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
+    """Return the events that make one figure."""
+    return find_flops(cpu) if name == FLOPS else {**GENERIC, **SOFTWARE}[name]
+
+
+class Count:
+    """The growth of one counter, scaled for the time in which the processor had another in its place.
+
+    The kernel takes turns where it has more counters to keep than the processor. Between two readings
+    the count is multiplied by time enabled ÷ time running; where it never ran nothing is known, and counted.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = (0, 0, 0)
+
+    def grow(self, value: int, enabled_ns: int, running_ns: int) -> float:
+        """Take one reading of a counter that began at none; return the growth since the one before."""
+        before, self._last = self._last, (value, enabled_ns, running_ns)
+        counted, enabled, running = (now - last for now, last in zip(self._last, before, strict=True))
+        if counted <= 0 or running <= 0:
+            return 0.0
+        return counted * max(1.0, enabled / running)

@@ -1,0 +1,194 @@
+"""Counters of jobs that have the node to themselves: opened, read at each look, and given up on request."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from jobfeatures.errors import ParseError
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.counterfiles import parse_cpu_list
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_file
+from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.work.events import Count, Event, find_events, parse_cpu
+from jobfeatures_exporter.sampling.work.perf import open_counter, read_counter
+from jobfeatures_exporter.snapshot import JobSample, Snapshot
+
+log = logging.getLogger(__name__)
+
+MOST_COUNTERS = 8192  # descriptors of one job: eight counters on each of 1,024 CPUs
+_REFUSED = frozenset({errno.EACCES, errno.EPERM})
+REMEDY = "CAP_PERFMON and the call perf_event_open (work.conf), or kernel.perf_event_paranoid 0"
+
+
+@dataclass(frozen=True, match_args=False)
+class WorkConfig(Protocol):
+    """The settings of counters."""
+
+    path_procfs: str
+    path_sysfs: str
+    path_cgroup: str
+    work_events: tuple[str, ...]
+
+
+class _Job:
+    """The counters of one job: figure, weight, descriptor, growth."""
+
+    def __init__(self, budget: DescriptorBudget) -> None:
+        self._budget = budget
+        self._counters: list[tuple[str, int, int, Count]] = []
+
+    def open(self, name: str, event: Event, cpu: int, group: int) -> None:
+        if len(self._counters) >= MOST_COUNTERS or not self._budget.take():
+            raise OSError(errno.EMFILE, "more counters than descriptors are to be had")
+        try:
+            descriptor = open_counter(event, cpu, group)
+        except OSError:
+            self._budget.give()
+            raise
+        self._counters.append((name, event.weight, descriptor, Count()))
+
+    def read(self, totals: dict[str, float]) -> None:
+        for name, weight, descriptor, count in self._counters:
+            totals[name] += weight * count.grow(*read_counter(descriptor))
+
+    def close(self) -> None:
+        for _name, _weight, descriptor, _count in self._counters:
+            os.close(descriptor)
+        self._budget.give(len(self._counters))
+        self._counters = []
+
+
+class WorkMonitor:
+    """What programs of jobs do, by figure. One thread calls `fill`; without `work.events` it does nothing."""
+
+    def __init__(self, config: WorkConfig, budget: DescriptorBudget) -> None:
+        self._config = config
+        self._budget = budget
+        self._events: dict[str, tuple[Event, ...]] | None = None  # those to be had, once that was tried
+        self._cpus: list[int] = []
+        self._jobs: dict[JobKey, _Job] = {}
+        self._failed: set[JobKey] = set()
+        self._totals: dict[JobKey, dict[str, float]] = {}
+
+    def fill(
+        self,
+        snapshot: Snapshot,
+        whole_node: Callable[[], Mapping[JobKey, bool]],
+        gives_up: Callable[[JobKey], bool],
+    ) -> Snapshot:
+        """Return a snapshot with what was counted until now; what it asks for is asked if needed."""
+        if not self._config.work_events or snapshot.node is None:
+            return snapshot
+        if self._events is None:
+            self._events = self._try_out()
+        alone = whole_node() if self._events else {}
+        wanted = {
+            key: sample.cgroup
+            for key, sample in snapshot.jobs.items()
+            if isinstance(key, JobKey) and alone.get(key) and sample.cgroup is not None and not gives_up(key)
+        }
+        ended: dict[JobKey, dict[str, float]] = {}
+        for key in self._jobs.keys() - wanted.keys():
+            self._read(key)  # a group that has gone still has what it did
+            if (job := self._jobs.pop(key, None)) is not None:
+                job.close()
+                ended[key] = self._totals[key]
+        for key in wanted.keys() - self._jobs.keys() - self._failed:
+            self._open(key, wanted[key])
+        for key in list(self._jobs):
+            self._read(key)
+        final = {key: replace(each, work=ended.get(key, {})) for key, each in snapshot.final.items()}
+        for key in [key for key in self._totals if key not in snapshot.jobs]:
+            del self._totals[key]
+        self._failed &= snapshot.jobs.keys()
+        counted: dict[object, JobSample] = {
+            key: replace(snapshot.jobs[key], work=dict(self._totals[key])) for key in self._jobs
+        }
+        up = {name: name in self._events for name in self._config.work_events}
+        return replace(
+            snapshot,
+            node=replace(snapshot.node, work_up=up),
+            jobs={key: counted.get(key, each) for key, each in snapshot.jobs.items()}
+            if counted
+            else snapshot.jobs,
+            final=final,
+        )
+
+    def stop(self) -> None:
+        """Close the counters."""
+        while self._jobs:
+            self._jobs.popitem()[1].close()
+
+    def _try_out(self) -> dict[str, tuple[Event, ...]]:
+        """Return the events that this machine counts for us, by figure; say once why others are not."""
+        try:
+            cpu = parse_cpu(_text(f"{self._config.path_procfs}/cpuinfo"))
+            self._cpus = sorted(
+                parse_cpu_list(_text(f"{self._config.path_sysfs}/devices/system/cpu/online"), source="online")
+            )
+        except (OSError, ParseError) as error:
+            log.warning("no work of jobs is counted: %s", error)
+            return {}
+        found = {}
+        for name in self._config.work_events:
+            events = find_events(name, cpu)
+            try:
+                for event in events:
+                    os.close(open_counter(event, self._cpus[0], None))
+            except OSError as error:
+                why = f"{error.strerror}; it takes {REMEDY}" if error.errno in _REFUSED else error.strerror
+                log.warning("%s of jobs are not counted: %s", name, why)
+            else:
+                if events:
+                    found[name] = events
+                else:
+                    log.warning("%s of jobs are not counted: no events are known for this processor", name)
+        return found
+
+    def _open(self, key: JobKey, cgroup: str) -> None:
+        job = _Job(self._budget)
+        try:
+            group = _open_group(self._config.path_cgroup, cgroup)
+            try:
+                for cpu in self._cpus:
+                    for name, events in (self._events or {}).items():
+                        for event in events:
+                            job.open(name, event, cpu, group)
+            finally:
+                os.close(group)
+        except OSError as error:
+            job.close()
+            self._failed.add(key)
+            log.warning("work of job %s is not counted: %s", key.job_id, error)
+        else:
+            self._jobs[key] = job
+            self._totals.setdefault(key, dict.fromkeys(self._events or {}, 0.0))
+
+    def _read(self, key: JobKey) -> None:
+        try:
+            self._jobs[key].read(self._totals[key])
+        except OSError as error:
+            log.warning("work of job %s is counted no more: %s", key.job_id, error)
+            self._jobs.pop(key).close()
+            self._failed.add(key)
+
+
+def _text(path: str) -> str:
+    return read_file(path).decode("utf-8", "replace")
+
+
+def _open_group(root: str, path: str) -> int:
+    """Return a descriptor of a control group in v1's hierarchy for perf, else in v2. Raises OSError."""
+    tops = [f"{root}/perf_event"]
+    if (unified := find_hierarchies(root).get(UNIFIED)) is not None:
+        tops.append(unified)
+    for top in tops:
+        with suppress(FileNotFoundError):
+            return os.open(top + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    raise FileNotFoundError(errno.ENOENT, "no control group of it where perf counts", path)

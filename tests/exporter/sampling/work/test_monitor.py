@@ -1,0 +1,233 @@
+"""Whose counters are opened, read and closed when. The counters are constructed: no machine of ours has a PMU."""
+
+import errno
+import logging
+import os
+
+import pytest
+
+from jobfeatures.model import JobKey
+from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
+from jobfeatures_exporter.sampling.work import monitor as module
+from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
+from jobfeatures_exporter.snapshot import Accounting, JobSample, NodeSample, Snapshot
+
+A, B = JobKey("slurm", "1"), JobKey("slurm", "2")
+ALL = "instructions,cycles,cache_misses,flops"
+
+
+class Kernel:
+    """Counters that each go on by what is said, of a machine that has some of them."""
+
+    def __init__(self):
+        self.open = {}  # by descriptor: event, CPU, whether it is of a control group
+        self.values = {}
+        self.lacks = {}  # errno by config
+        self.per_reading = 10
+
+    def open_counter(self, event, cpu, cgroup):
+        if event.config in self.lacks:
+            raise OSError(self.lacks[event.config], os.strerror(self.lacks[event.config]))
+        descriptor = os.open("/dev/null", os.O_RDONLY)
+        self.open[descriptor] = (event, cpu, cgroup is not None)
+        self.values[descriptor] = 0
+        return descriptor
+
+    def read_counter(self, descriptor):
+        if self.per_reading is None:
+            raise OSError(errno.ENODEV, "gone")
+        self.values[descriptor] += self.per_reading
+        return self.values[descriptor], self.values[descriptor] * 2, self.values[descriptor]
+
+    def of_jobs(self):
+        alive = []
+        for descriptor, (event, cpu, of_group) in self.open.items():
+            try:
+                os.fstat(descriptor)
+            except OSError:
+                continue
+            if of_group:
+                alive.append((event.config, cpu))
+        return alive
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    made = Kernel()
+    monkeypatch.setattr(module, "open_counter", made.open_counter)
+    monkeypatch.setattr(module, "read_counter", made.read_counter)
+    return made
+
+
+@pytest.fixture
+def make(tmp_path, kernel):
+    """Return a function that makes a monitor on a machine of two CPUs with two jobs' groups."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n")
+    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
+    (tmp_path / "sys/devices/system/cpu/online").write_text("0-1\n")
+    for name in ("1", "2"):
+        (tmp_path / f"cgroup/slurm/job_{name}").mkdir(parents=True)
+    (tmp_path / "cgroup/cgroup.controllers").write_text("cpu\n")
+    made = []
+
+    def make(events=ALL, budget=None):
+        flags = {"path.procfs": f"{tmp_path}/proc", "path.sysfs": f"{tmp_path}/sys"}
+        flags |= {"path.cgroup": f"{tmp_path}/cgroup", "work.events": events}
+        config = load_config(ExporterConfig, flags=flags, environ={})
+        made.append(WorkMonitor(config, budget or DescriptorBudget()))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def look(monitor, whole=None, gives_up=(), jobs=(A,), final=None):
+    samples = {
+        key: JobSample(key=key, accounting=Accounting.CGROUP, cgroup=f"/slurm/job_{key.job_id}")
+        for key in jobs
+    }
+    snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs=samples, final=final or {})
+    return monitor.fill(snapshot, lambda: {A: True} if whole is None else whole, lambda key: key in gives_up)
+
+
+def test_each_figure_is_counted_on_each_cpu_and_scaled(make, kernel):
+    snapshot = look(make())
+    assert sorted(kernel.of_jobs()) == sorted((config, cpu) for config in (0, 1, 3, 0x1F03) for cpu in (0, 1))
+    # 10 on each of two CPUs, counted half of the time.
+    assert snapshot.jobs[A].work == dict.fromkeys(ALL.split(","), 40.0)
+    assert snapshot.node.work_up == dict.fromkeys(ALL.split(","), True)
+
+
+def test_intel_s_instructions_are_worth_their_elements(make, kernel, tmp_path):
+    (tmp_path / "proc").mkdir(exist_ok=True)
+    made = make("flops")
+    (tmp_path / "proc/cpuinfo").write_text("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n")
+    assert look(made).jobs[A].work == {"flops": 40.0 * (1 + 2 + 4 + 8 + 16)}
+
+
+def test_only_jobs_with_the_node_to_themselves_are_counted(make, kernel):
+    made = make("cycles")
+    assert look(made, {A: False, B: False}, jobs=(A, B)).jobs[A].work == {}
+    assert look(made, {}, jobs=(A,)).jobs[A].work == {}
+    assert kernel.of_jobs() == []
+    assert look(made, {A: True}).jobs[A].work == {"cycles": 40}
+    assert look(made, {A: False, B: False}, jobs=(A, B)).jobs[A].work == {}
+    assert kernel.of_jobs() == []
+
+
+def test_a_job_that_wants_the_counters_gets_them_and_its_figures_go_on_later(make, kernel):
+    made = make("cycles")
+    assert look(made).jobs[A].work == {"cycles": 40}
+    assert look(made, gives_up=(A,)).jobs[A].work == {}
+    assert kernel.of_jobs() == []
+    assert look(made).jobs[A].work["cycles"] > 40
+    assert len(kernel.of_jobs()) == 2
+
+
+def test_a_job_that_ends_is_read_once_more_and_its_counters_are_closed(make, kernel):
+    made = make("cycles")
+    last = look(made).jobs[A]
+    final = look(made, {}, jobs=(), final={A: last}).final[A]
+    assert final.work == {"cycles": 80}
+    assert kernel.of_jobs() == []
+    assert made._totals == {}
+
+
+def test_a_job_that_gave_the_counters_back_ends_without_figures(make):
+    made = make("cycles")
+    last = look(made).jobs[A]
+    look(made, gives_up=(A,))
+    assert look(made, {}, jobs=(), final={A: last}).final[A].work == {}
+
+
+def test_what_the_processor_does_not_count_is_absent_and_told_once(make, kernel, caplog):
+    kernel.lacks = {3: errno.ENOENT, 0x1F03: errno.EOPNOTSUPP}
+    made = make()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            snapshot = look(made)
+    assert snapshot.jobs[A].work.keys() == {"instructions", "cycles"}
+    assert snapshot.node.work_up == {
+        "instructions": True, "cycles": True, "cache_misses": False, "flops": False
+    }  # fmt: skip
+    assert [record.getMessage() for record in caplog.records] == [
+        "cache_misses of jobs are not counted: No such file or directory",
+        "flops of jobs are not counted: Operation not supported",
+    ]
+
+
+def test_an_unknown_processor_has_no_floating_point(make, kernel, tmp_path, caplog):
+    made = make()
+    (tmp_path / "proc/cpuinfo").write_text("vendor_id\t: Someone\ncpu family\t: 1\nmodel\t\t: 1\n")
+    assert look(made).jobs[A].work.keys() == {"instructions", "cycles", "cache_misses"}
+    assert "no events are known for this processor" in caplog.text
+
+
+def test_without_the_right_nothing_is_counted_and_the_remedy_is_told_once(make, kernel, caplog):
+    kernel.lacks = {0: errno.EACCES}
+    made = make("cycles")
+    asked = []
+    for _ in range(3):
+        snapshot = look(made, asked)
+    assert snapshot.node.work_up == {"cycles": False}
+    assert snapshot.jobs[A].work == {}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cycles of jobs are not counted: Permission denied; it takes {module.REMEDY}"
+    ]
+
+
+@pytest.mark.parametrize("missing", ["group", "descriptors", "counter"])
+def test_a_job_that_cannot_be_counted_leaves_no_descriptor_and_is_told_once(
+    make, kernel, missing, tmp_path, caplog, open_descriptors
+):
+    budget = DescriptorBudget(max_open=3 if missing == "descriptors" else None)
+    made = make("instructions,cycles", budget)
+    look(made, {})
+    if missing == "group":
+        (tmp_path / "cgroup/slurm/job_1").rmdir()
+    if missing == "counter":
+        kernel.lacks = {0: errno.EBUSY}
+    before = open_descriptors()
+    for _ in range(3):
+        assert look(made).jobs[A].work == {}
+    assert open_descriptors() == before
+    assert budget.open == 0
+    assert len(caplog.records) == 1
+    assert "work of job 1 is not counted: " in caplog.text
+
+
+def test_a_counter_that_cannot_be_read_any_more_ends_the_job_s_figures(make, kernel, caplog):
+    made = make("cycles")
+    look(made)
+    kernel.per_reading = None
+    for _ in range(2):
+        assert look(made).jobs[A].work == {}
+    assert len(caplog.records) == 1
+    assert kernel.of_jobs() == []
+
+
+def test_the_hierarchy_of_v1_for_perf_is_preferred(make, kernel, tmp_path):
+    (tmp_path / "cgroup/cgroup.controllers").unlink()
+    (tmp_path / "cgroup/perf_event/slurm/job_1").mkdir(parents=True)
+    assert look(make("cycles")).jobs[A].work == {"cycles": 40}
+
+
+def test_without_the_setting_nothing_is_asked_or_changed(make):
+    made = make("")
+    snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs={})
+
+    def fail(*_):
+        raise AssertionError
+
+    assert made.fill(snapshot, fail, fail) is snapshot
+
+
+def test_stopping_closes_all(make, kernel):
+    made = make("cycles")
+    look(made)
+    made.stop()
+    assert kernel.of_jobs() == []
