@@ -9,6 +9,7 @@ from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample, GroupK
 A, B = JobKey("slurm", "1"), JobKey("slurm", "2")
 GROUP = GroupKey(7, 1)
 KEYS = {1: A, 2: A, 3: B, 7: GROUP}
+SM, ECC, XID = ("busy", "sm"), ("ecc", "corrected"), ("xid", "79")
 
 
 def process(pid, percent=None, memory=None):
@@ -177,18 +178,16 @@ def test_the_jobs_together_never_exceed_the_card_and_no_counter_falls(steps):
     for there, grown, owners in steps:
         busy += grown
         found = look(
-            reading(*there, busy=busy, percent=50),
+            reading(*there, busy=busy, percent=50, counts={SM: busy}),
             allocations={key: {"GPU-1"} for key in owners},
             alive=(A, B, GROUP),
         )
+        assert sum(each.counts.get(SM, 0) for each in found.values()) <= busy + 1e-6
         counters = {place: each.busy_secs for place, each in found.items() if each.busy_secs is not None}
         assert sum(counters.values()) <= busy + 1e-6
         assert sum(each.ce_util_percent or 0 for each in found.values()) <= 50 + 1e-6
         assert all(counters[place] >= value for place, value in before.items())
         before = counters
-
-
-SM, ECC, XID = ("busy", "sm"), ("ecc", "corrected"), ("xid", "79")
 
 
 def test_what_a_card_counts_is_of_the_job_that_held_it_alone_before_and_after(look):
