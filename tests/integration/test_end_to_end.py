@@ -40,6 +40,7 @@ ABSENT = {
     "GPU memory": "no card",
     "Power": "no counter of energy",
     "Power by part": "no counter of energy",
+    "Power of machines": "power.sources is off by default",
     "Disks": "the disk is this machine's",
     "Disks busy": "the disk is this machine's",
     "Pressure": "not in this kernel",

@@ -17,7 +17,7 @@ from jobfeatures_exporter.snapshot import JobSample, Kind, NodeSample, Snapshot,
 
 # Of the node, of jobs and of cards; none counts what others do.
 COLLECTORS = frozenset(
-    {"node", "jobs", "steps", "allocation", "energy", "gpus", "remaining", "waste", "status"}
+    {"node", "jobs", "steps", "allocation", "energy", "gpus", "remaining", "waste", "status", "work"}
 )
 Value = TypeVar("Value")
 
