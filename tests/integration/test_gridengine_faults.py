@@ -17,6 +17,7 @@ lab, gridengine = grid.lab, grid.gridengine
 LONG = bool(os.environ.get("JOBFEATURES_LONG"))  # Grid Engine may take a minute to start jobs again
 
 pytestmark = pytest.mark.timeout(600)
+APART = 2000 if LONG else 50  # waiting jobs that are no tasks of an array: some 30 ms each
 MASTER, NODE = "qmaster", "execd"
 KEPT = ("spooldb", "spool/qmaster")  # what the master knows
 
@@ -163,16 +164,13 @@ def check_whole(exporter, job: Job, uid: str = "6001") -> None:
 
 
 def test_an_array_of_2000_tasks_and_10000_that_wait_are_counted_and_those_that_run_are_told(
-    node, gridengine, hooked, start_exporter
+    node, gridengine, hooked, controller
 ):
-    controller = start_exporter(
-        "--role", "controller", "--batch.sources", "gridengine", "--controller.interval", "1s",
-        environ=gridengine.environ,
-    )  # fmt: skip
+    cluster = controller()
     node()
 
     def jobs(state: str) -> float:
-        return sum(controller.series("batch_queue_jobs", batch_system="gridengine", state=state).values())
+        return sum(cluster.series("batch_queue_jobs", batch_system="gridengine", state=state).values())
 
     def published() -> set[str]:
         return {path.name for path in (hooked / "jobfeatures").iterdir()}
@@ -180,7 +178,8 @@ def test_an_array_of_2000_tasks_and_10000_that_wait_are_counted_and_those_that_r
     until(lambda: jobs("RUNNING") == 0 and published() == set(), 60)
     before = jobs("PENDING")
     array = gridengine.submit("sleep 300", "-t", "1-2000")
-    gridengine.submit("true", "-h", "-t", "1-10000", user="bob")
+    gridengine.submit("true", "-h", "-t", f"1-{10_000 - APART}", user="bob")
+    gridengine.submit_many(APART, "-h", user="bob")
     until(lambda: jobs("RUNNING") == 4, 60)
     until(lambda: jobs("PENDING") == before + 1996 + 10_000, 60)
     until(lambda: published() == {f"gridengine-{array}.{task}" for task in range(1, 5)}, 60)
@@ -192,24 +191,122 @@ def test_an_array_of_2000_tasks_and_10000_that_wait_are_counted_and_those_that_r
     until(lambda: published() == set(), 60)
 
 
-def test_where_the_epilog_fails_an_ended_job_s_directories_go_all_the_same(
-    node, daemons, submit, gridengine, hooked
+def is_up(exporter, source: str) -> bool:
+    return list(exporter.series("batch_exporter_source_up", source=source).values()) == [1]
+
+
+@pytest.fixture
+def controller(gridengine, start_exporter):
+    """Return a function that starts the controller role."""
+
+    def start(*flags: str):
+        return start_exporter(
+            "--role", "controller", "--batch.sources", "gridengine", "--controller.interval", "1s", *flags,
+            environ=gridengine.environ,
+        )  # fmt: skip
+
+    return start
+
+
+@pytest.fixture
+def epilog(gridengine, hooked):
+    """Return a function that makes a script the queue's epilog; ours is that again at the end."""
+
+    def use(status: int) -> None:
+        script = hooked.parent / "fails"
+        script.write_text(f"#!/bin/sh\nexit {status}\n")
+        script.chmod(0o755)
+        grid.manage(gridengine, "qconf", "-mattr", "queue", "epilog", f"root@{script}", "all.q")
+
+    def use_ours() -> None:
+        grid.manage(gridengine, "qconf", "-mattr", "queue", "epilog", f"root@{grid.HOOKS}/epilog.sh", "all.q")
+
+    use.ours = use_ours
+    yield use
+    use_ours()
+
+
+@pytest.mark.parametrize("status", [1, 99], ids=["queue in error", "scheduled anew"])
+def test_where_the_epilog_fails_directories_go_all_the_same_and_the_next_run_is_told_anew(
+    node, controller, submit, epilog, gridengine, hooked, status
 ):
-    exporter = node()
+    exporter, cluster = node(), controller()
+
+    def errors() -> float:
+        return sum(cluster.series("batch_cluster_nodes", partition="all.q", state="ERROR").values())
+
+    epilog(status)
     job = submit()
     until(lambda: exporter.info(job.id))
-    fails = hooked.parent / "fails"
-    fails.write_text("#!/bin/sh\nexit 99\n")
-    fails.chmod(0o755)
-    grid.manage(gridengine, "qconf", "-mattr", "queue", "epilog", f"root@{fails}", "all.q")
+    (hooked / f"jobstatus/gridengine-{job.id}/of-the-first-run").touch()
+    epilog.ours()  # for later runs: this one keeps what held when it began
+    job.end()
+    if status == 1:
+        until(lambda: errors() == 1, 60)
+        until(lambda: not job.folder.exists(), 60)
+        until(lambda: not exporter.info(job.id), 60)
+        grid.manage(gridengine, "qmod", "-c", "all.q")
+
+    def is_later() -> bool:
+        try:
+            return int(values_in(job.folder)["jobstart_secs"]) > int(job.values["jobstart_secs"])
+        except (OSError, KeyError, ValueError):
+            return False
+
+    until(is_later, 120)
+    until(lambda: exporter.info(job.id), 60)
+    if status == 1:  # its end was seen, between the others there may be no look
+        assert not any((hooked / f"jobstatus/gridengine-{job.id}").iterdir())
+    until(lambda: errors() == 0, 60)
     job.end()
     until(lambda: not job.folder.exists(), 60)
-    until(lambda: not exporter.info(job.id), 60)
-    grid.manage(gridengine, "qconf", "-mattr", "queue", "epilog", f"root@{grid.HOOKS}/epilog.sh", "all.q")
-    grid.manage(gridengine, "qmod", "-c", "all.q")
-    again = submit("bob")
-    again.end()
-    until(lambda: not again.folder.exists(), 60)
+
+
+def test_without_a_master_the_controller_role_says_so_and_then_goes_on(daemons, controller, submit):
+    cluster = controller()
+    sources = ("gridengine-queue", "gridengine-nodes")
+    job = submit()
+
+    def running() -> float:
+        return sum(cluster.series("batch_queue_jobs", batch_system="gridengine", state="RUNNING").values())
+
+    until(lambda: running() == 1, 60)
+    for away, back in ((daemons.stop, daemons.start), (daemons.hold, daemons.let_go)):
+        away(MASTER)
+        until(lambda: not any(is_up(cluster, each) for each in sources), 180)
+        back(MASTER)
+        until(lambda: all(is_up(cluster, each) for each in sources), 180)
+        until(lambda: running() == 1, 60)
+    job.end()
+    until(lambda: running() == 0, 60)
+
+
+def test_without_the_accounting_file_the_rest_goes_on_and_what_was_moved_away_is_still_told(
+    gridengine, daemons, controller, monkeypatch
+):
+    accounting = daemons.lab / "default/common/accounting"
+    accounting.unlink(missing_ok=True)
+    moved = accounting.with_name("accounting.0")
+    moved.unlink(missing_ok=True)
+    cluster = controller()
+    until(lambda: "accounting: No such file" in cluster.log.read_text(), 60)
+    until(lambda: is_up(cluster, "gridengine-queue") and is_up(cluster, "gridengine-nodes"), 60)
+    assert not is_up(cluster, "gridengine-schedule")
+    began = time.time() - 1
+    for name, each in gridengine.environ.items():
+        monkeypatch.setenv(name, each)
+    source = grid.system.make_cluster_source(grid.Config(), grid.SystemClock(), 60)
+
+    def ends() -> list[str]:
+        return [each.job_id for each in source.poll_accounting(began).records]
+
+    first = gridengine.submit("exit 3")
+    until(lambda: is_up(cluster, "gridengine-schedule"), 90)
+    until(lambda: ends() == [first], 60)
+    accounting.rename(moved)
+    assert ends() == [first]
+    second = gridengine.submit("exit 3")
+    until(lambda: ends() == [first, second], 60)
 
 
 def test_half_an_answer_takes_and_changes_nothing(node, daemons, submit, tmp_path):

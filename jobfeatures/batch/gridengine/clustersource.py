@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from jobfeatures.batch.gridengine import SYSTEM
 from jobfeatures.batch.gridengine.accounting import read_records, whole_secs
@@ -23,6 +23,7 @@ MAX_ACCOUNTING_BYTES = 64 * 2**20  # of the end of the accounting file; some 200
 MAX_OUTCOME_RECORDS = 10_000  # that are looked through for how jobs of the queue have ended
 BLOCK_BYTES = 2**20
 REPORTED_WITHIN_SECS = 3600.0
+MOVED_AWAY = (".0", ".1")  # by logchecker.sh, by logrotate
 
 
 class GridEngineCluster:
@@ -116,7 +117,9 @@ class GridEngineCluster:
         They stand in the order in which jobs were reported, nearly that of
         their ends: what ended an hour before `since_secs` ends the search.
         """
-        for line in _lines_backwards(path):
+        moved = [name for end in MOVED_AWAY if os.path.exists(name := path + end)]
+        names = [path, *moved] if os.path.exists(path) or not moved else moved
+        for line in chain.from_iterable(map(_lines_backwards, names)):
             for each in read_records([line], source=path):
                 yield each
                 ended_secs = None if isinstance(each, Rejected) else each.end_secs

@@ -93,6 +93,24 @@ def test_a_search_ends_at_what_is_too_old(tmp_path, make):
     assert make(str(path)).poll_accounting(1795268001 + 3700).rejected == ()
 
 
+def test_what_stands_in_a_file_that_was_moved_away_is_read_too(tmp_path, make):
+    path = tmp_path / "accounting"
+    lines = (FIXTURES / "accounting").read_text().splitlines(keepends=True)
+    path.with_suffix(".1").write_text("broken\n" + "".join(lines[:3]))
+    path.with_suffix(".0").write_text("".join(lines[3:-2]))
+    path.write_text("".join(lines[-2:]))
+    whole = make().poll_accounting(0).records
+    found = make(str(path)).poll_accounting(0)
+    assert found.records == whole
+    assert [each.text for each in found.rejected] == ["broken"]
+    path.unlink()  # the master makes it again with the next job that ends
+    assert make(str(path)).poll_accounting(0).records == whole[:-2]
+    path.with_suffix(".0").unlink()
+    path.with_suffix(".1").unlink()
+    with pytest.raises(SourceError, match="No such file"):
+        make(str(path)).poll_accounting(0)
+
+
 @pytest.mark.parametrize(
     "fault",
     [
