@@ -98,8 +98,8 @@ def start_exporter(tmp_path):
             match = re.search(r"msg=listening address=(\S+)", log.read_text())
             return match and match[1]
 
-        exporter.address = until(address)
-        until(lambda: ready(log.read_text()) if ready else _ready(exporter))
+        exporter.address = until(address, 120)
+        until(lambda: ready(log.read_text()) if ready else _ready(exporter), 120)
         return exporter
 
     yield start

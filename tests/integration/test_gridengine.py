@@ -56,8 +56,8 @@ class GridEngine:
         loop = (
             'n=$0; while [ $((n -= 1)) -ge 0 ]; do qsub -terse -b y -o /dev/null -j y "$@" true || exit; done'
         )
-        for start in range(0, number, 100):
-            output = self.run("/bin/sh", "-c", loop, str(min(100, number - start)), *options, user=user)
+        for start in range(0, number, 20):
+            output = self.run("/bin/sh", "-c", loop, str(min(20, number - start)), *options, user=user)
             self.submitted += output.split()
 
     def delete_all(self) -> None:

@@ -17,7 +17,7 @@ lab, gridengine = grid.lab, grid.gridengine
 LONG = bool(os.environ.get("JOBFEATURES_LONG"))  # Grid Engine may take a minute to start jobs again
 
 pytestmark = pytest.mark.timeout(600)
-APART = 2000 if LONG else 50  # waiting jobs that are no tasks of an array: some 30 ms each
+APART = 500 if LONG else 50  # waiting jobs that are no tasks of an array: up to a second each
 MASTER, NODE = "qmaster", "execd"
 KEPT = ("spooldb", "spool/qmaster")  # what the master knows
 
@@ -163,6 +163,8 @@ def check_whole(exporter, job: Job, uid: str = "6001") -> None:
     assert exporter.series("batch_job_cpu_seconds_total", **grid.of(job.id))
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_an_array_of_2000_tasks_and_10000_that_wait_are_counted_and_those_that_run_are_told(
     node, gridengine, hooked, controller
 ):
@@ -177,7 +179,7 @@ def test_an_array_of_2000_tasks_and_10000_that_wait_are_counted_and_those_that_r
 
     until(lambda: jobs("RUNNING") == 0 and published() == set(), 60)
     before = jobs("PENDING")
-    array = gridengine.submit("sleep 300", "-t", "1-2000")
+    array = gridengine.submit("sleep 3000", "-t", "1-2000")
     gridengine.submit("true", "-h", "-t", f"1-{10_000 - APART}", user="bob")
     gridengine.submit_many(APART, "-h", user="bob")
     until(lambda: jobs("RUNNING") == 4, 60)
@@ -226,7 +228,10 @@ def epilog(gridengine, hooked):
     use_ours()
 
 
-@pytest.mark.parametrize("status", [1, 99], ids=["queue in error", "scheduled anew"])
+@pytest.mark.parametrize(
+    "status",
+    [pytest.param(1, marks=pytest.mark.long, id="queue in error"), pytest.param(99, id="scheduled anew")],
+)
 def test_where_the_epilog_fails_directories_go_all_the_same_and_the_next_run_is_told_anew(
     node, controller, submit, epilog, gridengine, hooked, status
 ):
@@ -262,6 +267,7 @@ def test_where_the_epilog_fails_directories_go_all_the_same_and_the_next_run_is_
     until(lambda: not job.folder.exists(), 60)
 
 
+@pytest.mark.long
 def test_without_a_master_the_controller_role_says_so_and_then_goes_on(daemons, controller, submit):
     cluster = controller()
     sources = ("gridengine-queue", "gridengine-nodes")
@@ -309,6 +315,7 @@ def test_without_the_accounting_file_the_rest_goes_on_and_what_was_moved_away_is
     until(lambda: ends() == [first, second], 60)
 
 
+@pytest.mark.long
 def test_half_an_answer_takes_and_changes_nothing(node, daemons, submit, tmp_path):
     qstat, how = tmp_path / "qstat", tmp_path / "how"
     qstat.write_text(
@@ -334,7 +341,7 @@ def test_half_an_answer_takes_and_changes_nothing(node, daemons, submit, tmp_pat
     until(lambda: exporter.info(stays.id).get("user") == "alice", 90)
 
 
-@pytest.mark.parametrize("fault", ["stopped", "held"])
+@pytest.mark.parametrize("fault", [pytest.param("stopped", marks=pytest.mark.long), "held"])
 def test_a_master_that_is_away_costs_live_jobs_nothing_and_jobs_end_without_it(node, daemons, submit, fault):
     exporter = node()
     stays, ends = submit(), submit("bob")
@@ -354,6 +361,7 @@ def test_a_master_that_is_away_costs_live_jobs_nothing_and_jobs_end_without_it(n
     until(lambda: not stays.folder.exists(), 60)
 
 
+@pytest.mark.long
 def test_a_node_without_execd_keeps_its_jobs_and_their_ends_are_seen(node, daemons, submit):
     exporter = node()
     stays, ends = submit(), submit("bob")
@@ -372,6 +380,7 @@ def test_a_node_without_execd_keeps_its_jobs_and_their_ends_are_seen(node, daemo
     until(lambda: not stays.folder.exists(), 60)
 
 
+@pytest.mark.long
 def test_a_master_that_lost_its_state_ends_what_it_does_not_know_and_gives_the_number_to_another_user(
     node, daemons, submit, gridengine, hooked, tmp_path
 ):
