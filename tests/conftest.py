@@ -147,6 +147,13 @@ def pytest_configure(config):
     config.pluginmanager.register(unstable)
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """With -n auto, run half as many again as there are cores: a third of the time tests wait for what they started."""
+    cores = yield
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + cores // 2
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Spare the garbage collector thousands of tests, which live until the end: it costs more than the collection."""
