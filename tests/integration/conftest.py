@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.timeout(900))
 
 
-def until(condition: Callable[[], object], timeout_secs: float = 30.0, every_secs: float = 0.1):
+def until(condition: Callable[[], object], timeout_secs: float = 60.0, every_secs: float = 0.1):
     """Return the first true result of `condition`; fail with its last result after the timeout."""
     deadline = time.monotonic() + timeout_secs
     while not (result := condition()):

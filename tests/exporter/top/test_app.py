@@ -254,7 +254,7 @@ async def wait(pilot, condition):
 
 # A screen takes 0.2 s to begin and each key some hundredths: one test presses them all.
 async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly():
-    app = Top(Node(), interval_secs=0.3, order="j")
+    app = Top(Node(), interval_secs=1.0, order="j")  # each look draws sixty rows
     async with app.run_test(size=(120, 24)) as pilot:
         await wait(pilot, lambda: [row[0] for row in shown(app)] == [str(each + 1) for each in range(60)])
         await wait(pilot, lambda: "?" not in shown(app)[9][2])  # two looks
