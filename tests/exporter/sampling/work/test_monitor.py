@@ -9,10 +9,13 @@ import pytest
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.daemon import Daemon
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.work import monitor as module
 from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
 from jobfeatures_exporter.snapshot import Accounting, JobSample, NodeSample, Snapshot
+from tests.running import until
 
 A, B = JobKey("slurm", "1"), JobKey("slurm", "2")
 ALL = "instructions,cycles,cache_misses,flops"
@@ -23,6 +26,7 @@ class Kernel:
 
     def __init__(self):
         self.open = {}  # by descriptor: event, CPU, whether it is of a control group
+        self.files = {}  # what each was, for another file may have its number by now
         self.values = {}
         self.lacks = {}  # errno by config
         self.per_reading = 10
@@ -30,8 +34,9 @@ class Kernel:
     def open_counter(self, event, cpu, cgroup):
         if event.config in self.lacks:
             raise OSError(self.lacks[event.config], os.strerror(self.lacks[event.config]))
-        descriptor = os.open("/dev/null", os.O_RDONLY)
+        descriptor = os.memfd_create("counter")
         self.open[descriptor] = (event, cpu, cgroup is not None)
+        self.files[descriptor] = os.fstat(descriptor)
         self.values[descriptor] = 0
         return descriptor
 
@@ -43,12 +48,12 @@ class Kernel:
 
     def of_jobs(self):
         alive = []
-        for descriptor, (event, cpu, of_group) in self.open.items():
+        for descriptor, (event, cpu, of_group) in list(self.open.items()):
             try:
-                os.fstat(descriptor)
+                is_open = os.path.samestat(os.fstat(descriptor), self.files[descriptor])
             except OSError:
                 continue
-            if of_group:
+            if of_group and is_open:
                 alive.append((event.config, cpu))
         return alive
 
@@ -231,3 +236,35 @@ def test_stopping_closes_all(make, kernel):
     look(made)
     made.stop()
     assert kernel.of_jobs() == []
+
+
+def test_a_scrape_has_the_work_of_a_job_that_is_alone(node, kernel, tmp_path, monkeypatch):
+    node.job_v2("job_4")
+    (node.proc / "cpuinfo").write_text("vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n")
+    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
+    (tmp_path / "sys/devices/system/cpu/online").write_text("0\n")
+    monkeypatch.setattr(
+        Context, "whole_node_jobs", property(lambda context: dict.fromkeys(context.jobs_here, True))
+    )
+    flags = {
+        "path.procfs": str(node.proc),
+        "path.sysfs": f"{tmp_path}/sys",
+        "path.cgroup": str(node.cgroup),
+        "features.publish": "false",
+        "batch.sources": "spool",
+        "spool.directory": str(tmp_path),
+        "gpu.drivers": "none",
+        "sample.interval": "50ms",
+        "work.events": ALL,
+    }
+    daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}))
+    daemon.start()
+    try:
+        until(lambda: b"batch_job_floating_point_operations_total{" in daemon.exposition(openmetrics=False))
+        page = daemon.exposition(openmetrics=False).decode()
+    finally:
+        daemon.stop()
+    assert 'batch_node_work_event_up{event="cycles"} 1' in page
+    for name in ("instructions", "cycles", "cache_misses"):
+        assert f'batch_job_{name}_total{{batch_system="slurm",job_id="4"}} ' in page
+    until(lambda: kernel.of_jobs() == [])  # closed by the thread that looks, when that ends
