@@ -101,7 +101,7 @@ def _context(given: Mapping[str, str | None], flag: str, url: str) -> ssl.SSLCon
     names = [name for name in ("ca-file", "cert-file", "key-file") if given[name] is not None]
     if not url.startswith("https:"):
         if names:
-            raise ConfigurationError(f"{flag}.{names[0]}", f"{url} is not asked by https")
+            raise ConfigurationError(f"{flag}.{names[0]}", f"{url} is not an https address")
         return None
     try:
         context = ssl.create_default_context(cafile=given["ca-file"])

@@ -28,7 +28,7 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         DONE: "written, or ended by SIGTERM or SIGINT",
         FAILED: "accounting or the server did not answer, or sacctmgr spoils comments",
     },
-    "mail": {DONE: "handed over, with figures or without", FAILED: "the site's own mailer failed"},
+    "mail": {DONE: "sent, with figures or without", FAILED: "the site's own mailer failed"},
     "top": {DONE: "ended by q, or printed once", FAILED: "the daemon did not answer"},
     "textfile": {
         DONE: "written, or ended by SIGTERM or SIGINT",

@@ -133,7 +133,7 @@ class HookServer:
         except (JobfeaturesError, OSError) as error:
             log.warning("settings cannot be kept for hooks: %s", error)
         except Exception:  # supervised: hooks are served all the same
-            log.exception("settings cannot be looked at")
+            log.exception("settings cannot be checked")
 
 
 def settings_of(config: DaemonConfig) -> Settings:

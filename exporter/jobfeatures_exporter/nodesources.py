@@ -107,7 +107,7 @@ class NodeSources:
         with self._replacing:
             self._expected |= {name}
             log.warning(
-                "jobs of a batch system are here that was not found: it is asked from now on",
+                "jobs of a batch system that was not detected are here: it is queried from now on",
                 extra={"source": name},
             )
             keeper = self._keep(self._make_source(name, self._config), self._config.batch_interval_secs)

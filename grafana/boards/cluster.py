@@ -157,7 +157,7 @@ def _queue() -> list[Placed]:
             timeseries("Jobs by state", "Jobs that have not ended; each task of an array is one.",
                        [query(f"sum by (state) (batch_queue_jobs{{{P}}})", "{{state}}")], "none", stacked=True,
                        empty=NO_CONTROLLER),
-            timeseries("CPUs asked for by waiting jobs", "By partition: what would be needed to start all of them.",
+            timeseries("CPUs requested by waiting jobs", "By partition: what would be needed to start all of them.",
                        [query(f'sum by (partition) (batch_queue_cpus{{{P},state="PENDING"}})', "{{partition}}")], "none",
                        stacked=True, empty=NO_CONTROLLER),
             timeseries("Why jobs wait", "Pending jobs by the batch system's word for why they do not run.",

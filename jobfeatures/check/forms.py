@@ -78,7 +78,7 @@ def trailing_slash(case: Case) -> Said:
 def too_many_names(case: Case) -> Said:
     """There are more names than were looked at."""
     if case.listing.is_cut:
-        yield "", f"more than {MAX_SHOWN_NAMES} names; the others were not looked at"
+        yield "", f"more than {MAX_SHOWN_NAMES} names; the others were not checked"
 
 
 def missing_required(case: Case) -> Said:

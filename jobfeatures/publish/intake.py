@@ -145,9 +145,7 @@ class Intake:
                 log.exception("request failed", extra={"what": name})
             reason = reason_of(error)
             if not is_again:
-                log.error(
-                    "cannot do what a hook asked for: %s", error, extra={"what": name, "reason": reason}
-                )
+                log.error("a request of a hook failed: %s", error, extra={"what": name, "reason": reason})
                 self._count(name.rpartition(".")[2], reason)
             if isinstance(error, OSError) and age_secs < KEPT_SECS:  # a full disk does not stay full
                 if not is_again:

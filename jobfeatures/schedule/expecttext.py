@@ -134,7 +134,7 @@ def _why_unbounded(found: Expectation) -> str:
     if found.facts.limit_secs is None:
         return "it has no time limit"
     if found.facts.tasks > 1 and all(each.leaves_secs is not None for each in found.ahead):
-        return "it stands behind too many tasks of its array"
+        return "it follows too many tasks of its array"
     return "an earlier job has no time limit, or there are too many tasks of an array"
 
 

@@ -59,7 +59,7 @@ class UserJobs:
         try:
             asked = choose_jobs(reported, job_id)
         except NoSuchJobError as error:
-            reason = "--history looks further back"
+            reason = "--history reaches further back"
             if user is not None:
                 reason = "it may have just ended, and accounting learns of that later"
             raise NoSuchJobError(f"{error}: {reason}; {HIDDEN}") from None

@@ -408,7 +408,7 @@ def test_real_exporters_of_a_cluster_show_their_nodes_and_the_schedule(open_page
         until(lambda: "Users with most weighted tardiness" in read(controller), timeout_secs=60)
         page = open_page(node).page
         assert page.text_content("h1") == "c1"
-        assert "asked for by" in page.text_content(".notice")
+        assert "requested by" in page.text_content(".notice")
         assert "1001" in jobs(page)
         assert judge(page) == []
         page = open_page(controller, PHONE).page

@@ -23,7 +23,7 @@ JOB_ENERGY = counter(
 )
 _BY_SENSOR = "sensor dcmi (the management controller's), hwmon (the board's), pdu (before the power supply)"
 POWER = gauge("batch_node_power_watts", f"What the whole machine draws, by {_BY_SENSOR}.", ("sensor",))
-UP = gauge("batch_node_power_sensor_up", "1 if the sensor has answered of late, else 0.", ("sensor",))
+UP = gauge("batch_node_power_sensor_up", "1 if the sensor answered recently, else 0.", ("sensor",))
 BOARD = counter(
     "batch_node_board_energy_joules", "Energy of the whole machine since the exporter's start.", ("sensor",)
 )

@@ -130,8 +130,8 @@ def _find_runs(query: Query, found: Found, selector: str, more: str, question: Q
             notes.append("its start is not known; its time counts from when it was first seen")
         elif start < at - since:
             notes.append(
-                f"it began before the last {format_span(since)}, in which this report looks: "
-                "highest values may have been earlier (--since looks back further)"
+                f"it began before the last {format_span(since)}, which this report covers: "
+                "highest values may have been earlier (--since reaches further back)"
             )
         runs[job_id] = Run(start, end, end if end is not None else seen, tuple(notes))
     return runs

@@ -49,7 +49,7 @@ def choose_jobs(
     if not series:
         raise NoSuchJobError(
             f"no job {shown(job)} in the last {since_text} on {where}: "
-            "does it scrape the job's node? --since looks back further, --at to another time"
+            "does it scrape the job's node? --since reaches further back, --at to another time"
         )
     kinds = {(each.labels.get("batch_system", ""), each.labels.get(cluster_label, "")) for each in series}
     if len(kinds) > 1:

@@ -146,7 +146,7 @@ def _answer(name: str, table: JobTable) -> Iterator[Finding]:
         advice = SourceView(name, has_answered=True, is_up=True, failures=0, words=table.node_problem).advice
         yield Finding(name, Mark.WRONG, words, advice or "set node.name to this machine's name there")
     for each in table.rejected[:3]:
-        yield Finding(name, Mark.NOTE, f"record skipped: {each}", "the rest of the answer stands")
+        yield Finding(name, Mark.NOTE, f"record skipped: {each}", "the rest of the answer is used")
     if not table.complete:
         yield Finding(name, Mark.NOTE, "the answer lacks jobs of this node", ALL_JOBS)
     ahead = table.clock_ahead_secs

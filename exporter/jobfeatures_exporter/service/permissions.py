@@ -27,7 +27,7 @@ def check_features_root(config: DaemonConfig) -> None:
         _check_parent(os.path.dirname(root), root)
         return
     except OSError as error:
-        raise ConfigurationError(KEY, f"cannot look at {root}: {error.strerror}; {INSTEAD}") from None
+        raise ConfigurationError(KEY, f"cannot read {root}: {error.strerror}; {INSTEAD}") from None
     if not stat.S_ISDIR(found.st_mode):
         raise ConfigurationError(KEY, f"{root} has to be a folder, and is none")
     if found.st_uid not in {0, os.geteuid()}:

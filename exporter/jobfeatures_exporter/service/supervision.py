@@ -116,7 +116,7 @@ def _status(text: str) -> str:
 def describe_sources(statuses: Iterable[KeeperStatus[Any]]) -> str:
     """Return which sources answer, and which do not."""
     texts = [f"{each.name} {_condition(each)}" for each in statuses]
-    return "sources: " + ", ".join(texts) if texts else "no batch system is asked"
+    return "sources: " + ", ".join(texts) if texts else "no batch system is queried"
 
 
 def _condition(status: KeeperStatus[Any]) -> str:

@@ -84,7 +84,7 @@ class DaemonPages:
 class OwnPages:
     """A daemon of our own without listeners: it publishes nothing, sends nothing and writes nothing."""
 
-    name = "no daemon: own look"
+    name = "no daemon: sampled here"
     without_processes = "no process of it is found here"
 
     def __init__(self, config: DaemonConfig) -> None:

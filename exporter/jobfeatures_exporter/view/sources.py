@@ -106,7 +106,7 @@ def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView
 def describe_no_jobs(found: Sequence[SourceView]) -> str:
     """Return what it means that no job is to be seen, by who has reported jobs."""
     if not found:
-        return "No job is seen on this node, and no batch system is asked (batch.sources)."
+        return "No job is seen on this node, and no batch system is queried (batch.sources)."
     silent = [each.name for each in found if not each.has_answered]
     if len(silent) == len(found):
         return f"No job is seen on this node; no batch system has answered yet ({', '.join(silent)})."

@@ -96,7 +96,7 @@ class Guard:
         if self._file_rate is not None and not self._file_rate.take("", now):
             return self._refusal(FILE_RATE, 429, "too many requests", **{"Retry-After": "1"})
         if not is_ours(request.headers.get("Host"), self._names):
-            return self._refusal(HOST, 421, "asked by a name that is not in web.hosts")
+            return self._refusal(HOST, 421, "this host name is not in web.hosts")
         return await self._refuse_user(request, now)
 
     async def _refuse_user(self, request: web.BaseRequest, now: float) -> web.Response | None:

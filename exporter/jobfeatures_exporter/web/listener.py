@@ -59,7 +59,7 @@ class Listeners:
         inherited = take_sockets()
         for name, address in ((FEATURES, config.features_listen_address), (SONAR, config.sonar_listen)):
             if name in inherited and address is None:
-                reported = f"a socket named {name} was handed over, and that listener is not set"
+                reported = f"a socket named {name} was passed, and that listener is not set"
                 raise ConfigurationError("web.systemd_socket", reported)
         return cls(config, inherited)
 
@@ -170,14 +170,14 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
     if name == SONAR:
         return "needs sonar.listen" if config.sonar_listen is None else ""
     if name == NODES:
-        reported = "is asked by nodes, and they show tokens, no client certificate"
+        reported = "serves nodes, which show tokens, no client certificate"
         return reported if tls.client_auth.value == _CLIENTS else ""
     if config.features_listen_address is None:
         return "needs features.listen_address"
     if not (config.features_url or "").startswith("https://"):
         return "needs features.url with https://, the address for jobs"
     if tls.client_auth.value == _CLIENTS:
-        return "is asked by jobs, and they have no client certificate"
+        return "serves jobs, which have no client certificate"
     return ""
 
 

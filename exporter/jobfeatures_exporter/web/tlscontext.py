@@ -63,7 +63,7 @@ def _choose(context: ssl.SSLContext, options: TlsOptions, source: str) -> None:
 
 
 def _name(pem: Pem) -> str:
-    return pem.path or "what stands there"
+    return pem.path or "the text given"
 
 
 def _read(pem: Pem, source: str) -> bytes:

@@ -182,7 +182,7 @@ class _Parser(YamlFile):
     def _pem(self, found: Mapping[str, str], name: str) -> Pem | None:
         here, path = found[name], found[f"{name}_file"]
         if here and path:
-            raise self.fault(f"stands beside {name}_file: keep one", f"tls_server_config.{name}")
+            raise self.fault(f"excludes {name}_file: keep one", f"tls_server_config.{name}")
         if path:
             return Pem(f"tls_server_config.{name}_file", path=posixpath.join(self._folder, path))
         return Pem(f"tls_server_config.{name}", text=here) if here else None

@@ -115,7 +115,7 @@ class YamlFile:
                 shown = "" if len(name) > 60 else name
                 raise self.fault(f"there is no such key here, only {allowed}", key, shown)
             if name in found:
-                raise self.fault("stands twice", key if ANY in kinds else _join(key, name))
+                raise self.fault("occurs twice", key if ANY in kinds else _join(key, name))
             found[name] = value
         self._lines[key] = _line(node)
         return found

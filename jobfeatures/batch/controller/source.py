@@ -73,7 +73,7 @@ class ControllerSource(PolledSource):
         late_secs = (now_secs - self._next_question_secs) % self._fallback_secs
         self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own beat
         reported_secs = self._clock.now_secs()
-        log.info("the batch system is asked about one job itself", extra={"job": key.job_id})
+        log.info("the batch system itself is queried about one job", extra={"job": key.job_id})
         try:
             job = self._ask_one(key.job_id)
         except (SourceError, ParseError) as error:

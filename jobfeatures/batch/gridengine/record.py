@@ -44,7 +44,7 @@ class Lines(Texts):
         """Return a value as it stands, None where it is absent or stands there twice."""
         doubled = next((name for name in names if name in self._doubled), None)
         if doubled is not None:
-            self.reject(ParseError("stands there twice"), doubled, self._values[doubled])
+            self.reject(ParseError("occurs twice"), doubled, self._values[doubled])
             return None
         return next((self._values[name] for name in names if name in self._values), None)
 

@@ -59,7 +59,7 @@ class _DoubledError(ParseError, ValueError):
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _DoubledError("a name stands twice in one record")
+        raise _DoubledError("a name occurs twice in one record")
     return found
 
 

@@ -78,4 +78,4 @@ class LsfCluster:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""
         del since_secs
-        raise SourceError("lsf has no accounting that could be asked; its lsb.acct is read as a log")
+        raise SourceError("lsf has no accounting that can be queried: convert its lsb.acct")

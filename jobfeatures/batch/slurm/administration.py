@@ -131,7 +131,7 @@ def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
 def _share(line: str) -> FairShare:
     fields = line.split("|")
     if len(fields) != len(SHARE_FIELDS):
-        raise ParseError("not as many fields as were asked for", text=line)
+        raise ParseError("not as many fields as requested", text=line)
     account, user, shares, raw, usage, factor = map(str.strip, fields)
     return FairShare(
         account=account,

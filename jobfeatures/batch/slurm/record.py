@@ -129,7 +129,9 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
     nodes = expand_nodes(known("NodeList") or "")
     total_cpus = _parse_cpu_total(values["NumCPUs"])
     if "MinMemoryNode" in values and "MinMemoryCPU" in values:
-        raise ParseError("stands beside MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"])
+        raise ParseError(
+            "given together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
+        )
     tres = _TRES.search(details)
     wall = _parse_time_limit(values.get("TimeLimit", ""))
     started = state.is_on_node or state.is_finished

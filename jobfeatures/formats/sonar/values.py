@@ -117,7 +117,7 @@ def fault_of_node_range(value: object) -> str:
             return "has a number twice"
         counts.append(sum(last - first + 1 for first, last in seen))
         if math.prod(counts) > MAX_NODES:
-            return f"stands for more than {MAX_NODES} nodes"
+            return f"means more than {MAX_NODES} nodes"
     return ""
 
 

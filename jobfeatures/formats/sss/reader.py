@@ -149,7 +149,7 @@ def _refuse_text(element: Element) -> None:
 
 def _once(found: Changes, name: str, element: Element) -> None:
     if name in found:
-        raise error_at(element, "stands here twice")
+        raise error_at(element, "occurs twice here")
 
 
 def _check_properties(element: Element, properties: list[Property], content: Mapping[str, Slot]) -> None:
@@ -157,7 +157,7 @@ def _check_properties(element: Element, properties: list[Property], content: Map
     seen: set[str] = set()
     for each in properties:
         if each.name in seen and not content[each.name].term.many:
-            raise each.error("stands here twice")
+            raise each.error("occurs twice here")
         seen.add(each.name)
     seen.update(child.name for child in element.children)
     for name in REQUIRED.get(element.name, ()):

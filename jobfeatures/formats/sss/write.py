@@ -108,7 +108,7 @@ def _nodes(job: Job) -> list[Element]:
 def _list(words: tuple[str, ...], tag: str) -> str:
     for word in words:
         if not word.strip() or "," in word:
-            raise ParseError("cannot stand in a list", field=tag, text=word)
+            raise ParseError("cannot be in a list", field=tag, text=word)
         checked_text(word, tag)
     return ",".join(words)
 

@@ -222,7 +222,7 @@ class Server(web.Server):
             try:
                 self._look(self._loop.time())
             except Exception:  # supervised: without these looks nobody ends who is slow
-                log.exception("connections could not be looked at")
+                log.exception("connections could not be checked")
 
     def _look(self, now: float) -> None:
         patience = now - self._limits.head_secs

@@ -160,7 +160,7 @@ def test_sources_are_described_without_names_of_jobs():
         KeeperStatus("spool", table, failures=1, last_error="x"),
     ]
     assert describe_sources(statuses) == "sources: hooks has not answered yet, slurm answers, spool fails"
-    assert describe_sources([]) == "no batch system is asked"
+    assert describe_sources([]) == "no batch system is queried"
 
 
 def test_what_has_not_answered_and_what_fails_is_told_with_its_words(make_table):

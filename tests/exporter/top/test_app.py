@@ -343,7 +343,7 @@ def test_without_a_daemon_it_looks_by_itself_and_leaves_nothing_behind(tmp_path,
         monkeypatch.setenv(f"JOBFEATURES_{name}", value)
     assert main(["top", "--once"]) == 0
     out = capsys.readouterr().out
-    assert "own look" in out.splitlines()[0]
+    assert "sampled here" in out.splitlines()[0]
     assert re.search(r"^j\.1 .*own$", out, re.MULTILINE)
     assert not (tmp_path / "features").exists()
 

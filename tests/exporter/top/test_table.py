@@ -140,7 +140,10 @@ SILENT = replace(SLURM, has_answered=False, is_up=False)
         ((SLURM,), ["0 jobs", "No batch job is on this node."]),
         (
             (),
-            ["jobs not known", "No job is seen on this node, and no batch system is asked (batch.sources)."],
+            [
+                "jobs not known",
+                "No job is seen on this node, and no batch system is queried (batch.sources).",
+            ],
         ),
         (
             (SILENT,),

@@ -294,10 +294,10 @@ FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https:
     [
         ("{}", {"web_config_for": ("sonar",)}, "needs tls_server_config"),
         (TLS, {"web_config_for": ("sonar",)}, r"sonar needs sonar\.listen"),
-        (MUTUAL, {"web_config_for": ("nodes",)}, "nodes is asked by nodes, and they show tokens"),
+        (MUTUAL, {"web_config_for": ("nodes",)}, "nodes serves nodes, which show tokens"),
         (TLS, {"web_config_for": ("features",)}, r"features needs features\.listen_address"),
         (TLS, {"web_config_for": ("features",), **FEATURES, "features_url": None}, r"needs features\.url"),
-        (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "they have no client certificate"),
+        (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "which have no client certificate"),
     ],
 )
 def test_other_listeners_take_tls_only_where_it_fits(write_config, text, settings, said):
@@ -313,9 +313,7 @@ def test_what_fits_is_accepted(write_config):
 @pytest.mark.parametrize("name", ["features", "sonar"])
 def test_a_socket_for_a_listener_that_is_not_set_is_refused(monkeypatch, name):
     monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": [], name: []})
-    with pytest.raises(
-        ConfigurationError, match=rf"web\.systemd_socket: a socket named {name} was handed over"
-    ):
+    with pytest.raises(ConfigurationError, match=rf"web\.systemd_socket: a socket named {name} was passed"):
         Listeners.from_config(WebConfig(web_systemd_socket=True))
 
 

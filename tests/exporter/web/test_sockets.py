@@ -78,10 +78,10 @@ def test_without_names_all_are_for_metrics(listening):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"pid": "1"}, "no socket was handed over"),
-        ({"count": "0"}, "no socket was handed over"),
-        ({"count": "-1"}, "no socket was handed over"),
-        ({"count": "1000000"}, "no socket was handed over"),
+        ({"pid": "1"}, "no socket was passed"),
+        ({"count": "0"}, "no socket was passed"),
+        ({"count": "-1"}, "no socket was passed"),
+        ({"count": "1000000"}, "no socket was passed"),
         ({"names": "features:features:sonar"}, "no socket for metrics"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_socket_that_does_not_listen_is_refused():
 
 def test_without_systemd_it_is_told():
     environ = {}
-    with pytest.raises(ConfigurationError, match=r"web\.systemd_socket: no socket was handed over"):
+    with pytest.raises(ConfigurationError, match=r"web\.systemd_socket: no socket was passed"):
         take_sockets(environ)
 
 

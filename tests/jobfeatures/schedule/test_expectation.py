@@ -210,7 +210,7 @@ def test_all_that_is_said_is_there_for_programs():
         (
             [job("10", NOW - 9, array_id="10", task=2, tasks=MAX_TASKS + 1)],
             "10",
-            "(?s)stands behind too many tasks.*10 is an array. This is of its last task",
+            "(?s)follows too many tasks.*10 is an array. This is of its last task",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
             )
         )
     if not rows:
-        return note("No batch system is asked.")
+        return note("No batch system is queried.")
     head = ["Source", "State", "Last answer", "Jobs", "Failures"]
     return table("Batch sources", head, rows, identity="sources-table", kind="cards")
 
@@ -67,7 +67,7 @@ def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Ht
         return lines(badge("failing", "bad"), name(error, 100))
     if view is not None and has_table and view.words:
         return lines(badge("in part", "warn"), name(view.words, 100))
-    return badge("good", "good") if has_table else badge("not asked yet", "warn")
+    return badge("good", "good") if has_table else badge("not queried yet", "warn")
 
 
 def _collectors(numbers: Numbers) -> Html:
@@ -92,7 +92,7 @@ def _own(context: Context, numbers: Numbers) -> Html:
 
     duration = numbers.one(process.SAMPLE)
     if duration is not None:
-        add("Latest look at the node took", figure(process.SAMPLE, duration, _millis))
+        add("Latest sample took", figure(process.SAMPLE, duration, _millis))
     unreadable = numbers.all(node.UNREADABLE)
     if context.snapshot is not None:
         add("Readings that could not be made", format_count(sum(unreadable.values())))

@@ -290,7 +290,7 @@ def _evidence(
         rows.append(Row([Cell("Verdict"), Cell(_PRESENCES[details.finding.presence]), Cell("")]))
         doubted = details.finding.doubted_since_secs
         if doubted is not None:
-            rows.append(Row([Cell("Its end was told"), Cell(""), Cell(_ago(doubted, context, tz))]))
+            rows.append(Row([Cell("Its end was reported"), Cell(""), Cell(_ago(doubted, context, tz))]))
     if known is not None:
         rows.append(
             Row([Cell("Batch data"), Cell(name(known.source, 32)), Cell(_ago(known.at_secs, context, tz))])

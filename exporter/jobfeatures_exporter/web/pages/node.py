@@ -207,7 +207,7 @@ def _asker(context: Context, source: str, tz: tzinfo | None) -> list[Child]:
         return []
     own = view.drains.machine
     if source == OPERATOR and own is not None:
-        return ["asked for by ", name(own.set_by, 24), " on ", moment(own.set_at_secs, tz)]
+        return ["requested by ", name(own.set_by, 24), " on ", moment(own.set_at_secs, tz)]
     if source in view.announced.draining:
         said = "starts no more jobs here" if view.announced.draining[source] else "has announced it"
         return [name(source, 24), f" {said}"]

@@ -436,7 +436,7 @@ def test_a_shutdown_is_told_with_who_asks_for_it():
     )
     assert "Fri 15 Jan 2027 14:00 UTC" in notice.text
     assert f"in 6{THIN}h" in notice.text
-    assert "asked for by root" in notice.text
+    assert "requested by root" in notice.text
     assert "slurm starts no more jobs here" in notice.text
     assert read_page(node_page(showcase.make_busy_node())).all("div", class_="notice") == []
 
@@ -494,7 +494,9 @@ def test_one_job_past_its_limit_does_not_blank_the_others():
 
 def test_a_node_that_nobody_is_asked_about_says_so():
     context = replace(showcase.make_idle_node(), sources=())
-    assert "No job is seen on this node, and no batch system is asked (batch.sources)." in node_page(context)
+    assert "No job is seen on this node, and no batch system is queried (batch.sources)." in node_page(
+        context
+    )
 
 
 def test_the_tile_of_draining_says_what_is_the_jobs_own():

@@ -54,7 +54,7 @@ def test_newlines_in_a_name_do_no_harm() -> None:
         ('{"COMMAND":"bjobs","RECORDS":[]}', "another number"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[7]}', "no object"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":["7"]}]}', "not a text"),
-        ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","JOBID":"8"}]}', "stands twice"),
+        ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","JOBID":"8"}]}', "occurs twice"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7"}]}\nmore', "something behind"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOB_NAME":"a" "b"}]}', "broken JSON"),
         ("[" * 100_000, "no JSON"),
@@ -71,7 +71,7 @@ def test_a_name_that_imitates_a_field_where_quotes_are_not_escaped_is_noticed() 
     text = '{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN","JOB_NAME":"HOSTILE"}]}'.replace(
         "HOSTILE", hostile
     )
-    with pytest.raises(ParseError, match="stands twice"):
+    with pytest.raises(ParseError, match="occurs twice"):
         parse_records(text, source="bjobs")
 
 

@@ -190,8 +190,8 @@ RANGES = [
     ("c[1-3,2]", "has a number twice"),
     ("c[1", "is not a node range"),
     ("c1,c2", "is not a node range"),
-    ("c[1-1000]-[1-1000]", "stands for more than 100000 nodes"),
-    ("c[0-999999999]", "stands for more than 100000 nodes"),
+    ("c[1-1000]-[1-1000]", "means more than 100000 nodes"),
+    ("c[0-999999999]", "means more than 100000 nodes"),
     (5, "is not a string"),
 ]
 

@@ -63,7 +63,7 @@ async def test_a_look_at_the_connections_that_fails_is_not_the_last(serve, monke
         assert await closed_by_server(reader) == b""
         writer.close()
     assert failed
-    assert "could not be looked at" in caplog.text
+    assert "connections could not be checked" in caplog.text
 
 
 async def test_a_body_that_never_comes_ends_with_408(serve, monkeypatch):
