@@ -145,7 +145,7 @@ def counted(snapshots, cards, what):
         for gpu in cards
     ]
     if not any(found):
-        pytest.skip(f"no card here supports it: {what}")
+        pytest.skip(f"this machine has no card that supports it: {what}")
     return [each for each in found if each]
 
 
@@ -174,12 +174,12 @@ def test_what_holds_clocks_back_does_so_for_no_longer_than_was_looked(snapshots,
 def test_events_are_watched_for(cards):
     watched = [gpu.flags["xids_watched"] for gpu in cards if "xids_watched" in gpu.flags]
     if not watched:
-        pytest.skip("no card here sends events")
+        pytest.skip("this machine has no card that sends events")
     assert all(watched)
 
 
 def test_a_page_has_the_details(snapshots):
     if not any(gpu.counts for gpu in snapshots[-1].gpus):
-        pytest.skip("no card here tells more on request")
+        pytest.skip("this machine has no card that tells more on request")
     context = Context(now_secs=snapshots[-1].taken_at_secs, snapshot=snapshots[-1], kinds=frozenset(Kind))
     assert any(family.samples for family in gpudetail.families(context))
