@@ -71,7 +71,7 @@ def board() -> Json:
             Row("Time left and waste", _time()),
             Row("GPUs and energy", _gpus()),
             Row("Input, output, waiting", _io()),
-            Row("Network and file systems, with the node to itself", _whole_nodes(), collapsed=True),
+            Row("Network and file systems", _whole_nodes(), collapsed=True),
             Row("Cores, steps and commands", _parts(), collapsed=True),
         ],
         annotations=starts_and_ends(J, enable=True),
@@ -331,8 +331,10 @@ def _whole_nodes() -> list[Placed]:
     return line(
         timeseries(
             "Network of its nodes", "Of nodes that it has to itself: what node_exporter counts there; sent is below zero. "
-            "IP over InfiniBand is in both.",
+            "IP over InfiniBand is in both. Of all nodes with jobs.network: IP of its own sockets.",
             [
+                query(f"sum(rate(batch_job_network_received_bytes_total{{{J}}}[{RATE}]))", "own sockets received"),
+                query(f"-sum(rate(batch_job_network_sent_bytes_total{{{J}}}[{RATE}]))", "own sockets sent"),
                 *both("node_infiniband_port_data_received_bytes_total", "node_infiniband_port_data_transmitted_bytes_total",
                       "InfiniBand", "received", "sent"),
                 *both("node_network_receive_bytes_total", "node_network_transmit_bytes_total", "devices", "received", "sent",

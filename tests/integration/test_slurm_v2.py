@@ -96,6 +96,7 @@ def test_a_job_on_control_groups_v2_is_shown_with_its_labels_and_figures(output)
     assert 'partition="batch"' in info
     assert 'accounting="cgroup"' in info
     assert value(first, "batch_job_allocated_cpus", job) == 2
+    assert value(first, "batch_job_whole_node", job) == 1, "all CPUs of the node"
     assert value(first, "batch_job_wall_limit_seconds", job) == 300
     assert value(first, "batch_job_memory_bytes", job, 'component="anon"') > 0
     assert value(first, "batch_job_memory_limit_bytes", job) == 64 * 2**20

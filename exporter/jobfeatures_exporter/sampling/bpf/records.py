@@ -23,7 +23,7 @@ _ANCESTORS = slice(1 + _FIGURES, 1 + _FIGURES + _LEVELS)
 _GAUGES = 1 + _FIGURES + _LEVELS
 _USER = _GAUGES + 4
 _LOOK = Struct("=Q")
-_TASKS = 13
+_OF_TASKS = slice(1, 14)  # but what sockets did
 _NO_GROUPS: Mapping[int, _Group] = MappingProxyType({})
 _NO_FIGURES = (0,) * _FIGURES
 
@@ -169,7 +169,7 @@ class GroupSums:
         for key, group in self._groups.items():
             if not group.record[-1]:
                 # Of a socket that outlives its group, and its job: no task is there that would be charged.
-                if group.is_quiet and not group.job and not group.record[_TASKS]:
+                if key and group.is_quiet and not group.job and not any(group.record[_OF_TASKS]):
                     due.append(key)
                 continue
             if group.was_removed:

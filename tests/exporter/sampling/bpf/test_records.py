@@ -93,6 +93,12 @@ def test_late_packets_of_a_group_that_has_gone_are_its_jobs_and_forgotten_when_t
     assert sums.update([later], []) == [TASK]
 
 
+def test_the_record_for_what_finds_no_room_stays():
+    sums = GroupSums()
+    nothing = (0, bytes(RECORD.size))
+    assert [sums.update([nothing], [JOB]) for _ in range(3)] == [[], [], []]
+
+
 def test_tasks_that_nobody_looked_at_are_not_forgotten_for_a_job_that_becomes_known_later():
     sums = GroupSums()
     done = (TASK, record(JOB, TASK, look=0, done=5))
