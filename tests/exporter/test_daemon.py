@@ -14,7 +14,7 @@ from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.daemon import Daemon
 from jobfeatures_exporter.snapshot import Accounting, JobSample
-from tests.running import until
+from tests.running import PATIENCE_SECS, until
 
 KEY = JobKey("spool", "j.1")
 
@@ -144,6 +144,9 @@ def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, mon
         raise SourceError("scontrol: stands in for one that does not answer")
 
     monkeypatch.setattr("jobfeatures.batch.slurm.answers.run_command", run)
+    monkeypatch.setattr(
+        "jobfeatures_exporter.daemon.FIRST_LOOK_SECS", PATIENCE_SECS
+    )  # a busy machine's looks take long
     daemon = make_daemon(batch__sources="slurm", batch__interval="60s")
     look = daemon._sampler.sample
 

@@ -10,6 +10,7 @@ from jobfeatures.publish.exports import Access, write_exports
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import load_config
 from jobfeatures.site import Site
+from tests.running import until
 
 KEY = JobKey("slurm", "12")
 URL = "http://127.0.0.1:9820"
@@ -115,16 +116,16 @@ def test_no_file_that_others_may_read_holds_a_token(tree):
 
 @ROOT_ONLY
 def test_the_job_s_user_reads_his_addresses_and_nobody_else_does(tree, tmp_path):
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o001 == 0:
-            folder.chmod(folder.stat().st_mode | 0o011)
     write_exports(tree, KEY, 6001, 6001, Access(URL, "http"))
 
     def read_as(uid, path):
+        for folder in (tmp_path, *tmp_path.parents):  # another pytest that starts closes root's again
+            if folder.stat().st_mode & 0o001 == 0:
+                folder.chmod(folder.stat().st_mode | 0o011)
         return subprocess.run(["cat", path], user=uid, group=uid, extra_groups=[], capture_output=True).stdout
 
     for path in (tree.exports_path(KEY), tree.urls_path(KEY)):
-        assert b"/jobfeatures/" in read_as(6001, path)
+        assert until(lambda path=path: b"/jobfeatures/" in read_as(6001, path))
         assert read_as(6002, path) == b""
     assert read_as(6001, f"{tree.tokens_path}/slurm-12") == b""
 
