@@ -103,8 +103,9 @@ class Columns:
             self._maps.append(mmap.mmap(file.fileno(), 0))
         return memoryview(self._maps[-1]).cast("q")
 
-    def filled(self, name: str, value: int, count: int) -> memoryview[int]:
+    def filled(self, value: int, count: int) -> memoryview[int]:
         """Return a new column of so many equal numbers."""
+        name = f"filled-{len(self._maps)}"
         for first in range(0, count, AT_ONCE):
             self.add(name, np.full(min(AT_ONCE, count - first), value))
         return self.numbers(name)

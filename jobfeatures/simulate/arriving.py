@@ -47,12 +47,10 @@ class Arriving(NamedTuple):
         return (each.log for each in self.reads())
 
 
-def read_arriving(
-    pieces: Pieces, sort: DiskSorter, *, by_eligible: bool, is_on_disk: bool | None = None
-) -> Arriving:
+def read_arriving(pieces: Pieces, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
     """Return the jobs of a file; where some follow others, in memory. Raises what `read_log` raises."""
     [(name, path)] = pieces.files
-    if is_large([path]) if is_on_disk is None else is_on_disk:
+    if is_large([path]):
         try:
             return _sort(pieces, Store(sort.folder), sort, by_eligible)
         except LinkedError:

@@ -266,7 +266,7 @@ def run_policy(
         if progress is not None:
             progress(count)
 
-    starts = columns.filled(policy.value, WAITING, len(jobs.submits))
+    starts = columns.filled(WAITING, len(jobs.submits))
     simulate(
         jobs, workload.machine(), policy, rules,
         ticks=workload.ticks, weights=weights, starts=starts, progress=reported,

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WAYS = ("convert", "schedule", "simulate", "engine disk", "engine duckdb", "engine polars")
+WAYS = ("convert", "schedule", "simulate", "engine disk", "engine duckdb", "engine polars", "engine dask")
 LIMITS = (3600, 4 * 3600, 86400)
 
 
@@ -159,6 +159,32 @@ def sort_by(engine: str, log: str) -> None:
         jobs = 0
         while rows := found.fetchmany(10_000):
             jobs += len(rows)
+    elif engine == "dask":
+        import dask
+        import dask.dataframe
+        import distributed
+
+        dask.config.set({"temporary-directory": spill, "dataframe.convert-string": False})
+        with (
+            distributed.LocalCluster(
+                n_workers=1,
+                threads_per_worker=1,
+                processes=False,
+                memory_limit="1500MB",
+                dashboard_address=None,
+            ) as cluster,
+            distributed.Client(cluster),
+        ):
+            table = dask.dataframe.read_csv(
+                log,
+                sep=" ",
+                header=None,
+                skiprows=3,
+                names=[f"c{place}" for place in range(18)],
+                blocksize="32MB",
+            )
+            table.sort_values(["c11", "c1", "c0"]).to_parquet(f"{spill}/sorted")
+            jobs = len(dask.dataframe.read_parquet(f"{spill}/sorted"))
     else:
         import polars
 
