@@ -18,7 +18,7 @@ import pytest
 from tests.exporter.sampling.bpf.conftest import HIERARCHIES, Groups
 from tests.running import free_port, until
 
-JOB = "9870077"
+JOB = f"987{os.getpid():07}"  # of this run alone: others may run beside it
 SIZE = 1_000_000
 
 
