@@ -413,7 +413,7 @@ def test_real_exporters_of_a_cluster_show_their_nodes_and_the_schedule(open_page
         assert judge(page) == []
         page = open_page(controller, PHONE).page
         assert page.text_content("h1") == "Cluster (slurm)"
-        assert page.locator("figure svg.chart").count() == 2
+        assert page.locator("figure svg.chart").count() == 3  # a partition each: batch, gpu, whole
         assert page.locator("#users-slurm tbody tr").count() >= 5
         assert overflow_of(page) == 0
         assert judge(page) == []
