@@ -228,8 +228,53 @@ def test_jobstatus_belongs_to_the_job_s_user(tree, root):
 def test_jobstatus_that_exists_is_left_alone(tree, root):
     tree.make_status(KEY, os.getuid())
     (root / "jobstatus/slurm-12/used_CPU").write_text("3\n")
-    tree.make_status(KEY, os.getuid())
-    assert (root / "jobstatus/slurm-12/used_CPU").read_text() == "3\n"
+    for uid in (os.getuid(), None):
+        tree.make_status(KEY, uid)
+        assert (root / "jobstatus/slurm-12/used_CPU").read_text() == "3\n"
+
+
+def test_jobstatus_of_another_user_goes_with_the_secret_that_he_may_know(tree, root):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    tree.make_status(KEY, 12345)
+    (root / "jobstatus/slurm-12/used_CPU").write_text("3\n")
+    secret = tree.make_token(KEY)
+    tree.make_status(KEY, 54321)
+    assert (root / "jobstatus/slurm-12").stat().st_uid == 54321
+    assert contents(root / "jobstatus/slurm-12") == {}
+    assert tree.make_token(KEY) != secret
+    assert tree.sweep()
+
+
+def test_a_writer_that_another_was_faster_than_takes_what_is_there(tree, root, monkeypatch):
+    rename = os.rename
+
+    def too_late(source, name, **folders):
+        monkeypatch.setattr(os, "rename", rename)
+        FeatureTree(str(root)).write_job(KEY, {"a": "1", "b": "2"})
+        rename(source, name, **folders)
+
+    tree.prepare()
+    monkeypatch.setattr(os, "rename", too_late)
+    tree.write_job(KEY, {"a": "1", "b": "3"})
+    assert contents(root / "jobfeatures/slurm-12") == {"a": "1\n", "b": "3\n"}
+
+
+def test_a_directory_that_cannot_be_put_in_its_place_is_an_error(tree, root, monkeypatch):
+    def refuse(*_names, **_folders):
+        raise OSError(errno.EIO, "Input/output error")
+
+    tree.prepare()
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        tree.write_job(KEY, {"a": "1"})
+
+
+def test_a_prolog_s_record_stays_where_it_is_to_be_kept(tree, root):
+    tree.write_job(KEY, {"a": "1"})
+    tree.write_record(KEY, "{}")
+    assert tree.remove_job(KEY, keep_record=True)
+    assert [path.name for path in (root / "records").iterdir()] == ["slurm-12.json"]
 
 
 @pytest.mark.parametrize("name", ["jobfeatures", "staging", "machinefeatures"])
