@@ -50,6 +50,8 @@ ABSENT = {
     "Cores": "collector.cores is off by default",
     "CPUs by command": "collector.processes is off by default",
     "Memory by command": "collector.processes is off by default",
+    "Network of its nodes": "no job has the node to itself",
+    "File systems of its nodes": "no job has the node to itself",
 }
 
 
