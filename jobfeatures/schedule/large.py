@@ -218,7 +218,7 @@ class _Spooled:
         """Yield the jobs of one user some at a time, in order of arrival."""
         some: list[Array] = []
         for block in merge(self._runs_of(user, user), most // 2, "arrival"):
-            if sum(map(len, some)) + len(block) > most:
+            if some and sum(map(len, some)) + len(block) > most:
                 yield self.hand(some), True
                 some = []
             some.append(block)
@@ -342,7 +342,7 @@ class _Summed(Schedule):
                 self._groups[field][name].append((group, [each[places[name]] for each in runs]))
 
     def _finish(self) -> None:
-        """Put together what all hands have told."""
+        """Put together what all hands have found."""
         spooled, bags = self._spooled, [each.bags for each in self._sums if each.bags is not None]
         self.veet = [100 * late / jobs for late, jobs in zip(self.violated, self._jobs, strict=True)]
         unknown = [each.unknown_requests for each in self._sums]
@@ -374,12 +374,12 @@ class _Summed(Schedule):
     def groups(self, field: str) -> dict[str, Group]:
         """Return the jobs by user, group, queue or partition; others than those are left out."""
         found, names = self._groups[field], self._spooled.names[field].names
-        told = dict.fromkeys(name for _, name in sorted(names.items()))
-        return {name: _joined(found[name]) for name in told if name in found}
+        reported = dict.fromkeys(name for _, name in sorted(names.items()))
+        return {name: _joined(found[name]) for name in reported if name in found}
 
 
 def _joined(parts: list[tuple[Group, list[Run]]]) -> Group:
-    """Return a group of which each hand has told a part."""
+    """Return a group of which each hand has a part."""
     if len(parts) == 1:
         return parts[0][0]
     groups, runs = zip(*parts, strict=True)

@@ -62,14 +62,14 @@ def read_arriving(pieces: Pieces, sort: DiskSorter, *, by_eligible: bool) -> Arr
 def _sort(pieces: Pieces, store: Store, sort: DiskSorter, by_eligible: bool) -> Arriving:
     runs: list[Run] = []
     headers: list[Header] = []
-    told, folded = list[str](), Counter[str]()
+    reported, folded = list[str](), Counter[str]()
     unreadable, first, earliest = 0, math.inf, math.inf
 
     def with_keys() -> Iterator[Pair]:
         nonlocal unreadable, first, earliest
         for read in pieces.reads():
             unreadable += read.log.unreadable
-            told.extend(read.log.warnings)
+            reported.extend(read.log.warnings)
             folded.update(read.log.folded)
             if read.columns is not None:
                 headers.append(read.columns.header)
@@ -78,15 +78,15 @@ def _sort(pieces: Pieces, store: Store, sort: DiskSorter, by_eligible: bool) -> 
                 submit, eligible = record.submit_secs, record.eligible_secs
                 first = first if submit is None else min(first, submit)
                 earliest = earliest if eligible is None else min(earliest, eligible)
-                is_told = by_eligible and eligible is not None and eligible <= LATEST_SECS
-                arrival = eligible if is_told else submit
+                is_reported = by_eligible and eligible is not None and eligible <= LATEST_SECS
+                arrival = eligible if is_reported else submit
                 yield (-math.inf if arrival is None else arrival), record
         if by_eligible and earliest < first:
             raise LinkedError(f"{pieces.name}: a job was eligible before any was submitted")
 
     records = sort(with_keys())
     name, meaning, most = pieces.name, pieces.meaning, pieces.most
-    about: dict[str, Any] = {"unreadable": unreadable, "folded": dict(folded), "warnings": tuple(told)}
+    about: dict[str, Any] = {"unreadable": unreadable, "folded": dict(folded), "warnings": tuple(reported)}
     if not headers:
         zero = 0 if first == math.inf else math.floor(first)
 

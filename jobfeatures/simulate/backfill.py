@@ -55,7 +55,7 @@ class Backfill:
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start what may go before the head, in order of the queue.
 
-        So many jobs have come as `behind` says. `start` is told of each job that has been placed.
+        So many jobs have come as `behind` says. `start` is called with each job that has been placed.
         """
         fresh = self._add_lines(behind)
         if head == self._reserved and now <= self._shadow:

@@ -20,7 +20,7 @@ from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue, Starts
 
 TICK_JOBS: Final = 4096  # a progress bar moves on after so many
 
-Tick = Callable[[int], object]  # told how many jobs have come
+Tick = Callable[[int], object]  # called with how many jobs have come
 
 
 def simulate(
@@ -47,7 +47,7 @@ def simulate(
     queue = FifoQueue(coming, starts) if fair is None else fair
     backfill = Backfill(jobs, coming, machine, queue, starts) if policy.backfills else None
     come = 0
-    told = 0
+    reported = 0
     now: int
 
     def start(job: int) -> None:
@@ -84,9 +84,9 @@ def simulate(
             behind = coming.take(now)
             queue.add_all(come, behind)
             come = behind
-            if progress is not None and come - told >= TICK_JOBS:
-                progress(come - told)
-                told = come
+            if progress is not None and come - reported >= TICK_JOBS:
+                progress(come - reported)
+                reported = come
         head = next_job()
         while head != WAITING and take(head):
             start(head)

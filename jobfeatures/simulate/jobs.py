@@ -11,12 +11,12 @@ class Jobs(NamedTuple):
 
     Users are numbers from 0. Where jobs follow others, the order is that of
     the log. Such a job comes its think time after the other's end; where that
-    is not told (−1), at that end, but not before its own submission.
+    is unknown (−1), at that end, but not before its own submission.
     """
 
     submits: Sequence[int]
     runtimes: Sequence[int]
-    estimates: Sequence[int]  # how long a scheduler is told that they run
+    estimates: Sequence[int]  # how long a scheduler takes them to run
     users: Sequence[int]
     cpus: Sequence[int]  # what running costs the user
     preceding: Sequence[int] = ()  # the job that each follows, −1 for none; empty: none does

@@ -16,7 +16,7 @@ _DEVICES = re.compile(r"([0-9]{1,10}) ?(cpu|gpu)s?\Z", re.ASCII)
 
 
 class Node(NamedTuple):
-    """What one node has. Memory None: it is not told, and limits nothing."""
+    """What one node has. Memory None: it is unknown, and limits nothing."""
 
     cpus: int
     memory_kib: int | None = None
@@ -26,7 +26,7 @@ class Node(NamedTuple):
 class Pool(NamedTuple):
     """A machine: nodes in the order in which they are filled, or one number of processors."""
 
-    text: str  # as it is told
+    text: str  # as it was given
     processors: int
     nodes: tuple[Node, ...] = ()  # empty: only processors count, and they are everywhere
 

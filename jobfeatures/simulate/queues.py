@@ -1,6 +1,6 @@
 """Which of the waiting jobs is next: pure.
 
-A queue is told of every job that comes, in that order. Jobs that have a start
+A queue gets every job that comes, in that order. Jobs that have a start
 have left it, wherever in it they stood.
 """
 

@@ -16,7 +16,7 @@ MANY_CPUS: Final = "too_many_cpus"
 MUCH_MEMORY: Final = "too_much_memory"
 MANY_GPUS: Final = "too_many_gpus"
 NO_ROOM: Final = "no_room"
-# Why a job is not simulated; the first that holds is told.
+# Why a job is not simulated; the first that holds is reported.
 REASONS: Final = {
     **{each: NOT_COUNTED[each] for each in (NO_SUBMIT, NEVER_STARTED, NO_RUNTIME)},
     NEGATIVE: "it ran for less than no time, or for longer than any clock",

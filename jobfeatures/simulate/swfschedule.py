@@ -55,14 +55,14 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
         texts.insert(2, ("MaxNodes", str(len(pool.nodes))))
     if policy.is_fair:
         halved = f"halved every {rules.halving_secs} s" if rules.halving_secs else "never halved"
-        told = (
+        reported = (
             f"fairshare: usage counts up to each decision, and every {rules.refresh_secs} s; it is {halved}"
         )
         for kind, shares in (("", rules.shares.users), ("group ", rules.shares.groups)):
-            told += "".join(
+            reported += "".join(
                 f"; share of {kind}{name} {plain(CPU, each[CPU])}" for name, each in shares.items()
             )
-        texts.append(("Note", told))
+        texts.append(("Note", reported))
     if count := sum(workload.skipped.values()):
         why = ", ".join(f"{reason} {count}" for reason, count in workload.skipped.items())
         texts.append(("Note", f"{count} jobs of the log are not in it: {why}"))
@@ -143,11 +143,11 @@ def _make_records(read: Read, part: _Part, preceding: Sequence[int]) -> Iterator
         record = read.records[place]
         submit = (read.log.zero_secs or 0) + submitted if is_follower else record.submit_secs or 0
         start = submit + wait
-        told = compute_run_secs(record) if record.end_secs is None or record.start_secs is None else None
+        reported = compute_run_secs(record) if record.end_secs is None or record.start_secs is None else None
         ran = (
             (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
-            if told is None
-            else told
+            if reported is None
+            else reported
         )
         cpus = record.total_cpus if record.total_cpus is not None else record.requested_cpus
         yield replace(

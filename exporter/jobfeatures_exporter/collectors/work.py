@@ -21,7 +21,7 @@ FIGURES = {
     ),
     "flops": counter(
         "batch_job_floating_point_operations",
-        "Floating-point operations of the job's programs; a fused multiply-add is two.",
+        "Floating-point operations of the job's programs; a fused multiply and add is two.",
         JOB,
     ),
 }

@@ -33,7 +33,7 @@ _ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
 
 
 class _State:
-    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "seen", "told", "uid")
+    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "reported", "seen", "uid")
 
     def __init__(self) -> None:
         self.counters = JobCounters()
@@ -41,10 +41,10 @@ class _State:
         self.io: ProcessIo | None = None
         self.ledger = CpuLedger()
         self.by_cgroup = False  # once the kernel counts for a job, it stays so
-        self.told = NO_CPU_TIME
+        self.reported = NO_CPU_TIME
         self.uid: int | None = None
         self.last: JobSample | None = None  # with control groups
-        self.seen: tuple[object, ...] | None = None  # by which it is told whether anything has changed
+        self.seen: tuple[object, ...] | None = None  # which shows whether anything has changed
 
 
 class JobRecorder:
@@ -92,7 +92,7 @@ class JobRecorder:
         state.by_cgroup = state.by_cgroup or bool(by_cpu)
         cpu = counted if state.by_cgroup else _seconds(ticks)
         if cpu is not None:
-            state.told = cpu = state.told.or_more(cpu)
+            state.reported = cpu = state.reported.or_more(cpu)
         counted_else = state.counters.update(
             {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
         )
@@ -103,15 +103,15 @@ class JobRecorder:
         memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
         if peaks:
             memory = memory._replace(peak=max(memory.peak or 0, *peaks))
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "processes": len(processes),
             "threads": sum([process.threads for process in processes]),
             "process_io": io,
         }
         if self.sums and cgroups:
-            told.update(self._summed(state, cgroups))
-        told["process_io"] = _no_lower(told["process_io"], state.io) if self._tells_io else None
-        state.io = told["process_io"] or state.io
+            reported.update(self._summed(state, cgroups))
+        reported["process_io"] = _no_lower(reported["process_io"], state.io) if self._tells_io else None
+        state.io = reported["process_io"] or state.io
         memberships = [each.directory.membership for each in cgroups] or self._memberships(processes)
         nodes = {each.node for each in memberships}
         if state.uid is None:
@@ -130,7 +130,7 @@ class JobRecorder:
             cpu_numbers=numbers,
             core_nanosecs=_sum_cores(cgroups, numbers) if self.reads_cores else {},
             steps=() if self._steps is None else self._steps.read(key, cgroups),
-            **told,
+            **reported,
             **counted_else,
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,
@@ -247,11 +247,11 @@ class JobRecorder:
         return {membership for membership in found if membership is not None}
 
 
-def _no_lower(now: ProcessIo | None, told: ProcessIo | None) -> ProcessIo | None:
+def _no_lower(now: ProcessIo | None, reported: ProcessIo | None) -> ProcessIo | None:
     """Return each of two records' greater figures: a job's processes may be counted in another way by now."""
-    if now is None or told is None or now == told:
+    if now is None or reported is None or now == reported:
         return now
-    return ProcessIo(*map(max, now, told))
+    return ProcessIo(*map(max, now, reported))
 
 
 def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:

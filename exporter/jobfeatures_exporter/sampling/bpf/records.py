@@ -86,7 +86,7 @@ class GroupSums:
         self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
         self._wanted: frozenset[int] = frozenset()
         self._look = 0
-        self._told: dict[tuple[int, ...], Sums] = {}  # by ids
+        self._reported: dict[tuple[int, ...], Sums] = {}  # by ids
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
@@ -127,14 +127,14 @@ class GroupSums:
             if group.is_there:
                 self.processes += group.record[_GAUGES]
         if changed:
-            self._told = {ids: sums for ids, sums in self._told.items() if changed.isdisjoint(ids)}
+            self._reported = {ids: sums for ids, sums in self._reported.items() if changed.isdisjoint(ids)}
         return self._retire()
 
     def sums_of(self, ids: tuple[int, ...]) -> Sums:
         """Return the sums of a job with these groups, zeros without any; the same object while unchanged."""
-        told = self._told.get(ids)
-        if told is not None:
-            return told
+        reported = self._reported.get(ids)
+        if reported is not None:
+            return reported
         groups = [each for job in ids for each in self._members.get(job, _NO_GROUPS).values()]
         rows = [self.gone[job] for job in ids if job in self.gone]
         rows += [each.record[1 : 1 + _FIGURES] for each in groups]
@@ -142,7 +142,9 @@ class GroupSums:
         user = next((each.record[_USER] for each in groups if each.record[_USER]), None)
         figures = rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True))) or _NO_FIGURES
         there = gauges[0] if len(gauges) == 1 else tuple(map(sum, zip(*gauges, strict=True))) or (0, 0, 0, 0)
-        sums = self._told[ids] = Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user)
+        sums = self._reported[ids] = Sums(
+            Figures._make(figures), there[0], there[1], there[2], there[3], user
+        )
         return sums
 
     def _want(self, wanted: frozenset[int]) -> None:
@@ -152,11 +154,11 @@ class GroupSums:
             if group.job not in wanted:
                 group.job = 0
         self._wanted = wanted
-        self._told.clear()
+        self._reported.clear()
 
     def _assign(self) -> None:
         self._members = {}
-        self._told.clear()
+        self._reported.clear()
         for key, group in self._groups.items():
             if not group.job:
                 group.job = next((each for each in group.record[_ANCESTORS] if each in self._wanted), 0)
@@ -181,5 +183,5 @@ class GroupSums:
                 before = self.gone.get(group.job, _NO_FIGURES)
                 self.gone[group.job] = tuple(map(add, before, group.record[1 : 1 + _FIGURES]))
                 self._members[group.job].pop(key)
-                self._told.clear()
+                self._reported.clear()
         return due

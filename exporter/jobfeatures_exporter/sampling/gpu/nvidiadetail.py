@@ -79,14 +79,14 @@ class Profile:
         self._buffers: list[Any] = []  # the library's, two at most
         self._before: _Sample | None = None
         self._counts: dict[GpuCount, float] = {}
-        self._told: dict[GpuCount, float] = {}  # the counts that the latest sample had
+        self._latest: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
     def read(self, ask: Asked) -> dict[GpuCount, float]:
         """Return what has been counted of all figures that this reading has; `ask` is of the card."""
         before = self._before
         if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
-            return self._told
-        self._told = {}
+            return self._latest
+        self._latest = {}
         buffer = self._spare(ask)
         if buffer is None or ask(*self._get, buffer) is None:
             return {}
@@ -95,9 +95,9 @@ class Profile:
         if before is None:
             return {}
         grown = self._compare(ask, before, taken)
-        self._told = {count: self._counts.get(count, 0.0) + more for count, more in grown.items()}
-        self._counts.update(self._told)
-        return self._told
+        self._latest = {count: self._counts.get(count, 0.0) + more for count, more in grown.items()}
+        self._counts.update(self._latest)
+        return self._latest
 
     def close(self, ask: Asked) -> None:
         """Free the samples."""
