@@ -45,6 +45,10 @@ def mentions_us(command: str) -> bool:
     path = program_of(command)
     if "jobfeatures" in command or not path.startswith("/"):
         return "jobfeatures" in command
+    return _holds_us(path)
+
+
+def _holds_us(path: str) -> bool:
     content, _ = read_bounded(os.path.realpath(path), MAX_BYTES)
     return b"jobfeatures" in content
 
@@ -98,7 +102,7 @@ def _pbs(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
     """Look at the copies that pbs_mom has of the server's hooks: qmgr is for managers."""
     folder = f"{config.pbs_home}/mom_priv/hooks"
     paths = (f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".PY"))
-    ours = next((path for path in paths if mentions_us(path)), "")
+    ours = next(filter(_holds_us, paths), "")
     yield NamedHook(f"hook in {folder}", ours, is_run=False)
 
 

@@ -128,4 +128,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, capsys):
         return most
 
     peak(100)  # what is loaded once is no part of it
-    assert peak(2_000) < 2 * peak(500)
+    few, many = (
+        min(peak(jobs) for _ in range(3)) for jobs in (500, 2_000)
+    )  # what others left may allocate, too
+    assert many < 2 * few
