@@ -41,11 +41,11 @@ class HookSite(NamedTuple):
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether a hook is ours or names us: by its path, else by what it holds. Raises OSError."""
+    """Return whether a hook names us: by its words but its folder, or in its file. Raises OSError."""
     path = program_of(command)
-    if "jobfeatures" in command or not path.startswith("/"):
+    if not path.startswith("/"):
         return "jobfeatures" in command
-    return _holds_us(path)
+    return "jobfeatures" in command.replace(os.path.dirname(path), "", 1) or _holds_us(path)
 
 
 def _holds_us(path: str) -> bool:
