@@ -295,8 +295,8 @@ def test_without_the_accounting_file_the_rest_goes_on_and_what_was_moved_away_is
     moved = accounting.with_name("accounting.0")
     moved.unlink(missing_ok=True)
     cluster = controller()
-    until(lambda: "accounting: No such file" in cluster.log.read_text(), 60)
-    until(lambda: is_up(cluster, "gridengine-queue") and is_up(cluster, "gridengine-nodes"), 60)
+    until(lambda: "accounting: No such file" in cluster.log.read_text(), 180)
+    until(lambda: is_up(cluster, "gridengine-queue") and is_up(cluster, "gridengine-nodes"), 180)
     assert not is_up(cluster, "gridengine-schedule")
     began = time.time() - 1
     for name, each in gridengine.environ.items():
@@ -307,12 +307,12 @@ def test_without_the_accounting_file_the_rest_goes_on_and_what_was_moved_away_is
         return [each.job_id for each in source.poll_accounting(began).records]
 
     first = gridengine.submit("exit 3")
-    until(lambda: is_up(cluster, "gridengine-schedule"), 90)
-    until(lambda: ends() == [first], 60)
+    until(lambda: is_up(cluster, "gridengine-schedule"), 180)
+    until(lambda: ends() == [first], 180)
     accounting.rename(moved)
     assert ends() == [first]
     second = gridengine.submit("exit 3")
-    until(lambda: ends() == [first, second], 60)
+    until(lambda: ends() == [first, second], 180)
 
 
 @pytest.mark.long
