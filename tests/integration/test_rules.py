@@ -104,7 +104,7 @@ def test_promtool_finds_no_fault_in_the_example(tmp_path):
     check = ["promtool", "check", "config", str(file)]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 rule files found" in done.stdout
+    assert "7 rule files found" in done.stdout
 
 
 def test_the_example_scrapes_nodes_that_the_controller_names_by_tls_and_a_password(lab):
