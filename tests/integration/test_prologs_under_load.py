@@ -28,7 +28,7 @@ ASKED = {"wall_limit_secs", "jobstart_secs", "cpu_limit_secs", "max_rss_bytes"}
 JOB = """
 keys=; for file in "$JOBFEATURES"/*; do [ -e "$file" ] && keys+=" ${file##*/}"; done
 printf '%s\\n' "$MACHINEFEATURES" "$JOBFEATURES" "$JOBSTATUS" "${keys# }" >/home/alice/burst/$SLURM_JOB_ID
-sleep 3
+sleep 8
 """
 
 
