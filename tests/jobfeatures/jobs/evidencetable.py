@@ -106,7 +106,7 @@ def cell(row, column):
 
 def draw():
     """Return the table as Markdown: a column of the page's is a row of evidence."""
-    lines = ["| told later | " + " | ".join(ROWS) + " |", "|---" * (len(ROWS) + 1) + "|"]
+    lines = ["| learnt later | " + " | ".join(ROWS) + " |", "|---" * (len(ROWS) + 1) + "|"]
     for column in COLUMNS:
         lines.append(f"| **{column}** | " + " | ".join(cell(row, column) for row in ROWS) + " |")
     return "\n".join(lines)
@@ -115,7 +115,7 @@ def draw():
 def read_page():
     """Return the cells of the page by row and column."""
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    start = next(n for n, line in enumerate(lines) if line.startswith("| told later |"))
+    start = next(n for n, line in enumerate(lines) if line.startswith("| learnt later |"))
     rows = [each.strip() for each in lines[start].strip("|").split("|")][1:]
     cells = {}
     for line in lines[start + 1 :]:
