@@ -1,4 +1,4 @@
-"""Write the reference pages from the code: ``python docs/generate.py``. A test compares them."""
+"""Write reference pages and SSS's schema from the code: ``python docs/generate.py``. A test compares them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from makepackages.texts import programs
 sys.path.insert(0, str(Path(__file__).parent))
 from dashboards import dashboards_text
 from logtable import logs_page
+from sssschema import format_schema
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code. -->"
@@ -454,6 +455,7 @@ PAGES = {
     "batch.md": batch_page,
     "commands.md": commands_page,
     "exits.md": exits_page,
+    "../../jobfeatures/formats/sss/sss.rng": format_schema,
 }
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from importlib.resources import files
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.dependencies import order_jobs
@@ -14,7 +15,6 @@ from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
 from jobfeatures.formats.sss.matching import Match, match, parse_nodes
 from jobfeatures.formats.sss.objects import SssJob, SssJobGroup
 from jobfeatures.formats.sss.reader import parse_object
-from jobfeatures.formats.sss.schema import format_schema
 from jobfeatures.formats.sss.xml import MAX_BYTES
 from jobfeatures.usage import complain
 
@@ -64,7 +64,7 @@ def _add_lenient(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check documents, match them with nodes, or print their schema."""
     if arguments.action == "schema":
-        print(format_schema(), end="")
+        print(files("jobfeatures.formats.sss").joinpath("sss.rng").read_text(encoding="utf-8"), end="")
         return DONE
     if arguments.action == "match":
         return _print_all(arguments.file, _match(arguments))

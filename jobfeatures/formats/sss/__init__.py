@@ -1,7 +1,7 @@
 """SSS job objects: the XML documents of the Scalable Systems Software Job Object Specification 3.1.0.
 
 vocabulary.py    the one table of elements, types, places, attributes and units
-schema.py        the table as RELAX NG: sss.rng
+sss.rng          the table as RELAX NG, written by docs/generate.py
 xml.py           bytes ↔ elements, safely; knows XML and nothing of jobs
 awareness.py     which parts of a document we understand, and what its awareness policy makes of the rest
 values.py        contents ↔ values, within bounds

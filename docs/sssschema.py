@@ -1,9 +1,8 @@
-"""The vocabulary as a schema in RELAX NG: what `reader` takes, as other programs can check it.
+"""The vocabulary of SSS job objects as a schema in RELAX NG: what their reader takes, for other programs.
 
-Written by ``jobfeatures sss schema > jobfeatures/formats/sss/sss.rng``.
-It describes documents of which nothing has to be passed over: awareness
-policies that let unknown parts pass are beyond a schema. It does not bound
-sizes and numbers.
+It stands in ``jobfeatures/formats/sss/sss.rng``, and describes documents of
+which nothing has to be passed over: awareness policies that let unknown parts
+pass are beyond a schema. It does not bound sizes and numbers.
 """
 
 from __future__ import annotations
