@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from jobfeatures.errors import ParseError
 
@@ -16,6 +18,9 @@ NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 RESERVE = 512
 STEP = 256
 CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
+
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
 
 
 class Unreadable:
@@ -33,6 +38,20 @@ class Unreadable:
         else:
             kind = errno.errorcode.get(error.errno or 0, "unknown").lower()
         self.count(f"{what}_{kind}")
+
+    def tried(
+        self,
+        what: str,
+        read: Callable[Arguments, Found],
+        *arguments: Arguments.args,
+        **more: Arguments.kwargs,
+    ) -> Found | None:
+        """Return what is read; None where that fails, which is counted."""
+        try:
+            return read(*arguments, **more)
+        except (OSError, ParseError) as error:
+            self.add(what, error)
+            return None
 
     def count(self, kind: str) -> None:
         """Count one failure of a kind."""
@@ -150,6 +169,11 @@ def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
         return b"".join(chunks)
     finally:
         os.close(descriptor)
+
+
+def read_text(path: str, *, max_bytes: int = 2**22) -> str:
+    """Return the same as text; what is no UTF-8 becomes U+FFFD. Raises OSError."""
+    return read_file(path, max_bytes=max_bytes).decode("utf-8", "replace")
 
 
 class KeptFile:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_count
 from jobfeatures_exporter.sampling.counterfiles import parse_process_io
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.processes import PAGE_BYTES
-from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.sampling.status import read_status
 from jobfeatures_exporter.snapshot import ProcessDetail, ProcessSample
 
 
@@ -43,28 +43,20 @@ def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> 
     memory is not asked of kernel threads and zombies, which have none.
     """
     folder = f"{procfs}/{process.pid}"
-    uid = anon_bytes = data_bytes = io = None
+    tried, uid = unreadable.tried, None
     try:
         uid = os.stat(folder).st_uid
     except OSError as error:
         if error.errno in VANISHED:
             return None
         unreadable.add("process_owner", error)
+    status = data_bytes = None
     if process.virtual_bytes:
-        try:
-            anon_bytes = parse_process_status(_text(f"{folder}/status")).memory.anon
-        except (OSError, ParseError) as error:
-            unreadable.add("process_status", error)
-        try:
-            data_bytes = parse_statm_data(_text(f"{folder}/statm"))
-        except (OSError, ParseError) as error:
-            unreadable.add("process_statm", error)
-    try:
-        io = parse_process_io(_text(f"{folder}/io"))
-    except (OSError, ParseError) as error:
-        unreadable.add("process_io", error)
-    return ProcessDetail(uid=uid, anon_bytes=anon_bytes, data_bytes=data_bytes, io=io)
-
-
-def _text(path: str) -> str:
-    return read_file(path).decode("utf-8", "replace")
+        status = tried("process_status", read_status, procfs, process.pid)
+        data_bytes = tried("process_statm", lambda: parse_statm_data(read_text(f"{folder}/statm")))
+    return ProcessDetail(
+        uid=uid,
+        anon_bytes=None if status is None else status.memory.anon,
+        data_bytes=data_bytes,
+        io=tried("process_io", lambda: parse_process_io(read_text(f"{folder}/io"))),
+    )

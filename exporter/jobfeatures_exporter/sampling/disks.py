@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.snapshot import DiskSample
 
 # Devices in memory or made of others, also where sysfs does not say.
@@ -56,11 +56,11 @@ class Disks:
 
     def read(self) -> dict[str, DiskSample]:
         """Return all devices by name, none where they cannot be read."""
-        try:
-            text = read_file(f"{self._procfs}/diskstats").decode("utf-8", "replace")
-            disks = parse_diskstats(text, source=f"{self._procfs}/diskstats")
-        except (OSError, ParseError) as error:
-            self._unreadable.add("node_diskstats", error)
+        path = f"{self._procfs}/diskstats"
+        disks = self._unreadable.tried(
+            "node_diskstats", lambda: parse_diskstats(read_text(path), source=path)
+        )
+        if disks is None:
             return {}
         if disks.keys() != self._whole.keys():
             self._whole = {name: self._is_whole(name) for name in disks}

@@ -23,8 +23,8 @@ from jobfeatures.batch.gridengine.spool import (
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
-from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.status import read_status
 from jobfeatures_exporter.snapshot import ProcessSample
 
 FIND_GAP_LOOKS = 8  # between two looks for the daemon, while it is not known
@@ -107,8 +107,7 @@ class GridEngineJobs:
             if process.command != EXECD_COMMAND:
                 continue
             try:
-                status = read_file(f"{self._procfs}/{process.pid}/status").decode("utf-8", "replace")
-                if parse_process_status(status).real_uid == 0:
+                if read_status(self._procfs, process.pid).real_uid == 0:
                     return os.readlink(f"{self._procfs}/{process.pid}/cwd")
             except (OSError, ParseError) as error:
                 self._unreadable.add("gridengine_execd", error)

@@ -98,11 +98,7 @@ class KernelLooks:
 
     def checks(self) -> KernelChecks | None:
         """Return what the kernel says of its own counting."""
-        try:
-            return self._kernel.checks()
-        except OSError as error:
-            self._unreadable.add("kernel_sums", error)
-            return None
+        return self._unreadable.tried("kernel_sums", self._kernel.checks)
 
     def close(self) -> None:
         """End the counting."""

@@ -6,10 +6,9 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.hierarchies import parse_process_cgroup
-from jobfeatures_exporter.sampling.status import parse_process_groups, parse_process_status
+from jobfeatures_exporter.sampling.status import parse_process_groups, read_status
 from jobfeatures_exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
 
 MAX_GAP_LOOKS = 32
@@ -114,11 +113,9 @@ class Members:
         known.groups = groups
 
     def _check(self, pid: int, known: _Known) -> None:
-        try:
-            text = read_file(f"{self._procfs}/{pid}/cgroup").decode("utf-8", "replace")
-        except OSError as error:
-            self._unreadable.add("process_cgroup", error)
-        else:
+        tried, folder = self._unreadable.tried, f"{self._procfs}/{pid}"
+        text = tried("process_cgroup", read_text, f"{folder}/cgroup")
+        if text is not None:
             found = parse_process_cgroup(text, root=self._root)
             if isinstance(found, Membership):
                 self.attributed[pid] = found
@@ -129,28 +126,20 @@ class Members:
             else:
                 self.units.pop(pid, None)
         if self.reads_groups:
-            try:
-                text = read_file(f"{self._procfs}/{pid}/status").decode("utf-8", "replace")
-            except OSError as error:
-                self._unreadable.add("process_status", error)
-            else:
+            text = tried("process_status", read_text, f"{folder}/status")
+            if text is not None:
                 self._regroup(pid, known, parse_process_groups(text))
-        try:
-            known.uid = os.stat(f"{self._procfs}/{pid}").st_uid
-        except OSError as error:
-            self._unreadable.add("process_owner", error)
+        owner = tried("process_owner", os.stat, folder)
+        known.uid = known.uid if owner is None else owner.st_uid
 
     def _memory(self, process: ProcessSample) -> MemoryBytes:
         known = self._known[process.pid]
         if known.memory_of is not process:
             known.memory_of = process
-            known.memory = _NO_MEMORY
+            status = None
             if process.virtual_bytes:  # kernel threads and zombies have none
-                try:
-                    data = read_file(f"{self._procfs}/{process.pid}/status")
-                    known.memory = parse_process_status(data.decode("utf-8", "replace")).memory
-                except (OSError, ParseError) as error:
-                    self._unreadable.add("process_status", error)
+                status = self._unreadable.tried("process_status", read_status, self._procfs, process.pid)
+            known.memory = _NO_MEMORY if status is None else status.memory
         return known.memory
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.measured import OpenFiles
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.snapshot import ProcessSample
 
 _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
@@ -40,7 +40,7 @@ class OpenFileBook:
                 if key in self._limits:
                     limit = self._limits[key]
                 else:
-                    limit = parse_open_limit(read_file(f"{folder}/limits").decode("ascii", "replace"))
+                    limit = parse_open_limit(read_text(f"{folder}/limits"))
                 # Since Linux 6.2 the size is the number; before it is 0, as for a process without any.
                 opened = os.stat(f"{folder}/fd").st_size or len(os.listdir(f"{folder}/fd"))
             except (OSError, ParseError) as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_count
 from jobfeatures_exporter.sampling.counterfiles import parse_pressure
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.groupfiles import NOT_OFFERED
 from jobfeatures_exporter.snapshot import CpuSecs, NodeSample
 
@@ -109,21 +109,18 @@ def parse_oom_kills(text: str) -> int | None:
 
 def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
     """Read /proc/vmstat below `procfs`; one that is not there is no failure."""
-    try:
-        return parse_oom_kills(_text(f"{procfs}/vmstat"))
-    except OSError as error:
-        unreadable.add("node_vmstat", error)
-        return None
+    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
+    return None if text is None else parse_oom_kills(text)
 
 
 def read_stat(procfs: str) -> KernelStat:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
-    return parse_stat(_text(f"{procfs}/stat"), source=f"{procfs}/stat")
+    return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
 
 
 def read_meminfo(procfs: str) -> dict[str, int]:
     """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
-    return parse_meminfo(_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
+    return parse_meminfo(read_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
 
 
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
@@ -135,7 +132,7 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
     for resource in RESOURCES:
         path = f"{procfs}/pressure/{resource}"
         try:
-            shares = parse_pressure(_text(path), source=path)
+            shares = parse_pressure(read_text(path), source=path)
         except (OSError, ParseError) as error:
             if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
                 unreadable.add(f"node_pressure_{resource}", error)
@@ -147,41 +144,28 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
 
 def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
     """Read all of it but the disks; what cannot be read is None or empty, and counted."""
-    stat = KernelStat()
-    memory: dict[str, int] = {}
-    loads: tuple[float | None, float | None, float | None] = (None, None, None)
-    entities: tuple[int | None, int | None] = (None, None)
-    try:
-        stat = read_stat(procfs)
-    except (OSError, ParseError) as error:
-        unreadable.add("node_stat", error)
-    try:
-        memory = read_meminfo(procfs)
-    except (OSError, ParseError) as error:
-        unreadable.add("node_meminfo", error)
-    try:
-        text = _text(f"{procfs}/loadavg")
-        loads = parse_loadavg(text, source=f"{procfs}/loadavg")
-        entities = parse_entities(text, source=f"{procfs}/loadavg")
-    except (OSError, ParseError) as error:
-        unreadable.add("node_loadavg", error)
+    stat = unreadable.tried("node_stat", read_stat, procfs) or KernelStat()
+    source = f"{procfs}/loadavg"
+    text = unreadable.tried("node_loadavg", read_text, source)
+    loads = entities = None
+    if text is not None:
+        loads = unreadable.tried("node_loadavg", parse_loadavg, text, source=source)
+        entities = unreadable.tried("node_loadavg", parse_entities, text, source=source)
+    load1, load5, load15 = loads or (None, None, None)
+    runnable, existing = entities or (None, None)
     return NodeSample(
         boot_time_secs=stat.boot_time_secs,
         cpu=stat.cpu,
         cores=stat.cores,
-        memory_bytes=memory,
-        load1=loads[0],
-        load5=loads[1],
-        load15=loads[2],
-        runnable_entities=entities[0],
-        existing_entities=entities[1],
+        memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
+        load1=load1,
+        load5=load5,
+        load15=load15,
+        runnable_entities=runnable,
+        existing_entities=existing,
         pressure_secs=read_pressure(procfs, unreadable),
         oom_kills=read_oom_kills(procfs, unreadable),
     )
-
-
-def _text(path: str) -> str:
-    return read_file(path).decode("utf-8", "replace")
 
 
 def _count(word: str, source: str, line: int, name: str) -> int:

@@ -53,17 +53,9 @@ def compute_domain(name: str, parent: str | None) -> str | None:
 def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
     """Return the counters below `sysfs`; none where the machine has none."""
     top = f"{sysfs}/class/powercap"
-    try:
-        names = sorted(name for name in os.listdir(top) if _ZONE.match(name))
-    except OSError as error:
-        unreadable.add("node_energy", error)
-        return []
-    words: dict[str, str] = {}
-    for name in names:
-        try:
-            words[name] = _read_name(f"{top}/{name}")
-        except (OSError, ParseError) as error:
-            unreadable.add("node_energy", error)
+    names = sorted(filter(_ZONE.match, unreadable.tried("node_energy", os.listdir, top) or ()))
+    found = ((name, unreadable.tried("node_energy", _read_name, f"{top}/{name}")) for name in names)
+    words = {name: word for name, word in found if word is not None}
     zones: dict[str, Zone] = {}
     # By name: ":" sorts behind "-", so the machine's own registers are put over the same ones by mmio.
     for name, word in words.items():
@@ -71,7 +63,8 @@ def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
         is_part = colon and parent in names
         domain = compute_domain(word, words.get(parent) if is_part else None)
         if domain is not None:
-            zones[domain] = Zone(domain, f"{top}/{name}/energy_uj", _read_range(f"{top}/{name}", unreadable))
+            most_uj = unreadable.tried("node_energy", _read_range, f"{top}/{name}")
+            zones[domain] = Zone(domain, f"{top}/{name}/energy_uj", most_uj)
     return list(zones.values())
 
 
@@ -82,12 +75,8 @@ def _read_name(directory: str) -> str:
     return text
 
 
-def _read_range(directory: str, unreadable: Unreadable) -> int | None:
-    try:
-        return parse_energy(read_file(f"{directory}/max_energy_range_uj", max_bytes=256))
-    except (OSError, ParseError) as error:
-        unreadable.add("node_energy", error)
-        return None
+def _read_range(directory: str) -> int:
+    return parse_energy(read_file(f"{directory}/max_energy_range_uj", max_bytes=256))
 
 
 def parse_energy(data: bytes) -> int:

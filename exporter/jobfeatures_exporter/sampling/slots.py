@@ -65,8 +65,10 @@ class SlotResolver:
         for gone in self._answers.keys() - slots.keys():
             del self._answers[gone]
         due = [slot for slot, pids in slots.items() if self._is_due(slot, pids, processes)]
-        scratch = self._list_scratch() if due else {}
-        owner = self._owner() if scratch else None
+        tried = self._unreadable.tried
+        scratch = (tried("htcondor_execute", list_scratch, self._execute) if due else None) or {}
+        # None: others may write in EXECUTE, and make any ``dir_PID``.
+        owner = tried("htcondor_execute", find_owner, self._execute) if scratch else None
         for slot in due if owner is not None else ():
             starter = _find_starter(slots[slot], processes, batch, scratch)
             if starter is not None:
@@ -91,21 +93,6 @@ class SlotResolver:
         answer.gap = min(max(1, answer.gap * 2), MAX_GAP_LOOKS)
         answer.next_look = self._look + answer.gap
         return True
-
-    def _list_scratch(self) -> dict[int, str]:
-        try:
-            return list_scratch(self._execute)
-        except OSError as error:
-            self._unreadable.add("htcondor_execute", error)
-            return {}
-
-    def _owner(self) -> int | None:
-        """Return whose EXECUTE is; None where others may write there, and make any ``dir_PID``."""
-        try:
-            return find_owner(self._execute)
-        except OSError as error:
-            self._unreadable.add("htcondor_execute", error)
-            return None
 
     def _ask(self, slot: str, starter: ProcessSample, owner: int) -> None:
         path = f"{self._execute}/dir_{starter.pid}"

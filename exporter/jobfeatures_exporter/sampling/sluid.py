@@ -13,9 +13,8 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
-from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.sampling.status import read_status
 from jobfeatures_exporter.snapshot import ProcessSample
 
 _TITLE = re.compile(rb"slurmstepd: \[([1-9][0-9]{0,9})\.[A-Za-z0-9_+]{1,32}\]")
@@ -93,8 +92,7 @@ class SluidResolver:
         if answer.job_id is not None:
             return
         for process in processes:
-            environ = self._read(process.pid, "environ")
-            job_id = None if environ is None else parse_job_variable(environ)
+            job_id = parse_job_variable(self._read(process.pid, "environ"))
             if job_id is not None:
                 answer.job_id = job_id
                 return
@@ -105,23 +103,12 @@ class SluidResolver:
                 return None
         except OSError:
             return None
-        cmdline = self._read(pid, "cmdline")
-        job_id = None if cmdline is None else parse_slurmstepd_title(cmdline)
+        job_id = parse_slurmstepd_title(self._read(pid, "cmdline"))
         if job_id is None:
             return None
         # /proc/PID is root's also for a set-user-ID program, which a user runs with a title of his choice.
-        status = self._read(pid, "status")
-        try:
-            if status is None or parse_process_status(status.decode("utf-8", "replace")).real_uid != 0:
-                return None
-        except ParseError as error:
-            self._unreadable.add("process_status", error)
-            return None
-        return job_id
+        status = self._unreadable.tried("process_status", read_status, self._procfs, pid)
+        return job_id if status is not None and status.real_uid == 0 else None
 
-    def _read(self, pid: int, name: str) -> bytes | None:
-        try:
-            return read_file(f"{self._procfs}/{pid}/{name}")
-        except OSError as error:
-            self._unreadable.add(f"process_{name}", error)
-            return None
+    def _read(self, pid: int, name: str) -> bytes:
+        return self._unreadable.tried(f"process_{name}", read_file, f"{self._procfs}/{pid}/{name}") or b""

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import read_text
 from jobfeatures_exporter.snapshot import MemoryBytes
 
 _LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|Uid):[ \t]+([0-9]{1,16})(?: kB$|\t)", re.MULTILINE)
@@ -44,6 +45,11 @@ def parse_process_status(text: str) -> ProcessStatus:
             swap=size.get("VmSwap"),
         ),
     )
+
+
+def read_status(procfs: str, pid: int) -> ProcessStatus:
+    """Return that of one process. Raises OSError, ParseError."""
+    return parse_process_status(read_text(f"{procfs}/{pid}/status"))
 
 
 def parse_process_groups(text: str) -> frozenset[int]:

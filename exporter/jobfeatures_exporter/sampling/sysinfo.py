@@ -16,7 +16,7 @@ from jobfeatures.command import run_command
 from jobfeatures.errors import CommandError, ParseError
 from jobfeatures.quantities import parse_count
 from jobfeatures.site import read_cpu_model
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.procfs import read_meminfo
 from jobfeatures_exporter.snapshot import GpuCard, Software, SysinfoSample
 
@@ -101,8 +101,8 @@ def read_processors(sysfs: str) -> list[Processor]:
     for name in os.listdir(folder):
         if _CPU.match(name):
             try:
-                package = _text(f"{folder}/{name}/topology/physical_package_id").strip()
-                core = _text(f"{folder}/{name}/topology/thread_siblings_list").strip()
+                package = read_text(f"{folder}/{name}/topology/physical_package_id").strip()
+                core = read_text(f"{folder}/{name}/topology/thread_siblings_list").strip()
             except FileNotFoundError:  # offline
                 continue
             # Some machines do not know their package: -1.
@@ -112,29 +112,20 @@ def read_processors(sysfs: str) -> list[Processor]:
 
 def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> Layout | None:
     """Return the layout by sysfs, else by cpuinfo; None where neither tells."""
-    try:
-        layout = compute_layout(read_processors(sysfs))
-    except (OSError, ParseError) as error:
-        unreadable.add("cpu_topology", error)
-        layout = None
-    if layout is not None:
-        return layout
-    try:
-        return parse_cpuinfo_layout(_text(f"{procfs}/cpuinfo"), source=f"{procfs}/cpuinfo")
-    except (OSError, ParseError) as error:
-        unreadable.add("cpuinfo", error)
-        return None
+    processors, path = unreadable.tried("cpu_topology", read_processors, sysfs), f"{procfs}/cpuinfo"
+    return compute_layout(processors or ()) or unreadable.tried(
+        "cpuinfo", lambda: parse_cpuinfo_layout(read_text(path), source=path)
+    )
 
 
 def read_numa_distances(sysfs: str, unreadable: Unreadable) -> tuple[tuple[int, ...], ...]:
     """Return the distances of the online NUMA nodes by their numbers; empty where the kernel knows none."""
-    folder = f"{sysfs}/devices/system/node"
-    try:
-        numbers = sorted(int(match[1]) for name in os.listdir(folder) if (match := _NODE.match(name)))
-        return parse_distances([_text(f"{folder}/node{number}/distance") for number in numbers])
-    except (OSError, ParseError) as error:
-        unreadable.add("numa_distances", error)
-        return ()
+    return unreadable.tried("numa_distances", _read_distances, f"{sysfs}/devices/system/node") or ()
+
+
+def _read_distances(folder: str) -> tuple[tuple[int, ...], ...]:
+    numbers = sorted(int(match[1]) for name in os.listdir(folder) if (match := _NODE.match(name)))
+    return parse_distances([read_text(f"{folder}/node{number}/distance") for number in numbers])
 
 
 def read_topology(form: str) -> str:
@@ -168,11 +159,6 @@ def read_sysinfo(
 ) -> SysinfoSample:
     """Read all; what cannot be found out is left out and counted. `topology` names the pictures wanted."""
     layout = read_layout(procfs, sysfs, unreadable)
-    try:
-        memory_bytes = read_meminfo(procfs).get("MemTotal")
-    except (OSError, ParseError) as error:
-        unreadable.add("node_meminfo", error)
-        memory_bytes = None
     pictures = dict.fromkeys(_FORMATS, "")
     for form in topology:
         try:
@@ -189,14 +175,10 @@ def read_sysinfo(
         cores_per_socket=layout.cores_per_socket if layout else None,
         threads_per_core=layout.threads_per_core if layout else None,
         cpu_model=read_cpu_model(f"{procfs}/cpuinfo") or "",
-        memory_bytes=memory_bytes,
+        memory_bytes=(unreadable.tried("node_meminfo", read_meminfo, procfs) or {}).get("MemTotal"),
         numa_distances=read_numa_distances(sysfs, unreadable),
         topology_svg=pictures[SVG],
         topology_text=pictures[TEXT],
         cards=cards,
         software=software,
     )
-
-
-def _text(path: str) -> str:
-    return read_file(path).decode("utf-8", "replace")

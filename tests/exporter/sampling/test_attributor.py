@@ -184,7 +184,7 @@ def test_groups_are_not_read_where_there_is_no_grid_engine(node, make, monkeypat
     node.process(10, groups=str(GID), virtual=0)
     read = []
     monkeypatch.setattr(
-        "jobfeatures_exporter.sampling.members.read_file", lambda path, **_: read.append(path) or b"0::/\n"
+        "jobfeatures_exporter.sampling.members.read_text", lambda path, **_: read.append(path) or "0::/\n"
     )
     make().sample()
     assert [path for path in read if path.endswith("/10/status")] == []
@@ -194,8 +194,8 @@ def test_groups_are_read_of_new_processes_and_of_those_that_called_exec(node, ma
     from jobfeatures_exporter.sampling import members
 
     read = []
-    real = members.read_file
-    monkeypatch.setattr(members, "read_file", lambda path, **more: read.append(path) or real(path, **more))
+    real = members.read_text
+    monkeypatch.setattr(members, "read_text", lambda path, **more: read.append(path) or real(path, **more))
     node.process(10, groups=str(GID), virtual=0)
     sampler = make(gridengine_spool=str(spool))
     for _ in range(64):

@@ -13,15 +13,15 @@ from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
 from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
-from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, KfdProcess
-from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
-from jobfeatures_exporter.sampling.gpu.sysfs import (
+from jobfeatures_exporter.sampling.gpu.drm import (
     DrmCard,
-    Sysfs,
     drm_cards,
     parse_current_clock,
     parse_highest_clock,
 )
+from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, KfdProcess
+from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
+from jobfeatures_exporter.sampling.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "AMD"

@@ -13,8 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
 
 RESCAN_SECS = 60.0
@@ -67,21 +66,20 @@ class DrmClients:
         return uses
 
     def _find(self, now_secs: float) -> None:
-        try:
-            pids = {int(name) for name in os.listdir(self._procfs) if name.isascii() and name.isdigit()}
-        except OSError as error:
-            self._unreadable.add("gpu_processes", error)
+        names = self._unreadable.tried("gpu_processes", os.listdir, self._procfs)
+        if names is None:
             return
+        pids = {int(name) for name in names if name.isascii() and name.isdigit()}
         due = self._scanned_secs is None or now_secs - self._scanned_secs >= RESCAN_SECS
         if due:
             self._scanned_secs = now_secs
             self.is_whole = True
         left = MAX_LOOKS
         for pid in sorted(pids if due else pids - self._known):
-            names = self._descriptors(pid)[: min(left, MAX_DESCRIPTORS)]
-            left -= len(names)
+            numbers = self._descriptors(pid)[: min(left, MAX_DESCRIPTORS)]
+            left -= len(numbers)
             self.is_whole = self.is_whole and left > 0
-            held = tuple(number for number in names if self._leads_to_card(pid, number))[:MAX_CLIENTS]
+            held = tuple(number for number in numbers if self._leads_to_card(pid, number))[:MAX_CLIENTS]
             if held:
                 self._holders[pid] = held
             else:
@@ -107,12 +105,8 @@ class DrmClients:
             return False
 
     def _client(self, pid: int, descriptor: int) -> DrmClient | None:
-        try:
-            text = read_file(f"{self._procfs}/{pid}/fdinfo/{descriptor}", max_bytes=65536)
-            return parse_fdinfo(text.decode("utf-8", "replace"))
-        except (OSError, ParseError) as error:
-            self._unreadable.add("gpu_fdinfo", error)
-            return None
+        path = f"{self._procfs}/{pid}/fdinfo/{descriptor}"
+        return self._unreadable.tried("gpu_fdinfo", lambda: parse_fdinfo(read_text(path, max_bytes=65536)))
 
     def _uses(self, clients: dict[tuple[int, str, int], DrmClient], now_secs: float) -> list[ClientUse]:
         memory: dict[tuple[int, str], int] = {}

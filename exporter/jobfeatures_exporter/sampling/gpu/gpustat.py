@@ -14,29 +14,17 @@ MAX_BYTES = 256
 
 def read_gpustat(directory: str, unreadable: Unreadable, *, owner: int = 0) -> dict[str, str]:
     """Return job ids by the name of the card; only what `owner` wrote counts, and no link."""
-    try:
-        names = os.listdir(directory)
-    except OSError as error:
-        unreadable.add("gpustat", error)
-        return {}
-    found = {}
-    for name in names:
-        try:
-            job_id = parse_gpustat(_read(f"{directory}/{name}", owner))
-        except (OSError, ParseError) as error:
-            unreadable.add("gpustat", error)
-            continue
-        if job_id is not None:
-            found[name] = job_id
-    return found
+    names = unreadable.tried("gpustat", os.listdir, directory) or ()
+    found = {name: unreadable.tried("gpustat", _read, f"{directory}/{name}", owner) for name in names}
+    return {name: job_id for name, job_id in found.items() if job_id is not None}
 
 
-def _read(path: str, owner: int) -> str:
+def _read(path: str, owner: int) -> str | None:
     descriptor = os.open(path, OPEN_FLAGS)
     try:
         status = os.fstat(descriptor)
         if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
             raise ParseError("not a file of its owner", source=path)
-        return os.read(descriptor, MAX_BYTES).decode("ascii", "replace")
+        return parse_gpustat(os.read(descriptor, MAX_BYTES).decode("ascii", "replace"))
     finally:
         os.close(descriptor)

@@ -9,7 +9,8 @@ from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
 from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
-from jobfeatures_exporter.sampling.gpu.sysfs import DrmCard, Sysfs, drm_cards
+from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards
+from jobfeatures_exporter.sampling.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "Intel"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures_exporter.sampling.gpu.sysfs import Sysfs
+from jobfeatures_exporter.sampling.sysfs import Sysfs
 
 
 @dataclass(frozen=True, slots=True)

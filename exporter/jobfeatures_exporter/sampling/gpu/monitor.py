@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +13,11 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS
 from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations
 from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
-from jobfeatures_exporter.sampling.gpu.device import Driver, DriverError, Paths
+from jobfeatures_exporter.sampling.gpu.device import Driver, Paths
 from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
+from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
 
 log = logging.getLogger(__name__)
@@ -30,60 +30,26 @@ GAP_INTERVALS = 3  # between two readings of a card; nothing is counted in a lon
 MAX_READINGS = 4096  # that wait for attribution
 
 
-class DriverReader:
-    """Reads one driver again and again. `latest` is replaced as a whole, at each card."""
+class DriverReader(SteadyReader):
+    """Reads one driver, which is made anew after a failure. `latest` is replaced as a whole, at each card."""
+
+    kind = "driver"
 
     def __init__(
         self, name: str, make: Callable[[Unreadable], Driver], clock: Clock, interval_secs: float
     ) -> None:
-        self.name = name
+        super().__init__(name, clock, interval_secs)
         self.latest: Mapping[str, GpuSample] = {}  # by UUID
         self.fresh: deque[GpuSample] = deque(maxlen=MAX_READINGS)  # that nobody has attributed yet
         self.unreadable = Unreadable()
         self._make = make
-        self._clock = clock
-        self._interval_secs = interval_secs
         self._driver: Driver | None = None
         self._meters: dict[str, CardMeter] = {}
-        self._answered_secs: float | None = None  # monotonic
-        self._complaint = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"gpu-{name}", daemon=True)
-
-    def start(self) -> None:
-        """Start reading."""
-        self._thread.start()
-
-    def stop(self, timeout_secs: float) -> None:
-        """Stop reading; a call that hangs is left behind."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_secs)
 
     @property
     def is_up(self) -> bool:
         """Return whether the driver has answered in full, and not too long ago."""
-        answered = self._answered_secs
-        if answered is None or self._complaint:
-            return False
-        return self._clock.monotonic_secs() - answered <= self._interval_secs + DEADLINE_SECS
-
-    def read_once(self) -> None:
-        """Read all cards now, in this thread."""
-        try:
-            if self._driver is None:
-                self._driver = self._make(self.unreadable)
-            self._read(self._driver)
-        except DriverError as error:
-            self._failed(str(error))
-        except Exception as error:  # supervised: a driver's fault costs its own series only
-            log.exception("driver failed unexpectedly", extra={"driver": self.name})
-            self._failed(f"{type(error).__name__}: {error}")
-        else:
-            if self._complaint:
-                log.info("driver answers again", extra={"driver": self.name})
-            self._complaint = ""
-            self._answered_secs = self._clock.monotonic_secs()
+        return self.answered_within(self._interval_secs + DEADLINE_SECS)
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -93,11 +59,13 @@ class DriverReader:
         try:
             driver.close()
         except Exception:  # supervised: as reading
-            log.exception("driver does not close", extra={"driver": self.name})
+            log.exception("driver does not close", extra={"source": self.name})
 
-    def _read(self, driver: Driver) -> None:
+    def _read(self) -> None:
+        if self._driver is None:
+            self._driver = self._make(self.unreadable)
         read: dict[str, GpuSample] = {}
-        for reading in driver.read():
+        for reading in self._driver.read():
             uuid = reading.card.uuid
             meter = self._meters.get(uuid)
             if meter is None:
@@ -107,18 +75,6 @@ class DriverReader:
             self.latest = {**self.latest, uuid: sample}
             self.fresh.append(sample)
         self.latest = read
-
-    def _failed(self, reason: str) -> None:
-        if reason != self._complaint:  # once per kind of failure
-            log.warning("driver failed: %s", reason, extra={"driver": self.name})
-        self._complaint = reason
-        self.close()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self.read_once()
-            self._stopping.wait(self._interval_secs)
-        self.close()
 
 
 class GpuMonitor:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths, compute_percent
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
 from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_FOUND, Asked
@@ -316,14 +315,9 @@ class NvidiaDriver:
     def _card_files(self) -> Iterator[CardFile]:
         """Yield what the kernel's driver reports about its cards in /proc/driver/nvidia/gpus."""
         top = f"{self._paths.procfs}/driver/nvidia/gpus"
-        try:
-            names = os.listdir(top)
-        except OSError as error:
-            self._unreadable.add("gpu_procfs", error)
-            return
-        for name in names:
-            try:
-                text = read_file(f"{top}/{name}/information", max_bytes=65536)
-                yield parse_card_file(text.decode("utf-8", "replace"))
-            except (OSError, ParseError) as error:
-                self._unreadable.add("gpu_procfs", error)
+        tried = self._unreadable.tried
+        for name in tried("gpu_procfs", os.listdir, top) or ():
+            text = tried("gpu_procfs", read_text, f"{top}/{name}/information", max_bytes=65536)
+            card = None if text is None else tried("gpu_procfs", parse_card_file, text)
+            if card is not None:
+                yield card

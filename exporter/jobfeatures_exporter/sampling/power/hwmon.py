@@ -8,15 +8,15 @@ of a card, a disk or a rail: which one is the board's is chosen by name.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobfeatures.errors import ParseError, shown
+from jobfeatures.errors import shown
 from jobfeatures.quantities import parse_count
-from jobfeatures_exporter.sampling.descriptors import VANISHED, read_file
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.power.reading import PowerConfig, PowerError, checked_watts
+from jobfeatures_exporter.sampling.sysfs import Sysfs
 
 _CHIP = re.compile(r"hwmon[0-9]{1,5}\Z")
 _FILE = re.compile(r"power([0-9]{1,4})_(average|input)\Z")
@@ -37,23 +37,17 @@ class Sensor:
 
 def find_sensors(sysfs: str) -> list[Sensor]:
     """Return all sensors of power; of the two files of one the mean over its own interval."""
-    top = f"{sysfs}/class/hwmon"
-    try:
-        chips = sorted(filter(_CHIP.match, os.listdir(top)))[:MOST_CHIPS]
-    except OSError:
-        return []
+    top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # what cannot be read is no sensor
     found: list[Sensor] = []
-    for chip in chips:
+    for chip in list(filter(_CHIP.match, read.names(top)))[:MOST_CHIPS]:
         folder = f"{top}/{chip}"
-        try:
-            name = _read_word(f"{folder}/name")
-            files = [match for each in sorted(os.listdir(folder)) if (match := _FILE.match(each))]
-        except OSError:
-            continue
+        name = read.text(f"{folder}/name")
+        files = [match for each in read.names(folder) if (match := _FILE.match(each))]
         paths = {match[1]: f"{folder}/{match[0]}" for match in reversed(files)}
-        for number, path in sorted(paths.items(), key=lambda item: int(item[0])):
-            label = _read_label(f"{folder}/power{number}")
-            found.append(Sensor(name, label, path))
+        for number, path in sorted(paths.items(), key=lambda item: int(item[0])) if name is not None else ():
+            stem = f"{folder}/power{number}"
+            label = read.text(f"{stem}_label") or read.text(f"{stem}_oem_info") or ""
+            found.append(Sensor(name or "", label, path))
     return found
 
 
@@ -76,10 +70,7 @@ def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
 
 def read_watts(sensors: list[Sensor]) -> float:
     """Return the sum. Raises OSError, ParseError."""
-    microwatts = [
-        parse_count(read_file(each.path, max_bytes=64).decode("ascii", "replace").strip(), field="power")
-        for each in sensors
-    ]
+    microwatts = [parse_count(read_text(each.path, max_bytes=64).strip(), field="power") for each in sensors]
     return checked_watts(sum(microwatts) / 1e6, "hwmon")
 
 
@@ -98,17 +89,3 @@ def make(config: PowerConfig) -> Callable[[], float]:
             raise
 
     return read
-
-
-def _read_word(path: str) -> str:
-    return read_file(path, max_bytes=256).decode("utf-8", "replace").strip()
-
-
-def _read_label(stem: str) -> str:
-    for suffix in ("label", "oem_info"):
-        try:
-            if label := _read_word(f"{stem}_{suffix}"):
-                return label
-        except (OSError, ParseError):
-            continue
-    return ""

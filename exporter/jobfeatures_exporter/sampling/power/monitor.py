@@ -2,88 +2,49 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import JobfeaturesError
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.measured import BoardSample
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.sampling.power import SOURCES
 from jobfeatures_exporter.sampling.power.board import BoardEnergy, card_joules
 from jobfeatures_exporter.sampling.power.reading import PowerConfig
-from jobfeatures_exporter.snapshot import JobSample, Snapshot
-
-log = logging.getLogger(__name__)
+from jobfeatures_exporter.sampling.steadyreader import SteadyReader
+from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
 STALE_INTERVALS = 3  # after which a reading says nothing of now; no longer gap between two looks is counted
 PDU = "pdu"  # the best of the others, times what lies between it and the mains
 
 
-class PowerReader:
-    """Reads one sensor again and again. `latest` is replaced as a whole."""
+class PowerReader(SteadyReader):
+    """Reads one sensor."""
+
+    kind = "sensor of power"
 
     def __init__(
         self, name: str, make: Callable[[], Callable[[], float]], clock: Clock, interval_secs: float
     ):
-        self.name = name
+        super().__init__(name, clock, interval_secs)
         self._make = make
-        self._read: Callable[[], float] | None = None
-        self._clock = clock
-        self._interval_secs = interval_secs
-        self._latest: tuple[float, float] | None = None  # watts, and when (monotonic)
-        self._complaint = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"power-{name}", daemon=True)
-
-    def start(self) -> None:
-        """Start reading."""
-        self._thread.start()
-
-    def stop(self, timeout_secs: float) -> None:
-        """Stop reading; a sensor that hangs is left behind."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_secs)
+        self._sensor: Callable[[], float] | None = None
+        self._latest = 0.0
 
     @property
     def watts(self) -> float | None:
         """Return what was drawn at the latest reading, None where that is too long ago or failed."""
-        latest = self._latest
-        if latest is None or self._clock.monotonic_secs() - latest[1] > STALE_INTERVALS * self._interval_secs:
-            return None
-        return latest[0]
+        return self._latest if self.answered_within(STALE_INTERVALS * self._interval_secs) else None
 
-    def read_once(self) -> None:
-        """Read now, in this thread."""
-        try:
-            if self._read is None:
-                self._read = self._make()
-            watts = self._read()
-        except (JobfeaturesError, OSError) as error:
-            self._failed(str(error))
-        except Exception as error:  # supervised: a sensor's fault costs its own series only
-            log.exception("sensor of power failed unexpectedly", extra={"source": self.name})
-            self._failed(f"{type(error).__name__}: {error}")
-        else:
-            if self._complaint:
-                log.info("sensor of power answers again", extra={"source": self.name})
-            self._complaint = ""
-            self._latest = watts, self._clock.monotonic_secs()
+    def close(self) -> None:
+        """Look for the sensor anew at the next reading."""
+        self._sensor = None
 
-    def _failed(self, reason: str) -> None:
-        if reason != self._complaint:  # once per kind of failure
-            log.warning("no power: %s", reason, extra={"source": self.name})
-        self._complaint = reason
-        self._latest = None
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self.read_once()
-            self._stopping.wait(self._interval_secs)
+    def _read(self) -> None:
+        if self._sensor is None:
+            self._sensor = self._make()
+        self._latest = self._sensor()
 
 
 class PowerMonitor:
@@ -146,7 +107,7 @@ class PowerMonitor:
             key: replace(each, board_joules=self._last.get(key, {})) for key, each in snapshot.final.items()
         }
         self._last = by_job
-        jobs: dict[object, JobSample] = {
+        jobs: dict[WorkKey, JobSample] = {
             key: replace(samples[key], board_joules=mine) for key, mine in by_job.items()
         }
         board = BoardSample(
@@ -157,7 +118,7 @@ class PowerMonitor:
         return replace(
             snapshot,
             node=replace(snapshot.node, board=board),
-            jobs={key: jobs.get(key, each) for key, each in snapshot.jobs.items()},
+            jobs={**snapshot.jobs, **jobs},
             final=final,
         )
 

@@ -13,11 +13,11 @@ from typing import Protocol
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.sampling.counterfiles import parse_cpu_list
-from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_file
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_text
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.work.events import Count, Event, find_events, parse_cpu
 from jobfeatures_exporter.sampling.work.perf import open_counter, read_counter
-from jobfeatures_exporter.snapshot import JobSample, Snapshot
+from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
 log = logging.getLogger(__name__)
 
@@ -107,16 +107,14 @@ class WorkMonitor:
         for key in [key for key in self._totals if key not in snapshot.jobs]:
             del self._totals[key]
         self._failed &= snapshot.jobs.keys()
-        counted: dict[object, JobSample] = {
+        counted: dict[WorkKey, JobSample] = {
             key: replace(snapshot.jobs[key], work=dict(self._totals[key])) for key in self._jobs
         }
         up = {name: name in self._events for name in self._config.work_events}
         return replace(
             snapshot,
             node=replace(snapshot.node, work_up=up),
-            jobs={key: counted.get(key, each) for key, each in snapshot.jobs.items()}
-            if counted
-            else snapshot.jobs,
+            jobs={**snapshot.jobs, **counted},
             final=final,
         )
 
@@ -128,10 +126,9 @@ class WorkMonitor:
     def _try_out(self) -> dict[str, tuple[Event, ...]]:
         """Return the events that this machine counts for us, by figure; say once why others are not."""
         try:
-            cpu = parse_cpu(_text(f"{self._config.path_procfs}/cpuinfo"))
-            self._cpus = sorted(
-                parse_cpu_list(_text(f"{self._config.path_sysfs}/devices/system/cpu/online"), source="online")
-            )
+            cpu = parse_cpu(read_text(f"{self._config.path_procfs}/cpuinfo"))
+            online = read_text(f"{self._config.path_sysfs}/devices/system/cpu/online")
+            self._cpus = sorted(parse_cpu_list(online, source="online"))
         except (OSError, ParseError) as error:
             log.warning("no work of jobs is counted: %s", error)
             return {}
@@ -177,10 +174,6 @@ class WorkMonitor:
             log.warning("work of job %s is counted no more: %s", key.job_id, error)
             self._jobs.pop(key).close()
             self._failed.add(key)
-
-
-def _text(path: str) -> str:
-    return read_file(path).decode("utf-8", "replace")
 
 
 def _open_group(root: str, path: str) -> int:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures_exporter.sampling.gpu import amd, rocm
+from jobfeatures_exporter.sampling.gpu.drm import parse_current_clock, parse_highest_clock, parse_uevent
 from jobfeatures_exporter.sampling.gpu.kfd import KfdNode, node_of, parse_properties
-from jobfeatures_exporter.sampling.gpu.sysfs import parse_current_clock, parse_highest_clock, parse_uevent
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 ADDRESS = "0000:03:00.0"

@@ -88,7 +88,9 @@ def test_a_sensor_that_fails_has_no_watts_stands_still_and_is_told_once(monitor,
             clock.advance(10)
             read(made)
             snapshot = look(made, secs, secs)
-        assert [record.getMessage() for record in caplog.records] == ["no power: no such device"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "sensor of power failed: no such device"
+        ]
         assert snapshot.node.board.watts == {"hwmon": 100}
         assert snapshot.node.board.up == {"dcmi": False, "hwmon": True}
         assert snapshot.node.board.joules == {"dcmi": 0, "hwmon": 2000}

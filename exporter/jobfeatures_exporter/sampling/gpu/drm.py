@@ -1,19 +1,14 @@
-"""Cards as the kernel shows them below /sys: one value a file."""
+"""Cards as the kernel's DRM shows them below /sys."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.sysfs import Sysfs
 
 _CARD = re.compile(r"card([0-9]{1,6})\Z")
-_HWMON = re.compile(r"hwmon[0-9]{1,6}\Z")
-_NUMBER = re.compile(r"-?[0-9]{1,20}\Z")
-MAX_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,53 +21,6 @@ class DrmCard:
     vendor: str  # four hexadecimal digits
     device: str
     address: str
-
-
-class Sysfs:
-    """Reads values; one that is not there or not readable is None, and counted where it should be there."""
-
-    def __init__(self, unreadable: Unreadable) -> None:
-        self._unreadable = unreadable
-
-    def text(self, path: str) -> str | None:
-        """Return a file's text without blanks around it."""
-        try:
-            return read_file(path, max_bytes=MAX_BYTES).decode("utf-8", "replace").strip()
-        except OSError as error:
-            self._unreadable.add("gpu_sysfs", error)
-            return None
-
-    def number(self, path: str) -> int | None:
-        """Return a file's number."""
-        text = self.text(path)
-        if text is None:
-            return None
-        if not _NUMBER.match(text):
-            self._unreadable.add("gpu_sysfs", ParseError("not a number", source=path, text=text))
-            return None
-        return int(text)
-
-    def scaled(self, path: str, scale: float) -> float | None:
-        """Return a file's number, scaled."""
-        value = self.number(path)
-        return None if value is None else value * scale
-
-    def first(self, *paths: str) -> int | None:
-        """Return the number of the first file that has one."""
-        return next((value for path in paths if (value := self.number(path)) is not None), None)
-
-    def names(self, path: str) -> list[str]:
-        """Return the entries of a directory, sorted; none where it cannot be listed."""
-        try:
-            return sorted(os.listdir(path))
-        except OSError as error:
-            self._unreadable.add("gpu_sysfs", error)
-            return []
-
-    def hwmon(self, device: str) -> str | None:
-        """Return the directory of a device's sensors."""
-        names = [name for name in self.names(f"{device}/hwmon") if _HWMON.match(name)]
-        return f"{device}/hwmon/{names[0]}" if names else None
 
 
 def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:

@@ -1,0 +1,53 @@
+"""Values below /sys, one a file: what is not there or not readable is None, and counted where it should be."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}\Z")
+MAX_BYTES = 65536
+
+
+class Sysfs:
+    """Reads values; failures are counted as `what`."""
+
+    def __init__(self, unreadable: Unreadable, what: str = "gpu_sysfs") -> None:
+        self._unreadable = unreadable
+        self._what = what
+
+    def text(self, path: str) -> str | None:
+        """Return a file's text without blanks around it."""
+        text = self._unreadable.tried(self._what, read_text, path, max_bytes=MAX_BYTES)
+        return None if text is None else text.strip()
+
+    def number(self, path: str) -> int | None:
+        """Return a file's number."""
+        text = self.text(path)
+        if text is None:
+            return None
+        if not _NUMBER.match(text):
+            self._unreadable.add(self._what, ParseError("not a number", source=path, text=text))
+            return None
+        return int(text)
+
+    def scaled(self, path: str, scale: float) -> float | None:
+        """Return a file's number, scaled."""
+        value = self.number(path)
+        return None if value is None else value * scale
+
+    def first(self, *paths: str) -> int | None:
+        """Return the number of the first file that has one."""
+        return next((value for path in paths if (value := self.number(path)) is not None), None)
+
+    def names(self, path: str) -> list[str]:
+        """Return the entries of a directory, sorted; none where it cannot be listed."""
+        return sorted(self._unreadable.tried(self._what, os.listdir, path) or ())
+
+    def hwmon(self, device: str) -> str | None:
+        """Return the directory of a device's sensors."""
+        names = [name for name in self.names(f"{device}/hwmon") if name.startswith("hwmon")]
+        return f"{device}/hwmon/{names[0]}" if names else None
