@@ -68,69 +68,64 @@ class Collector(NamedTuple):
 _for_controllers = partial(Collector, roles=(CONTROLLER,), is_live=False)
 
 COLLECTORS: dict[str, Collector] = {
-    "node": Collector("CPU, memory and load of the node", node.METRICS, node.families),
-    "jobs": Collector("what each job uses", jobs.METRICS, jobs.families),
-    "steps": Collector("what each step of a job uses, with jobs.steps", steps.METRICS, steps.families),
+    "node": Collector("CPU, memory and load of the node", node),
+    "jobs": Collector("what each job uses", jobs),
+    "steps": Collector("what each step of a job uses, with jobs.steps", steps),
     "processes": Collector(
         "the processes of each job by command",
-        processes.METRICS,
-        processes.families,
+        processes,
         enabled=False,
         is_live=False,
     ),
-    "cores": Collector("what each job uses of each core", cores.METRICS, cores.families, enabled=False),
+    "cores": Collector("what each job uses of each core", cores, enabled=False),
     "kernel": Collector(
-        "how processes are read; series of jobs need sums in the kernel", kernel.METRICS, kernel.families
+        "how processes are read; series of jobs need sums in the kernel", kernel
     ),
-    "allocation": Collector("properties and allocation of each job", allocation.METRICS, allocation.families),
-    "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
-    "work": Collector("work that jobs do, with work.events", work.METRICS, work.families),
-    "gpus": Collector("GPUs, and their use by each job", gpus.METRICS, gpus.families),
+    "allocation": Collector("properties and allocation of each job", allocation),
+    "energy": Collector("energy of the node and of each job", energy),
+    "work": Collector("work that jobs do, with work.events", work),
+    "gpus": Collector("GPUs, and their use by each job", gpus),
     "gpudetail": Collector(
         "profile, memory errors, XID events and held clocks of NVIDIA's GPUs",
-        gpudetail.METRICS,
-        gpudetail.families,
+        gpudetail,
         enabled=False,
         is_live=False,
     ),
-    "exits": Collector("exit records of processes", exits.METRICS, exits.families),
-    "remaining": Collector("how long each job still runs", remaining.METRICS, remaining.families),
-    "waste": Collector("what draining or killing each job would waste", waste.METRICS, waste.families),
-    "drains": Collector("drains, and what they would waste now", drains.METRICS, drains.families),
-    "status": Collector("what jobs report in JOBSTATUS", status.METRICS, status.families),
-    "features": Collector("published feature directories", features.METRICS, features.families),
+    "exits": Collector("exit records of processes", exits),
+    "remaining": Collector("how long each job still runs", remaining),
+    "waste": Collector("what draining or killing each job would waste", waste),
+    "drains": Collector("drains, and what they would waste now", drains),
+    "status": Collector("what jobs report in JOBSTATUS", status),
+    "features": Collector("published feature directories", features),
     "queue": Collector(
-        "the queue by partition, in the controller role", queue.METRICS, queue.families, roles=(CONTROLLER,)
+        "the queue by partition, in the controller role", queue, roles=(CONTROLLER,)
     ),
     "cluster": Collector(
         "the nodes by partition, in the controller role",
-        cluster.METRICS,
-        cluster.families,
+        cluster,
         roles=(CONTROLLER,),
     ),
     "schedule": _for_controllers(
-        "quality of the schedule, in the controller role", schedule.METRICS, schedule.families
+        "quality of the schedule, in the controller role", schedule
     ),
     "scheduler": _for_controllers(
         "how busy slurmctld is, by sdiag's counters (anew each midnight UTC), in the controller role",
-        scheduler.METRICS,
-        scheduler.families,
+        scheduler,
     ),
-    "licences": _for_controllers("licences, in the controller role", licences.METRICS, licences.families),
+    "licences": _for_controllers("licences, in the controller role", licences),
     "reservations": _for_controllers(
-        "reservations, in the controller role", reservations.METRICS, reservations.families
+        "reservations, in the controller role", reservations
     ),
     "fairshare": _for_controllers(
         "shares of accounts and users, in the controller role",
-        fairshare.METRICS,
-        fairshare.families,
+        fairshare,
         enabled=False,
     ),
-    "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
-    "sysinfo": Collector("hardware of the node", sysinfo.METRICS, sysinfo.families),
-    "sinks": Collector("documents sent in Sonar's format", sinks.METRICS, sinks.families, roles=ROLES),
-    "web": Collector("the listeners", web.METRICS, web.families, roles=ROLES),
-    "process": Collector("the exporter itself", process.METRICS, process.families, roles=ROLES),
+    "sources": Collector("batch sources", sources, roles=ROLES),
+    "sysinfo": Collector("hardware of the node", sysinfo),
+    "sinks": Collector("documents sent in Sonar's format", sinks, roles=ROLES),
+    "web": Collector("the listeners", web, roles=ROLES),
+    "process": Collector("the exporter itself", process, roles=ROLES),
 }
 
 SUCCESS = gauge(

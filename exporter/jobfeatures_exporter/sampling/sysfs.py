@@ -1,4 +1,4 @@
-"""Values below /sys, one a file: what is not there or not readable is None, and counted where it should be."""
+"""Values below /sys, one a file: what is not there or readable is None, and counted where it should be."""
 
 from __future__ import annotations
 
