@@ -11,7 +11,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.metrics import Metric, gauge
@@ -65,67 +66,52 @@ class Collector(NamedTuple):
     is_live: bool = True  # switched on and off while the daemon runs
 
 
-_for_controllers = partial(Collector, roles=(CONTROLLER,), is_live=False)
+def _of(meaning: str, module: ModuleType, **more: Any) -> Collector:
+    return Collector(meaning, module.METRICS, module.families, **more)
+
+
+_of_cluster = partial(_of, roles=(CONTROLLER,), is_live=False)
 
 COLLECTORS: dict[str, Collector] = {
-    "node": Collector("CPU, memory and load of the node", node),
-    "jobs": Collector("what each job uses", jobs),
-    "steps": Collector("what each step of a job uses, with jobs.steps", steps),
-    "processes": Collector(
-        "the processes of each job by command",
-        processes,
-        enabled=False,
-        is_live=False,
-    ),
-    "cores": Collector("what each job uses of each core", cores, enabled=False),
-    "kernel": Collector(
-        "how processes are read; series of jobs need sums in the kernel", kernel
-    ),
-    "allocation": Collector("properties and allocation of each job", allocation),
-    "energy": Collector("energy of the node and of each job", energy),
-    "work": Collector("work that jobs do, with work.events", work),
-    "gpus": Collector("GPUs, and their use by each job", gpus),
-    "gpudetail": Collector(
+    "node": _of("CPU, memory and load of the node", node),
+    "jobs": _of("what each job uses", jobs),
+    "steps": _of("what each step of a job uses, with jobs.steps", steps),
+    "processes": _of("the processes of each job by command", processes, enabled=False, is_live=False),
+    "cores": _of("what each job uses of each core", cores, enabled=False),
+    "kernel": _of("how processes are read; series of jobs need sums in the kernel", kernel),
+    "allocation": _of("properties and allocation of each job", allocation),
+    "energy": _of("energy of the node and of each job", energy),
+    "work": _of("work that jobs do, with work.events", work),
+    "gpus": _of("GPUs, and their use by each job", gpus),
+    "gpudetail": _of(
         "profile, memory errors, XID events and held clocks of NVIDIA's GPUs",
         gpudetail,
         enabled=False,
         is_live=False,
     ),
-    "exits": Collector("exit records of processes", exits),
-    "remaining": Collector("how long each job still runs", remaining),
-    "waste": Collector("what draining or killing each job would waste", waste),
-    "drains": Collector("drains, and what they would waste now", drains),
-    "status": Collector("what jobs report in JOBSTATUS", status),
-    "features": Collector("published feature directories", features),
-    "queue": Collector(
-        "the queue by partition, in the controller role", queue, roles=(CONTROLLER,)
-    ),
-    "cluster": Collector(
-        "the nodes by partition, in the controller role",
-        cluster,
-        roles=(CONTROLLER,),
-    ),
-    "schedule": _for_controllers(
-        "quality of the schedule, in the controller role", schedule
-    ),
-    "scheduler": _for_controllers(
+    "exits": _of("exit records of processes", exits),
+    "remaining": _of("how long each job still runs", remaining),
+    "waste": _of("what draining or killing each job would waste", waste),
+    "drains": _of("drains, and what they would waste now", drains),
+    "status": _of("what jobs report in JOBSTATUS", status),
+    "features": _of("published feature directories", features),
+    "queue": _of("the queue by partition, in the controller role", queue, roles=(CONTROLLER,)),
+    "cluster": _of("the nodes by partition, in the controller role", cluster, roles=(CONTROLLER,)),
+    "schedule": _of_cluster("quality of the schedule, in the controller role", schedule),
+    "scheduler": _of_cluster(
         "how busy slurmctld is, by sdiag's counters (anew each midnight UTC), in the controller role",
         scheduler,
     ),
-    "licences": _for_controllers("licences, in the controller role", licences),
-    "reservations": _for_controllers(
-        "reservations, in the controller role", reservations
+    "licences": _of_cluster("licences, in the controller role", licences),
+    "reservations": _of_cluster("reservations, in the controller role", reservations),
+    "fairshare": _of_cluster(
+        "shares of accounts and users, in the controller role", fairshare, enabled=False
     ),
-    "fairshare": _for_controllers(
-        "shares of accounts and users, in the controller role",
-        fairshare,
-        enabled=False,
-    ),
-    "sources": Collector("batch sources", sources, roles=ROLES),
-    "sysinfo": Collector("hardware of the node", sysinfo),
-    "sinks": Collector("documents sent in Sonar's format", sinks, roles=ROLES),
-    "web": Collector("the listeners", web, roles=ROLES),
-    "process": Collector("the exporter itself", process, roles=ROLES),
+    "sources": _of("batch sources", sources, roles=ROLES),
+    "sysinfo": _of("hardware of the node", sysinfo),
+    "sinks": _of("documents sent in Sonar's format", sinks, roles=ROLES),
+    "web": _of("the listeners", web, roles=ROLES),
+    "process": _of("the exporter itself", process, roles=ROLES),
 }
 
 SUCCESS = gauge(
