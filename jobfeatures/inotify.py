@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 MODIFY, ATTRIB, CLOSE_WRITE = 0x002, 0x004, 0x008
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x040, 0x080, 0x100, 0x200
-COMINGS_AND_GOINGS = MOVED_FROM | MOVED_TO | CREATE | DELETE
-# Changes of a file or of its attributes; not our own opening, reading and closing.
-CHANGES = MODIFY | ATTRIB | CLOSE_WRITE | COMINGS_AND_GOINGS
-# Sent by the kernel, never asked for: notices were lost; a watch has ended; it was a directory.
-OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
+OVERFLOW, IGNORED = (
+    0x4000,
+    0x8000,
+)  # sent by the kernel, never asked for: notices were lost; a watch has ended
 ONLY_DIRECTORIES = 0x01000000
 DO_NOT_FOLLOW = 0x02000000
 ONCE = 0x80000000

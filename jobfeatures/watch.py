@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from jobfeatures import inotify
-from jobfeatures.clock import SystemClock
 from jobfeatures.privatefile import opened
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEventHandler
+    from watchdog.observers.api import BaseObserver
 
 CHECK_SECS: Final = 5.0
 POLL_SECS: Final = 1.0
@@ -27,6 +27,8 @@ REMOTE_TYPES: Final = frozenset(
         "orangefs", "overlay", "panfs", "smb3", "smbfs", "virtiofs", "wekafs",
     }
 )  # fmt: skip
+# Not among them: opened and closed_no_write, which are our own reading.
+CHANGES: Final = frozenset({"created", "modified", "moved", "deleted", "closed"})
 
 log = logging.getLogger(__name__)
 
@@ -62,22 +64,24 @@ def watch_directory(
         watcher.stop()
 
 
-@dataclass(eq=False)
 class _Watcher:
-    """Watches whatever folder has the name, from a thread of its own."""
+    """Keeps an observer on whatever folder has the name."""
 
-    directory: str
-    notify: Callable[[], None]
-    is_wanted: Callable[[str], bool]
-    check_secs: float
-    directories: bool
-
-    def __post_init__(self) -> None:
-        self._clock = SystemClock()
-        self._inotify = inotify.Inotify()
-        self._watch = -1  # less than 0 where there is none: then the folder is looked at
+    def __init__(
+        self,
+        directory: str,
+        notify: Callable[[], None],
+        is_wanted: Callable[[str], bool],
+        check_secs: float,
+        directories: bool,
+    ) -> None:
+        self._directory = directory
+        self._notify = notify
+        self._is_wanted = is_wanted
+        self._check_secs = check_secs
+        self._directories = directories
+        self._observer: BaseObserver | None = None
         self._observed: tuple[int, int] | None = None
-        self._seen: dict[str, tuple[int, ...]] = {}  # at the last look
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch-directory", daemon=True)
 
@@ -89,70 +93,117 @@ class _Watcher:
     def stop(self) -> None:
         """End; a thread that hangs in a file system is left behind."""
         self._stopping.set()
-        self._inotify.wake()
         self._thread.join(JOIN_SECS)
+        self._unobserve()
 
     def _run(self) -> None:
-        checked_at = self._clock.monotonic_secs()
-        while not self._stopping.is_set():
-            left_secs = checked_at + self.check_secs - self._clock.monotonic_secs()
-            is_polled = self._watch < 0 and self._observed is not None
-            self._inotify.wait(min(left_secs, POLL_SECS) if is_polled else left_secs)
-            if self._has_changed():
-                self.notify()
-            if self._clock.monotonic_secs() - checked_at >= self.check_secs:
-                checked_at = self._clock.monotonic_secs()
-                if self._observed is None or self._observed != identify(self.directory):
-                    self._observe()
-                    self.notify()  # what happened in between was seen by nobody
-        self._inotify.close()
+        while not self._stopping.wait(self._check_secs):
+            if not self._is_observing():
+                self._unobserve()
+                self._observe()
+                self._notify()  # what happened in between was seen by nobody
+
+    def _is_observing(self) -> bool:
+        observer = self._observer
+        return (
+            observer is not None
+            and self._observed == identify(self._directory)
+            and observer.is_alive()
+            and all(emitter.is_alive() for emitter in observer.emitters)
+        )
 
     def _observe(self) -> None:
-        if self._watch >= 0:
-            self._inotify.remove(self._watch)
-            self._watch = -1
-        self._observed = identify(self.directory)
+        self._observed = identify(self._directory)
         if self._observed is None:
             return
-        if not is_remote(file_system_of(self.directory)):
-            self._inotify.open()
+        handler = make_handler(self._notify, self._is_wanted, directories=self._directories)
+        makers = [make_polling_observer]
+        if not is_remote(file_system_of(self._directory)):
+            makers.insert(0, make_inotify_observer)
+        for make in makers:
             try:
-                self._watch = self._inotify.add(self.directory, inotify.CHANGES | inotify.ONLY_DIRECTORIES)
-            except OSError as error:  # limits of the kernel
-                log.info("cannot watch %s: %s", self.directory, self._inotify.problem or error)
-        self._seen = self._look() if self._watch < 0 else {}
+                self._observer = start_observer(make, handler, self._directory, directories=self._directories)
+            except (OSError, RuntimeError) as error:  # limits of the kernel; no thread to be had
+                log.info("cannot watch %s: %s", self._directory, error)
+            else:
+                return
 
-    def _has_changed(self) -> bool:
-        has_changed = False
-        for notice in self._inotify.notices():
-            if notice.watch == self._watch and notice.mask & inotify.IGNORED:
-                self._observed = None  # it was removed; another may have its number
-            has_changed = has_changed or self._is_change(notice)
-        if self._watch < 0 and self._observed is not None:
-            before, self._seen = self._seen, self._look()
-            has_changed = has_changed or self._seen != before
-        return has_changed
+    def _unobserve(self) -> None:
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer.stop()
+            observer.join(JOIN_SECS)
 
-    def _is_change(self, notice: inotify.Notice) -> bool:
-        if notice.mask & inotify.OVERFLOW:
-            return True
-        of_directories = inotify.COMINGS_AND_GOINGS if self.directories else 0
-        if notice.mask & inotify.IS_DIRECTORY and not notice.mask & of_directories:
-            return False
-        return bool(notice.name) and self.is_wanted(notice.name)
 
-    def _look(self) -> dict[str, tuple[int, ...]]:
-        """Return what tells each file from the one before; links are not followed: they may lead anywhere."""
-        seen: dict[str, tuple[int, ...]] = {}
-        with contextlib.suppress(OSError), os.scandir(self.directory) as entries:
-            for entry in filter(lambda each: self.is_wanted(each.name), entries):
-                with contextlib.suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
-                    if not stat.S_ISDIR(found.st_mode):
-                        seen[entry.name] = found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
-                    elif self.directories:
-                        seen[entry.name] = (found.st_ino,)
-        return seen
+def make_handler(
+    notify: Callable[[], None], is_wanted: Callable[[str], bool], *, directories: bool = False
+) -> FileSystemEventHandler:
+    """Return a handler that passes on the changes of files with wanted names, and nothing else."""
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+
+    class Handler(FileSystemEventHandler):
+        def dispatch(self, event: FileSystemEvent) -> None:
+            if event.event_type not in CHANGES or (event.is_directory and not directories):
+                return
+            paths = (event.src_path, event.dest_path)
+            if any(is_wanted(os.path.basename(os.fsdecode(path))) for path in paths if path):
+                notify()
+
+    return Handler()
+
+
+def make_inotify_observer() -> BaseObserver:
+    """Return an inotify observer. Raises OSError where the kernel's limits are exhausted."""
+    from watchdog.observers import Observer
+
+    return Observer()
+
+
+def make_polling_observer() -> BaseObserver:
+    """Return an observer that looks every second. It follows no links: they may lead anywhere."""
+    from watchdog.observers.polling import PollingObserverVFS
+
+    return PollingObserverVFS(stat=os.lstat, listdir=list_directory, polling_interval=POLL_SECS)
+
+
+def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries of a directory, and close it."""
+    with os.scandir(directory) as entries:
+        yield from entries
+
+
+def start_observer(
+    make: Callable[[], BaseObserver],
+    handler: FileSystemEventHandler,
+    directory: str,
+    *,
+    directories: bool = False,
+) -> BaseObserver:
+    """Return a running observer of a directory or link. Raises OSError, RuntimeError, leaving nothing."""
+    from watchdog.events import (
+        DirCreatedEvent,
+        DirDeletedEvent,
+        DirMovedEvent,
+        FileClosedEvent,
+        FileCreatedEvent,
+        FileDeletedEvent,
+        FileModifiedEvent,
+        FileMovedEvent,
+        FileSystemEvent,
+    )
+
+    wanted: list[type[FileSystemEvent]] = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent]
+    wanted += [FileModifiedEvent, FileMovedEvent]
+    if directories:
+        wanted += [DirCreatedEvent, DirDeletedEvent, DirMovedEvent]
+    observer = make()
+    try:
+        observer.schedule(handler, os.path.realpath(directory), event_filter=wanted)
+        observer.start()
+    except BaseException:
+        observer.stop()
+        raise
+    return observer
 
 
 def identify(directory: str) -> tuple[int, int] | None:

@@ -300,7 +300,7 @@ PURE = {
 }
 IMPURE_IMPORTS = {
     "os", "io", "time", "socket", "subprocess", "threading", "pathlib", "shutil", "tempfile", "select", "signal",
-    "fcntl", "pwd", "psutil", "aiohttp", "asyncio", "urllib.request", "random", "secrets",
+    "fcntl", "pwd", "psutil", "watchdog", "aiohttp", "asyncio", "urllib.request", "random", "secrets",
 }  # fmt: skip
 
 ONLY_IN = {
@@ -315,6 +315,7 @@ ONLY_IN = {
         "jobfeatures_exporter.registry",
         "jobfeatures_exporter.commands.textfile",
     },
+    "watchdog": {"jobfeatures.watch"},
     "ClusterShell": {"jobfeatures.nodelist"},
     "matplotlib": {"jobfeatures.drains.plot", "jobfeatures.schedule.pictures"},
     "pynvml": set(),  # loaded by name, where its driver is
@@ -507,7 +508,7 @@ def test_a_hook_imports_nothing_heavy():
         "xml",
         "xml.etree",
         "ClusterShell",
-        "jobfeatures.watch",
+        "watchdog",
         "psutil",
         "aiohttp",
         "prometheus_client",

@@ -16,6 +16,16 @@ from jobfeatures.status.directory import opened_directory
 
 MAX_WATCHES = 4096
 
+# Changes of a file or of its attributes; not our own opening, reading and closing.
+_CHANGES = (
+    inotify.MODIFY
+    | inotify.ATTRIB
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.CREATE
+    | inotify.DELETE
+)
 log = logging.getLogger(__name__)
 
 # Between two looks, however fast a job writes. Less than a second, so that a change is
@@ -96,7 +106,7 @@ class DirectoryWatch:
         # By descriptor: what was checked is what is watched.
         with opened_directory(path, owner_uid) as directory:
             return self._inotify.add(
-                f"/proc/self/fd/{directory}", inotify.CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
+                f"/proc/self/fd/{directory}", _CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
             )
 
     def _warn_once(self, problem: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import threading
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures import inotify, watch
+from jobfeatures import watch
 from jobfeatures.watch import (
     file_system_of,
     is_remote,
@@ -21,7 +20,6 @@ from jobfeatures.watch import (
     parse_mount_types,
     watch_directory,
 )
-from tests.running import NO_INOTIFY, Exhausted
 
 MOUNTINFO = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -66,9 +64,12 @@ def force_polling(monkeypatch):
     monkeypatch.setattr(watch, "POLL_SECS", 0.02)
 
 
-@pytest.fixture(params=[NO_INOTIFY, Exhausted(inotify_add_watch=errno.ENOSPC)], ids=["instances", "watches"])
-def exhaust_inotify(monkeypatch, request):
-    monkeypatch.setattr(inotify, "_libc", request.param)
+@pytest.fixture
+def exhaust_inotify(monkeypatch):
+    def fail():
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(watch, "make_inotify_observer", fail)
     monkeypatch.setattr(watch, "POLL_SECS", 0.02)
 
 
@@ -99,34 +100,6 @@ def test_changes_are_seen_where_inotify_does_not_reach(tmp_path):
 @pytest.mark.usefixtures("exhaust_inotify")
 def test_changes_are_seen_where_inotify_is_exhausted(tmp_path):
     check_all_changes_are_seen(tmp_path)
-
-
-@pytest.mark.parametrize("reach", ["here", "nfs4"])
-def test_folders_that_come_and_go_are_seen_where_that_is_wanted(tmp_path, monkeypatch, reach):
-    if reach != "here":
-        monkeypatch.setattr(watch, "file_system_of", lambda directory: reach)
-        monkeypatch.setattr(watch, "POLL_SECS", 0.02)
-    notes = Notes()
-    with watch_directory(str(tmp_path), notes, check_secs=60.0, directories=True):
-        (tmp_path / ".hidden").mkdir()
-        (tmp_path / "slot1").mkdir()
-        assert notes.wait_for_more_than(0)
-        (tmp_path / "slot1").rmdir()
-        assert notes.wait_for_more_than(1)
-
-
-def test_a_folder_that_was_made_anew_under_the_number_of_the_old_one_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "identify", lambda directory: (1, 1) if os.path.isdir(directory) else None)
-    folder = tmp_path / "spool"
-    folder.mkdir()
-    with watching(folder, check_secs=0.05) as notes:
-        folder.rmdir()
-        folder.mkdir()
-        assert notes.wait_for_more_than(0)
-        check_becomes_quiet(notes)
-        seen = notes.count
-        (folder / "a.xml").write_text("1")
-        assert notes.wait_for_more_than(seen)
 
 
 def test_changes_are_seen_through_a_link_to_the_folder(tmp_path):
