@@ -75,9 +75,9 @@ def gauge(
     return Metric(name, "gauge", meaning, labels, unit, sums, was=was)
 
 
-def counter(name: str, meaning: str, labels: tuple[str, ...] = (), *, was: str = "") -> Metric:
+def counter(name: str, meaning: str, labels: tuple[str, ...] = ()) -> Metric:
     """Return the declaration of a counter."""
-    return Metric(name, "counter", meaning, labels, was=was)
+    return Metric(name, "counter", meaning, labels)
 
 
 JOB_INFO = Metric(

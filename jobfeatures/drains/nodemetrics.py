@@ -107,14 +107,14 @@ class _Gathered:
     answered: set[str] = field(default_factory=set)
 
 
-def gather_nodes(series: Iterable[Series], *, default_name: str = "this node") -> tuple[SeenNode, ...]:
+def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
     """Return the nodes of some series, in the order of their names, with the jobs that occupy them.
 
     Whatever has neither CPUs for jobs nor jobs is no node.
     """
     nodes: dict[str, _Gathered] = {}
     for each in series:
-        node = nodes.setdefault(each.labels.get("instance", default_name), _Gathered())
+        node = nodes.setdefault(each.labels.get("instance", "this node"), _Gathered())
         if each.name == NODE_CPUS.sample_name:
             node.total_cpus = _whole(each.value)
         elif each.name == NODE_READ_AT.sample_name:

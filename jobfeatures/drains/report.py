@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
@@ -19,10 +19,10 @@ _ASIDE = {
 }
 
 
-def format_time(epoch_secs: float, tz: tzinfo | None = None) -> str:
-    """Return a time with its zone, by default this machine's; the plain number where no calendar has it."""
+def format_time(epoch_secs: float) -> str:
+    """Return a time with this machine's zone; the plain number where no calendar has it."""
     try:
-        return datetime.fromtimestamp(epoch_secs, tz).astimezone(tz).isoformat(" ", "seconds")
+        return datetime.fromtimestamp(epoch_secs).astimezone().isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
         return f"{epoch_secs:.0f}"
 
@@ -49,13 +49,13 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: froze
     return "".join(f"{line}\n" for line in lines)
 
 
-def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) -> str:
+def format_plan(plan: NodePlan, *, now_secs: float) -> str:
     """Return the choices of one node as a table, waste in core hours, the best marked, and the unknown."""
     best, sparing = plan.best, plan.sparing
     rows = [
         (
             ("*" if choice is best else "") + ("+" if choice is sparing else ""),
-            format_time(now_secs + choice.after_secs, tz),
+            format_time(now_secs + choice.after_secs),
             format_span(choice.after_secs),
             _hours(choice.core_secs),
             _hours(choice.idle_core_secs),
@@ -71,7 +71,7 @@ def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) ->
     text += format_table(head, rows, frozenset({0, 1, 7, 8}))
 
     def summary(choice: Choice) -> str:
-        at = f"{format_time(now_secs + choice.after_secs, tz)}, in {format_span(choice.after_secs)}"
+        at = f"{format_time(now_secs + choice.after_secs)}, in {format_span(choice.after_secs)}"
         return f"{at}, wastes {_hours(choice.core_secs)} core hours ({choice.basis})"
 
     lines = []
@@ -91,7 +91,7 @@ def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) ->
     return text + "".join(f"{line.encode('unicode_escape').decode()}\n" for line in lines)
 
 
-def format_order(plans: Sequence[NodePlan], *, now_secs: float, tz: tzinfo | None = None) -> str:
+def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
     """Return the nodes in the order of `order_nodes`: the cheapest time, and the first that kills nobody."""
 
     def cells(plan: NodePlan) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float, tz: tzinfo | Non
         if best is None:
             return ("too little is known", "", "", "", "", "", "", "")
         return (
-            format_time(now_secs + best.after_secs, tz),
+            format_time(now_secs + best.after_secs),
             format_span(best.after_secs),
             _hours(best.core_secs),
             f"{best.core_secs / plan.total_cpus / 3600:.2f}" if plan.total_cpus else "–",

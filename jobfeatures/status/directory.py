@@ -48,26 +48,7 @@ class StatusFiles:
     written_at_secs: float | None = None  # None without files; the job can set it to any value
 
 
-def read_status_files(
-    path: str,
-    *,
-    owner_uid: int,
-    lock_timeout_secs: float = LOCK_TIMEOUT_SECS,
-    max_bytes: int = MAX_VALUE_BYTES,
-) -> dict[str, bytes]:
-    """Return the contents of `read_status` alone."""
-    return read_status(
-        path, owner_uid=owner_uid, lock_timeout_secs=lock_timeout_secs, max_bytes=max_bytes
-    ).values
-
-
-def read_status(
-    path: str,
-    *,
-    owner_uid: int,
-    lock_timeout_secs: float = LOCK_TIMEOUT_SECS,
-    max_bytes: int = MAX_VALUE_BYTES,
-) -> StatusFiles:
+def read_status(path: str, *, owner_uid: int, lock_timeout_secs: float = LOCK_TIMEOUT_SECS) -> StatusFiles:
     """Return the present files of a job's status directory, read while no writer holds used_CPU.
 
     All but the last component of `path` must be ours. The directory may belong
@@ -77,12 +58,12 @@ def read_status(
 
     Raises FileNotFoundError if there is no directory; UnsafePathError, naming
     the file, for a link, another kind of file, a foreign owner, a second hard
-    link, a mount point or more than `max_bytes`; UnreadableError, which is one
+    link, a mount point or more than `MAX_VALUE_BYTES`; UnreadableError, which is one
     of these, where opening or reading fails; LockTimeoutError if a lock was
     held for longer than `lock_timeout_secs`, which may be 0.
     """
     deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
-    reader = _Reader(path, owner_uid, max_bytes, deadline)
+    reader = _Reader(path, owner_uid, deadline)
     with opened_directory(path, owner_uid) as directory:
         while True:
             files = reader.read_once(directory)
@@ -95,7 +76,6 @@ def read_status(
 class _Reader:
     path: str
     owner_uid: int
-    max_bytes: int
     deadline: float
 
     def read_once(self, directory: int) -> StatusFiles | None:
@@ -174,8 +154,8 @@ class _Reader:
             problem = f"belongs to uid {found.st_uid}, not to {self.owner_uid}"
         elif found.st_nlink > 1:  # closing a second name of used_CPU would drop its lock
             problem = f"has {found.st_nlink} hard links"
-        elif found.st_size > self.max_bytes:
-            problem = f"{found.st_size} bytes, more than {self.max_bytes}"
+        elif found.st_size > MAX_VALUE_BYTES:
+            problem = f"{found.st_size} bytes, more than {MAX_VALUE_BYTES}"
         if problem:
             raise UnsafePathError(f"{self.path}/{name}: {problem}")
         return found.st_nlink
@@ -189,12 +169,12 @@ class _Reader:
 
     def _read(self, file: int, name: str) -> tuple[bytes, float]:
         try:
-            content = os.pread(file, self.max_bytes + 1, 0)
+            content = os.pread(file, MAX_VALUE_BYTES + 1, 0)
             written_at_secs = os.fstat(file).st_mtime
         except OSError as error:
             raise self._unreadable(name, error) from error
-        if len(content) > self.max_bytes:  # it has grown since it was checked
-            raise UnsafePathError(f"{self.path}/{name}: more than {self.max_bytes} bytes")
+        if len(content) > MAX_VALUE_BYTES:  # it has grown since it was checked
+            raise UnsafePathError(f"{self.path}/{name}: more than {MAX_VALUE_BYTES} bytes")
         return content, written_at_secs
 
     def _unreadable(self, name: str, error: OSError) -> UnreadableError:

@@ -126,7 +126,6 @@ class StatusKeeper:
         *,
         interval_secs: float,
         min_interval_secs: float = MIN_INTERVAL_SECS,
-        make_watch: Callable[[], DirectoryWatch] = DirectoryWatch,
     ) -> None:
         """Look at all `targets` every `interval_secs`, and at changed ones after `min_interval_secs`."""
         self._board = board
@@ -134,7 +133,7 @@ class StatusKeeper:
         self._clock = clock
         self._interval_secs = interval_secs
         self._min_interval_secs = min_interval_secs
-        self._watch = make_watch()
+        self._watch = DirectoryWatch()
         self._stopping = threading.Event()
         self._known: Mapping[JobKey, StatusTarget] = {}
         self._full_look_at = float("-inf")  # monotonic

@@ -44,9 +44,7 @@ def status_etag(values: Mapping[str, bytes]) -> str:
     return f'"{digest.hexdigest()}"'
 
 
-def write_status(
-    path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None, max_bytes: int = MAX_VALUE_BYTES
-) -> Values:
+def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None) -> Values:
     """Replace the set of values by what `change` makes of it, under both locks; return the new set.
 
     `change` gets the present contents by name and returns those to be; what it
@@ -58,7 +56,7 @@ def write_status(
     that is possible, else readers refuse what is there.
     """
     with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
-        folder = _Folder(path, directory, owner_uid, max_bytes)
+        folder = _Folder(path, directory, owner_uid)
         used_cpu = folder.open_old(USED_CPU.name)
         if used_cpu is None:
             _checked(change({}), allocated_cpus)
@@ -94,11 +92,10 @@ def _checked(values: Mapping[str, bytes], allocated_cpus: int | None) -> Values:
 
 
 class _Folder:
-    def __init__(self, path: str, directory: int, owner_uid: int, max_bytes: int) -> None:
+    def __init__(self, path: str, directory: int, owner_uid: int) -> None:
         self._path = path
         self._directory = directory
         self._owner_uid = owner_uid
-        self._max_bytes = max_bytes
 
     def open_old(self, name: str) -> int | None:
         """Return a descriptor of a file that the job owns, None if there is none."""
@@ -144,9 +141,9 @@ class _Folder:
 
     def read(self, file: int, name: str) -> bytes:
         """Return a file's content. Raises UnsafePathError if it is too long."""
-        content = os.pread(file, self._max_bytes + 1, 0)
-        if len(content) > self._max_bytes:
-            raise UnsafePathError(f"{self._path}/{name}: more than {self._max_bytes} bytes")
+        content = os.pread(file, MAX_VALUE_BYTES + 1, 0)
+        if len(content) > MAX_VALUE_BYTES:
+            raise UnsafePathError(f"{self._path}/{name}: more than {MAX_VALUE_BYTES} bytes")
         return content
 
     def write(self, files: dict[str, int], values: Mapping[str, bytes], stack: contextlib.ExitStack) -> None:

@@ -27,7 +27,7 @@ from jobfeatures.client import (
     StatusWriter,
 )
 from jobfeatures.status import jobstatus
-from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import (
     STATUS_KEYS,
     StatusViolation,
@@ -658,10 +658,10 @@ def test_a_write_that_breaks_off_leaves_a_set_that_readers_refuse(
         with pytest.raises(OSError, match="No space"):
             writer.update(**new)
         with pytest.raises(StatusViolation):
-            parse_job_status(read_status_files(str(job), owner_uid=os.geteuid()), allocated_cpus=None)
+            parse_job_status(read_status(str(job), owner_uid=os.geteuid()).values, allocated_cpus=None)
         monkeypatch.undo()
         writer.update(used_CPU=6)
-        values = read_status_files(str(job), owner_uid=os.geteuid())
+        values = read_status(str(job), owner_uid=os.geteuid()).values
         assert values == {name: f"{value}\n".encode() for name, value in {**old, "used_CPU": 6}.items()}
 
 

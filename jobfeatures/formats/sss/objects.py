@@ -95,14 +95,14 @@ class Scope:
         found = {DIRECT: self.properties, REQUESTED: self.requested, DELIVERED: self.delivered}[category]
         return (each for each in found if each.name == name)
 
-    def one(self, name: str, category: str = DIRECT) -> Property | None:
-        """Return the property of a name, None without one, and where there are several."""
-        found = list(self.all(name, category))
+    def one(self, name: str) -> Property | None:
+        """Return the property of a name outside any category, None without one or with several."""
+        found = list(self.all(name))
         return found[0] if len(found) == 1 else None
 
-    def value(self, name: str, kind: type[T], category: str = DIRECT) -> T | None:
+    def value(self, name: str, kind: type[T]) -> T | None:
         """Return the value of a property if it has one, of this type."""
-        found = self.one(name, category)
+        found = self.one(name)
         return found.value if found is not None and isinstance(found.value, kind) else None
 
     @property

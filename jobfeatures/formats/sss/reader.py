@@ -34,7 +34,7 @@ from jobfeatures.formats.sss.vocabulary import (
     Type,
     type_of,
 )
-from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
+from jobfeatures.formats.sss.xml import Element, parse_element
 
 MAX_WARNINGS: Final = 100
 _CATEGORIES: Final = {"Requested": "requested", "Delivered": "delivered"}
@@ -48,15 +48,13 @@ class Parsed:
     warnings: tuple[Rejected, ...] = ()
 
 
-def parse_object(
-    data: bytes, *, source: str = "", lenient: bool = False, max_bytes: int = MAX_BYTES
-) -> Parsed:
+def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Parsed:
     """Return what a document says. `lenient` repairs typographic quotes around attribute values.
 
     Raises ParseError, with line, column and element, for whatever the text of
     the specification does not allow.
     """
-    root = parse_element(data, source=source, max_bytes=max_bytes, lenient=lenient)
+    root = parse_element(data, source=source, lenient=lenient)
     warnings: list[Rejected] = []
     try:
         record = read_root(root, warnings)

@@ -186,10 +186,7 @@ class ElementFeed:
     the lines are from within a JobGroup that began before.
     """
 
-    def __init__(
-        self, *, line: int, group: str, in_group: bool = False, max_characters: int = MAX_BYTES
-    ) -> None:
-        self._max_characters = max_characters
+    def __init__(self, *, line: int, group: str, in_group: bool = False) -> None:
         self._fed = 0
         before = "<_>\n"  # an element around all documents
         if in_group:
@@ -213,8 +210,8 @@ class ElementFeed:
     def _feed_chunk(self, chunk: str) -> Iterator[Event]:
         """Parse a part of a line; what stands before a fault in it is handed out all the same."""
         self._fed += len(chunk)
-        if self._fed > self._max_characters:
-            raise _placed(f"larger than {self._max_characters} characters", "", *self._builder.place())
+        if self._fed > MAX_BYTES:
+            raise _placed(f"larger than {MAX_BYTES} characters", "", *self._builder.place())
         fault: ParseError | None = None
         try:
             self._parser.feed(chunk)

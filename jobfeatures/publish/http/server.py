@@ -35,7 +35,7 @@ from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.validators import has_changed, may_write
 from jobfeatures.status.body import MAX_BODY_BYTES, parse_status_body
-from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures.status.write import Change, status_etag, write_status
 
@@ -200,9 +200,8 @@ class FeatureServer:
     async def _read_status(
         self, request: web.BaseRequest, target: Target, path: str, owner_uid: int
     ) -> web.Response:
-        values = await self._patiently(
-            lambda: read_status_files(path, owner_uid=owner_uid, lock_timeout_secs=0)
-        )
+        found = await self._patiently(lambda: read_status(path, owner_uid=owner_uid, lock_timeout_secs=0))
+        values = found.values
         etag = status_etag(values)
         if not target.key:
             content = "".join(f"{name}\n" for name in values).encode()

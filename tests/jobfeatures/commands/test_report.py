@@ -14,7 +14,7 @@ from jobfeatures.client import STATUS_KEYS
 from jobfeatures.commands import report
 from jobfeatures.commands.report import parse_values
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import parse_job_status
 
 NOW = 1_800_000_000
@@ -47,7 +47,7 @@ def test_all_nine_values_are_written_as_the_draft_spells_them(job):
     after = int(time.time())
     assert set(content(job)) == set(STATUS_KEYS)
     assert content(job)["can_postpone_last_job"] == "False\n"
-    status = parse_job_status(read_status_files(str(job), owner_uid=os.geteuid()), allocated_cpus=8)
+    status = parse_job_status(read_status(str(job), owner_uid=os.geteuid()).values, allocated_cpus=8)
     assert (status.used_cpu, status.add_uncom_time, status.add_final_exp_waste) == (5, 500, 1200)
     assert (status.priority_factor, status.last_max_job_end) == (-3, 4_000_000_000)
     assert before - 60 <= status.last_job_start <= after - 60

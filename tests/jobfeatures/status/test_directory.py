@@ -15,7 +15,7 @@ import pytest
 
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
 from jobfeatures.status import directory as module
-from jobfeatures.status.directory import UnreadableError, has_entry, read_status, read_status_files
+from jobfeatures.status.directory import UnreadableError, has_entry, read_status
 from jobfeatures.status.jobstatus import STATUS_KEYS, parse_job_status
 
 ME = os.geteuid()
@@ -25,7 +25,7 @@ Hold = Callable[[str, Path], AbstractContextManager[None]]
 
 
 def read(path: Path, owner_uid: int = ME, lock_timeout_secs: float = 0.03) -> dict[str, bytes]:
-    return read_status_files(str(path), owner_uid=owner_uid, lock_timeout_secs=lock_timeout_secs)
+    return read_status(str(path), owner_uid=owner_uid, lock_timeout_secs=lock_timeout_secs).values
 
 
 def open_descriptors() -> int:
@@ -81,7 +81,7 @@ def test_a_directory_of_somebody_else_says_nothing(directory: Path) -> None:
 
 def test_a_trailing_slash_makes_no_difference(directory: Path) -> None:
     (directory / "used_CPU").write_bytes(b"5\n")
-    assert read_status_files(f"{directory}/", owner_uid=ME) == {"used_CPU": b"5\n"}
+    assert read_status(f"{directory}/", owner_uid=ME).values == {"used_CPU": b"5\n"}
 
 
 def test_an_absent_directory_is_not_found(tmp_path: Path) -> None:
@@ -281,12 +281,12 @@ def test_old_kernels_without_openat2_are_served(directory: Path, monkeypatch: py
 MOUNTED = """
 import os, subprocess, sys
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.directory import read_status
 path, mountpoint = sys.argv[1:]
 if subprocess.call(["mount", "--bind", mountpoint, mountpoint]) != 0:
     sys.exit(77)
 try:
-    print(read_status_files(path, owner_uid=os.geteuid()))
+    print(read_status(path, owner_uid=os.geteuid()).values)
 except UnsafePathError as error:
     sys.exit("on another file system" not in str(error))
 sys.exit("was read")

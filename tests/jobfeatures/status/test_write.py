@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
-from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import StatusViolation
 from jobfeatures.status.write import status_etag, write_status
 
@@ -25,7 +25,7 @@ def test_a_set_is_written_in_place_and_only_if_it_differs(tmp_path):
     }
     put(tmp_path, used_CPU=2)
     assert (tmp_path / "used_CPU").stat().st_ino == first["used_CPU"].st_ino
-    assert read_status_files(str(tmp_path), owner_uid=ME) == {"used_CPU": b"2\n"}
+    assert read_status(str(tmp_path), owner_uid=ME).values == {"used_CPU": b"2\n"}
 
 
 def test_a_wrong_set_touches_nothing(tmp_path):

@@ -151,7 +151,7 @@ def test_scopes_give_their_values():
     assert job.id == "1"
     assert job.one("Hold") is None
     assert job.value("Processors", int) is None
-    assert job.value("Processors", int, "Requested") == 3
+    assert [each.value for each in job.all("Processors", "Requested")] == [3]
     assert variables_of(EVERYTHING.jobs[0].environment) == {"PATH": "/usr/bin:~/bin:", "PS1": "$ "}
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jobfeatures.client import Features, StatusWriter
 from jobfeatures.model import JobKey
 from jobfeatures.publish.http import server as module
-from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import parse_job_status
 
 KEY = JobKey("slurm", "12")
@@ -60,7 +60,7 @@ async def test_files_are_the_job_s_and_readable_by_all(site):
     for name in files(site):
         found = Path(site.status_folder, name).stat()
         assert (found.st_uid, found.st_mode & 0o777) == (os.getuid(), 0o644)
-    values = read_status_files(site.status_folder, owner_uid=os.getuid())
+    values = read_status(site.status_folder, owner_uid=os.getuid()).values
     assert parse_job_status(values, allocated_cpus=4).used_cpu == 3
 
 
@@ -180,9 +180,10 @@ async def test_the_job_s_own_writer_and_http_write_the_same_set(site):
 
     async def watch():
         for _ in range(60):
-            values = await asyncio.to_thread(
-                read_status_files, site.status_folder, owner_uid=os.getuid(), lock_timeout_secs=20
+            found = await asyncio.to_thread(
+                read_status, site.status_folder, owner_uid=os.getuid(), lock_timeout_secs=20
             )
+            values = found.values
             if values and values != {"used_CPU": b""}:
                 status = parse_job_status(values, allocated_cpus=4)
                 assert status.used_cpu == status.add_uncom_time % 4
@@ -265,4 +266,4 @@ def test_any_body_is_written_whole_or_refused(body, tmp_path_factory):
         new = write_status(str(folder), change, owner_uid=os.getuid(), allocated_cpus=4)
     except ParseError:
         return
-    assert read_status_files(str(folder), owner_uid=os.getuid()) == new
+    assert read_status(str(folder), owner_uid=os.getuid()).values == new
