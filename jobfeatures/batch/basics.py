@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
@@ -13,6 +15,9 @@ Note = Callable[[Rejected], None]
 
 MAX_USERS = 10_000
 UNKNOWN_USER_SECS = 300.0  # until a user that was not found is looked up again
+
+_RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12})(?::([1-9][0-9]{0,9}))?)?\Z")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 
 
 class Texts:
@@ -65,6 +70,33 @@ def is_same_host(one: str, other: str) -> bool:
 def find_host(names: Iterable[str], node_name: str | None) -> str | None:
     """Return the name of this node among others, whole or short."""
     return next((name for name in names if node_name and is_same_host(name, node_name)), None)
+
+
+def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
+    """Return the ranges of ``1-5,9`` or ``0-100:4``. Raises ParseError where the text is not `what`."""
+    found: list[range] = []
+    for part in text.split(","):
+        match = _RANGE.match(part)
+        numbers = match and range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or "1"))
+        if not numbers:
+            raise ParseError(f"not {what}", field=field, text=text)
+        found.append(numbers)
+    return found
+
+
+def count_ranges(text: str, what: str, *, field: str) -> int:
+    """Return how many numbers ``1-5,9`` or ``0-100:4`` stands for. Raises ParseError."""
+    return sum(map(len, parse_ranges(text, what, field=field)))
+
+
+def count_hosts(names: Iterable[str], *, field: str) -> dict[str, int]:
+    """Return how often each host is named, in their order: once for each slot. Raises ParseError."""
+    counts: Counter[str] = Counter()
+    for name in filter(None, map(str.strip, names)):
+        if _HOST.match(name) is None:
+            raise ParseError("not a host name", field=field, text=name)
+        counts[name] += 1
+    return dict(counts)
 
 
 def busy_state(used: int | None, total: int | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.gridengine.answers import parse_slots
 from jobfeatures.batch.gridengine.basics import (
     NAME,
@@ -34,7 +35,6 @@ QUEUE_SOURCE = "qstat -s prsz"
 QUEUE_QUESTION = ("-u", "*", "-s", "prsz", "-r", "-ext", "-urg", "-pri", "-g", "t", "-xml")
 
 _LETTERS = frozenset("dEhqrRsStTwzPNn")
-_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?\Z", re.ASCII)
 MAX_TASKS = 10_000_000
 BASE_PRIORITY = 1024
 
@@ -147,15 +147,7 @@ def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
 
 def count_tasks(text: str) -> int:
     """Return how many tasks ``1-9:2,15`` are. Raises ParseError."""
-    count = 0
-    for part in text.split(","):
-        match = _RANGE.match(part.strip())
-        if match is None:
-            raise ParseError("not tasks of an array", field="tasks", text=text)
-        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or "1")
-        if last < first or not step:
-            raise ParseError("not tasks of an array", field="tasks", text=text)
-        count += (last - first) // step + 1
+    count = count_ranges(text.replace(" ", ""), "tasks of an array", field="tasks")
     if count > MAX_TASKS:
         raise ParseError("too many tasks", field="tasks", text=text)
     return count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.basics import Note, Texts
+from jobfeatures.batch.basics import Note, Texts, count_hosts
 from jobfeatures.batch.lsf.basics import NAME, NOTHING, is_host_name, make_id, share_of, split_id
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState
@@ -36,7 +36,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     if variables.text("LSB_MCPU_HOSTS"):
         slots = variables.read(parse_mcpu_hosts, "LSB_MCPU_HOSTS") or {}
     else:
-        slots = variables.read(parse_host_list, "LSB_HOSTS") or {}
+        slots = variables.read(lambda text: count_hosts(text.split(), field="LSB_HOSTS"), "LSB_HOSTS") or {}
     total = sum(slots.values()) or variables.read(parse_count, "LSB_DJOB_NUMPROC") or None
     name = variables.text("LSB_JOBNAME")
     return Job(
@@ -65,14 +65,4 @@ def parse_mcpu_hosts(text: str) -> dict[str, int]:
         if not is_host_name(name):
             raise ParseError("not a host", field="LSB_MCPU_HOSTS", text=name)
         slots[name] = slots.get(name, 0) + parse_count(count, field="LSB_MCPU_HOSTS")
-    return slots
-
-
-def parse_host_list(text: str) -> dict[str, int]:
-    """Return the slots of each host of ``n1 n1 n2``, one word a slot. Raises ParseError."""
-    slots: dict[str, int] = {}
-    for name in text.split():
-        if not is_host_name(name):
-            raise ParseError("not a host", field="LSB_HOSTS", text=name)
-        slots[name] = slots.get(name, 0) + 1
     return slots

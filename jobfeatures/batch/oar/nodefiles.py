@@ -13,8 +13,8 @@ import os
 import re
 from collections.abc import Collection
 
-from jobfeatures.batch.basics import Users, find_host
-from jobfeatures.batch.oar.values import NAME, count_hosts, make_limits
+from jobfeatures.batch.basics import Users, count_hosts, find_host
+from jobfeatures.batch.oar.values import NAME, make_limits
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, failing_source
@@ -99,7 +99,7 @@ class OarSource(PolledSource):
     def _read(self, job_id: str, user: str, name: str) -> Job:
         text, changed_secs = self._text(name)
         reported = parse_environment(text)
-        hosts = count_hosts(self._text(job_id)[0].splitlines())
+        hosts = count_hosts(self._text(job_id)[0].splitlines(), field="node file")
         here = find_host(hosts, self._node_name)
         wall = reported.get("OAR_JOB_WALLTIME_SECONDS")
         total_cpus = sum(hosts.values()) or None

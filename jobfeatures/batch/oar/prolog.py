@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.basics import Note, Texts, find_host
-from jobfeatures.batch.oar.values import NAME, count_hosts, make_limits, parse_id
+from jobfeatures.batch.basics import Note, Texts, count_hosts, find_host
+from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.quantities import parse_count
 
@@ -25,7 +25,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     job_id = parse_id(environ.get("OAR_JOB_ID", ""), "OAR_JOB_ID")
 
     variables = Texts(environ, note)
-    hosts = variables.read(lambda text: count_hosts(text.split()), "OAR_HOOK_NODES") or {}
+    hosts = variables.read(lambda text: count_hosts(text.split(), field="node file"), "OAR_HOOK_NODES") or {}
     here = find_host(hosts, node_name)
     total_cpus = sum(hosts.values()) or None
     return Job(

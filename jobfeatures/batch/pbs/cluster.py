@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobfeatures.batch.basics import busy_state, find_host
+from jobfeatures.batch.basics import busy_state, count_ranges, find_host
 from jobfeatures.batch.pbs.records import Record, Records
 from jobfeatures.batch.pbs.values import parse_size
 from jobfeatures.errors import ParseError, parse_each
@@ -45,7 +45,6 @@ CPUS = ("resources_available.ncpus", "np", "pcpus")
 _BASES = ("DOWN", "UNKNOWN", "ALLOCATED")
 _SLOTS = re.compile(r"\s*([0-9][0-9,-]{0,65535})/[^\s,]+\s*(?:,|\Z)")
 _PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
-_JOB_PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?\Z")
 
 
 def split_states(text: str) -> tuple[str, ...]:
@@ -122,11 +121,7 @@ def count_slots(text: str) -> int:
         match = _SLOTS.match(text, position)
         if match is None:
             raise ParseError("not jobs of a node", field="jobs", text=text[position:])
-        for part in match[1].split(","):
-            numbers = _JOB_PART.match(part)
-            if numbers is None or int(numbers[2] or numbers[1]) < int(numbers[1]):
-                raise ParseError("not execution slots", field="jobs", text=part)
-            count += int(numbers[2] or numbers[1]) - int(numbers[1]) + 1
+        count += count_ranges(match[1], "execution slots", field="jobs")
         position = match.end()
     return count
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 
+from jobfeatures.batch.basics import count_hosts
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.errors import ParseError
 from jobfeatures.privatefile import read_bounded
 
 MAX_FILES = 100_000
 MAX_NODEFILE_BYTES = 16 * 2**20
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,255}\Z")
 _OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
 
 
@@ -46,22 +45,7 @@ def read_mom_jobs(home: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def parse_nodefile(text: str) -> dict[str, int]:
-    """Return the lines by host, in their order. Raises ParseError."""
-    slots: Counter[str] = Counter()
-    for number, line in enumerate(text.split("\n"), 1):
-        name = line.strip()
-        if name and _HOST.match(name) is None:
-            raise ParseError("not a host name", line=number, text=line)
-        if name:
-            slots[name] += 1
-    return dict(slots)
-
-
 def read_nodefile(path: str) -> dict[str, int]:
     """Return a node list's lines by host. Raises ParseError or OSError."""
     content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
-    try:
-        return parse_nodefile(content.decode("utf-8", "replace"))
-    except ParseError as error:
-        raise error.at(path) from error
+    return count_hosts(content.decode("utf-8", "replace").splitlines(), field=path)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from jobfeatures.batch.basics import is_same_host
+from jobfeatures.batch.basics import count_ranges, is_same_host
 from jobfeatures.errors import ParseError
 
 WORD_BYTES = 8
-MAX_CPUS = 10**7  # of one job, so that a wrong number costs no memory
+MAX_CPUS = 10**7  # of one job on one host
 
 _ID = re.compile(r"([1-9][0-9]{0,11})(\[[0-9]{0,9}\]|-[0-9]{1,9})?(?:\.[A-Za-z0-9._-]{1,255})?\Z")
 _DURATION = re.compile(r"[0-9]{1,12}(?::[0-9]{1,9}){0,3}(?:\.[0-9]{1,9})?\Z")
@@ -24,7 +24,6 @@ _POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _SECONDS = (1, 60, 3600, 86400)
 
 _HOST = re.compile(r"([A-Za-z0-9._-]{1,255})(?::[0-9]{1,5})?/([0-9][0-9,-]{0,65535})(?:\*([0-9]{1,7}))?\Z")
-_SLOTS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?\Z")
 _VNODE = re.compile(r"([A-Za-z0-9._-]{1,255})(\[[A-Za-z0-9._-]{1,64}\])?\Z")
 _CHUNK = re.compile(r"\(([^()]*)\)")
 
@@ -94,23 +93,11 @@ def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
         match = _HOST.match(part)
         if match is None:
             raise ParseError("not an execution host", field="exec_host", text=part)
-        slots = int(match[3]) if match[3] is not None else _count_slots(match[2])
+        slots = int(match[3] or count_ranges(match[2], "execution slots", field="exec_host"))
+        if slots > MAX_CPUS:
+            raise ParseError("not a range of execution slots", field="exec_host", text=part)
         parts.append((match[1], slots))
     return tuple(parts)
-
-
-def _count_slots(text: str) -> int:
-    count = 0
-    for part in text.split(","):
-        match = _SLOTS.match(part)
-        if match is None:
-            raise ParseError("not execution slots", field="exec_host", text=text)
-        first = int(match[1])
-        last = int(match[2]) if match[2] is not None else first
-        if last < first or last - first >= MAX_CPUS:
-            raise ParseError("not a range of execution slots", field="exec_host", text=text)
-        count += last - first + 1
-    return count
 
 
 def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
 from jobfeatures.nodelist import expand_nodes
@@ -19,7 +20,6 @@ from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_d
 UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
 
 _TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
-_TASK_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?)?\Z")
 
 
 def split_closed(
@@ -100,14 +100,4 @@ def count_tasks(text: str) -> int:
     match = _TASKS.match(text)
     if match is None:
         raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)
-    count = 0
-    for part in match[1].split(","):
-        found = _TASK_RANGE.match(part)
-        if found is None:
-            raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)
-        first = int(found[1])
-        last = int(found[2]) if found[2] else first
-        if last < first:
-            raise ParseError("range runs backwards", field="ArrayTaskID", text=text)
-        count += (last - first) // int(found[3] or 1) + 1
-    return count
+    return count_ranges(match[1], "a list of array tasks", field="ArrayTaskID")

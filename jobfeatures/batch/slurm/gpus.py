@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from jobfeatures.batch.basics import parse_ranges
 from jobfeatures.errors import ParseError
-from jobfeatures.quantities import parse_count
 
 MAX_CARDS = 1024  # of one node
 _GRES = re.compile(r"(?:\A|,)gpu(?::[^:,()]+)?:[0-9]+(?:\(IDX:([0-9,-]*|N/A)\))?")
@@ -62,12 +62,7 @@ def parse_gpu_list(text: str) -> tuple[str, ...]:
 
 def _expand(text: str) -> Sequence[str]:
     """Return the numbers of ``0-1,4``; nothing for an empty text."""
-    found: list[str] = []
-    for part in filter(None, text.split(",")):
-        low, dash, high = part.partition("-")
-        first = parse_count(low, field="IDX")
-        last = parse_count(high, field="IDX") if dash else first
-        if not first <= last < MAX_CARDS:
-            raise ParseError("not a range of cards", field="IDX", text=text)
-        found += map(str, range(first, last + 1))
-    return found
+    ranges = parse_ranges(text, "a range of cards", field="IDX") if text else []
+    if any(each[-1] >= MAX_CARDS for each in ranges):
+        raise ParseError("not a range of cards", field="IDX", text=text)
+    return [str(number) for each in ranges for number in each]

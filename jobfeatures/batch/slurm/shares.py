@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres
-from jobfeatures.errors import ParseError
 from jobfeatures.model import Job
 from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_binary_size, parse_count
+from jobfeatures.quantities import parse_binary_size
 
 _NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?")
 
@@ -71,7 +71,7 @@ def parse_shares(details: str) -> dict[str, Share]:
     found: dict[str, Share] = {}
     for match in _NODE_DETAIL.finditer(details):
         share = Share(
-            _count_ids(match[2]),
+            count_ranges(match[2], "numbers of CPUs", field="CPU_IDs"),
             parse_binary_size(match[3], field="Mem", bare_unit="M"),
             parse_gres(match[4] or ""),
             is_shared(match[4] or ""),
@@ -89,15 +89,3 @@ def _sum(one: Share, other: Share) -> Share:
         tuple(dict.fromkeys((*one.cards, *other.cards))),
         one.has_shared_cards or other.has_shared_cards,
     )
-
-
-def _count_ids(text: str) -> int:
-    count = 0
-    for part in text.split(","):
-        low, dash, high = part.partition("-")
-        first = parse_count(low, field="CPU_IDs")
-        last = parse_count(high, field="CPU_IDs") if dash else first
-        if last < first:
-            raise ParseError("range runs backwards", field="CPU_IDs", text=text)
-        count += last - first + 1
-    return count

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from jobfeatures.batch.basics import Texts, Users, busy_state, find_host, find_uid, is_same_host
+from jobfeatures.batch.basics import (
+    Texts,
+    Users,
+    busy_state,
+    count_hosts,
+    count_ranges,
+    find_host,
+    find_uid,
+    is_same_host,
+    parse_ranges,
+)
+from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, multiplied
 from jobfeatures.quantities import parse_count
 
@@ -57,3 +68,21 @@ def test_a_user_is_looked_up_once_and_again_after_a_while_if_in_vain(clock):
     known["new"] = 6002
     clock.advance(301)
     assert users.uid("new") == 6002
+
+
+def test_ranges_are_counted_without_being_unfolded():
+    assert parse_ranges("1-5,9", "tasks", field="t") == [range(1, 6), range(9, 10)]
+    assert count_ranges("0-100:4,7", "tasks", field="t") == 27
+    assert count_ranges("0-999999999999", "tasks", field="t") == 10**12
+
+
+@pytest.mark.parametrize("text", ["", "1-", "5-1", "a", "1,,2", "1-5:0", "1 ", "-1"])
+def test_what_are_no_ranges_is_refused_with_what_it_should_be(text):
+    with pytest.raises(ParseError, match="t: not tasks"):
+        count_ranges(text, "tasks", field="t")
+
+
+def test_hosts_that_are_named_once_for_each_slot_are_counted_in_their_order():
+    assert list(count_hosts(["n2", " n1 ", "", "n2"], field="f").items()) == [("n2", 2), ("n1", 1)]
+    with pytest.raises(ParseError, match="f: not a host name: 'n/1'"):
+        count_hosts(["n1", "n/1"], field="f")
