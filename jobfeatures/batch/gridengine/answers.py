@@ -86,7 +86,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
     that asked for no limit is UNLIMITED here, and has those of its queue. Raises
     ParseError.
     """
-    root = parse_xml(data, source=JOB_SOURCE)
+    root = parse_xml(data, {"unknown_jobs", "detailed_job_info"}, "jobs", source=JOB_SOURCE)
     jobs: dict[str, Asked] = {}
     rejected: list[Rejected] = []
     if root.tag == "unknown_jobs":
@@ -94,8 +94,6 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
             if is_number((element.text or "").strip()):
                 jobs[(element.text or "").strip()] = Asked(known=False)
         return JobAnswers(jobs)
-    if root.tag != "detailed_job_info":
-        raise ParseError("not an answer about jobs", source=JOB_SOURCE, text=root.tag)
     for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
         number = " ".join(numbers)  # of several jobs in one it could not be said whose a limit is
@@ -148,9 +146,7 @@ def parse_host_queues(data: bytes) -> QueueAnswers:
     <resource name="h_rt" type="qf">02:00:00</resource> …``. There is no ``state``
     while a queue takes jobs. Raises ParseError.
     """
-    root = parse_xml(data, source=QUEUE_SOURCE)
-    if root.tag != "job_info":
-        raise ParseError("not an answer about queues", source=QUEUE_SOURCE, text=root.tag)
+    root = parse_xml(data, {"job_info"}, "queues", source=QUEUE_SOURCE)
     rejected: list[Rejected] = []
     made = parse_each(
         _parse_instance,

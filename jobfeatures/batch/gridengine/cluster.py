@@ -40,9 +40,7 @@ def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
     name='state_string'>d</queuevalue> </queue> </host>``. ``-`` is not known; letters
     of sizes are powers of 1024. Raises ParseError.
     """
-    root = parse_xml(data, source=CLUSTER_SOURCE)
-    if root.tag != "qhost":
-        raise ParseError("not an answer about hosts", source=CLUSTER_SOURCE, text=root.tag)
+    root = parse_xml(data, {"qhost"}, "hosts", source=CLUSTER_SOURCE)
     nodes: dict[str, ClusterNode] = {}
     queues: dict[str, list[QueueInstance]] = {}
     rejected: list[Rejected] = []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 
-from jobfeatures.batch.gridengine.basics import make_key, number_of
+from jobfeatures.batch.gridengine.basics import NAME, make_key, number_of
 from jobfeatures.batch.gridengine.record import parse_spooled_job
-from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_tasks, read_config
+from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_folders, read_config
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobState
+from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.privatefile import read_owned
 
 
@@ -32,7 +33,7 @@ def job_from_prolog(
     without the id of a job.
     """
     del node_name  # the directory is this node's
-    key = make_key(*_split(job_id_of(environ)))
+    key = JobKey(NAME, job_id_of(environ))
     directory = environ.get("SGE_JOB_SPOOL_DIR", "").rstrip("/")
     name = os.path.basename(directory)
     if not directory.startswith("/") or number_of(name) != number_of(key.job_id):
@@ -57,38 +58,20 @@ def read_job(
         except OSError:  # nodes that have tasks of a job only do not have it
             return ""
 
+    def status(file: str) -> os.stat_result | None:
+        for folder in list_folders(path):
+            with contextlib.suppress(FileNotFoundError):
+                return os.lstat(f"{folder}/{file}")
+        return None
+
+    trace = status("trace")  # its shepherd's, which belongs to the job's user
+    config = status("config")  # which the execution daemon makes a second or two before the start
     return parse_spooled_job(
         name,
         read_config(path, owners),
         environment=text("environment"),
         hosts=text("pe_hostfile"),
-        uid=read_uid(path, owners),
-        start_secs=read_start(path),
+        uid=None if trace is None or trace.st_uid in owners else trace.st_uid,
+        start_secs=None if config is None else int(config.st_mtime),
         note=note,
     )
-
-
-def read_uid(path: str, owners: set[int] | frozenset[int]) -> int | None:
-    """Return whom the shepherd's `trace` belongs to: the job's user; None where it is not made yet."""
-    found = _stat_first(path, "trace")
-    return None if found is None or found.st_uid in owners else found.st_uid
-
-
-def read_start(path: str) -> int | None:
-    """Return when the execution daemon made a job's `config`: its start, to a second or two."""
-    found = _stat_first(path, "config")
-    return None if found is None else int(found.st_mtime)
-
-
-def _stat_first(path: str, file: str) -> os.stat_result | None:
-    for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
-        try:
-            return os.lstat(f"{folder}/{file}")
-        except FileNotFoundError:
-            continue
-    return None
-
-
-def _split(job_id: str) -> tuple[str, str | None]:
-    number, _, task = job_id.partition(".")
-    return number, task or None

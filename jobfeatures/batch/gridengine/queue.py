@@ -80,9 +80,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
 
     The table is complete unless a record was bad. Raises ParseError.
     """
-    root = parse_xml(data, source=QUEUE_SOURCE)
-    if root.tag != "job_info":
-        raise ParseError("not an answer about the queue", source=QUEUE_SOURCE, text=root.tag)
+    root = parse_xml(data, {"job_info"}, "the queue", source=QUEUE_SOURCE)
     jobs: dict[JobKey, Job] = {}
     nodes: dict[JobKey, dict[str, None]] = {}
     rejected: list[Rejected] = []

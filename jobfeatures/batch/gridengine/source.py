@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
-from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueAnswers
+from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, JobAnswers, QueueAnswers
 from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 from jobfeatures.batch.gridengine.basics import NAME, number_of
 from jobfeatures.batch.gridengine.prolog import read_job
@@ -15,7 +17,7 @@ from jobfeatures.batch.gridengine.spool import (
     find_spool,
     is_shepherd,
     list_active,
-    list_tasks,
+    list_folders,
     read_number,
 )
 from jobfeatures.batch.source import PolledSource
@@ -25,6 +27,7 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 MAX_ASKED = 500  # jobs of one question
 RETRY_SECS = 30.0  # after a question that was not answered
+A = TypeVar("A", JobAnswers, QueueAnswers)
 NEVER = 0, 0, 0  # what no directory looks like
 ASK_GAP_SECS = 10.0  # between two questions about jobs, however often jobs start
 
@@ -172,12 +175,9 @@ class GridEngineSource(PolledSource):
             return
         self._jobs_due_secs = now_secs + ASK_GAP_SECS
         self._due_secs.update((number, now_secs + RETRY_SECS) for number in due)
-        try:
-            answers = ask_about_jobs(due, qstat=self._qstat, timeout_secs=self._timeout_secs)
-        except (SourceError, ParseError) as error:
-            self._complain(JOB_SOURCE, str(error), note)
+        answers = self._answered(JOB_SOURCE, partial(ask_about_jobs, due), note)
+        if answers is None:
             return
-        self._complaints.pop(JOB_SOURCE, None)
         for number in due:
             asked = answers.jobs.get(number)
             if asked is None and answers.jobs and not answers.rejected:  # left out beside known ones
@@ -186,32 +186,34 @@ class GridEngineSource(PolledSource):
                 self._asked[number] = asked
                 if asked.known:
                     self._due_secs[number] = now_secs + self._refresh_secs
-        for each in answers.rejected:
-            note(each)
 
     def _ask_about_queues(self, now_secs: float, note: Callable[[Rejected], None]) -> NodeNotice | None:
         """Return what this host's queues say of it; after a failure what they said before."""
         if now_secs < self._queues_due_secs:
             return self._queues.notice
         self._queues_due_secs = now_secs + RETRY_SECS
-        try:
-            answers = ask_about_queues(self._node_name, qstat=self._qstat, timeout_secs=self._timeout_secs)
-        except (SourceError, ParseError) as error:
-            self._complain(QUEUE_SOURCE, str(error), note)
+        answers = self._answered(QUEUE_SOURCE, partial(ask_about_queues, self._node_name), note)
+        if answers is None:
             return self._queues.notice
         self._queues_due_secs = now_secs + self._refresh_secs
-        self._complaints.pop(QUEUE_SOURCE, None)
-        for each in answers.rejected:
-            note(each)
         if answers.rejected:  # a queue that cannot be read may be the one that still takes jobs
             answers = QueueAnswers({**self._queues.queues, **answers.queues})
         self._queues = answers
         return answers.notice
 
-    def _complain(self, question: str, reason: str, note: Callable[[Rejected], None]) -> None:
-        if self._complaints.get(question) != reason:
-            note(Rejected(question, reason))
-        self._complaints[question] = reason
+    def _answered(self, question: str, ask: Callable[..., A], note: Callable[[Rejected], None]) -> A | None:
+        """Return an answer, its bad records noted; None after a failure, which is noted once."""
+        try:
+            answers = ask(qstat=self._qstat, timeout_secs=self._timeout_secs)
+        except (SourceError, ParseError) as error:
+            if self._complaints.get(question) != str(error):
+                note(Rejected(question, str(error)))
+            self._complaints[question] = str(error)
+            return None
+        self._complaints.pop(question, None)
+        for each in answers.rejected:
+            note(each)
+        return answers
 
     def _has_ended(self, key: JobKey) -> bool:
         """Return whether the master knows no such job."""
@@ -229,7 +231,7 @@ def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
     Hosts that have tasks of a job only have no shepherd of it.
     """
     found: list[int | None] = []
-    for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
+    for folder in list_folders(path):
         try:
             found.append(read_number(f"{folder}/pid", owners))
         except FileNotFoundError:

@@ -51,9 +51,14 @@ def list_tasks(path: str) -> list[str]:
     return sorted(names)[:MAX_TASKS]
 
 
+def list_folders(path: str) -> list[str]:
+    """Return the directory of a job and those of its tasks here. Raises OSError."""
+    return [path, *(f"{path}/{name}" for name in list_tasks(path))]
+
+
 def read_config(path: str, owners: Collection[int]) -> str:
     """Return the `config` of a job's or its task's directory, "" while it is not written. Raises OSError."""
-    for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
+    for folder in list_folders(path):
         try:
             return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
         except FileNotFoundError:

@@ -8,6 +8,7 @@ whatever encoding their users had, and a wrapper may print before it.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from defusedxml import DefusedXmlException
@@ -23,8 +24,8 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 
-def parse_xml(data: bytes, *, source: str) -> Element:
-    """Return the root element of an answer.
+def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) -> Element:
+    """Return the root element of an answer, which has one of these tags; `about` says what it is about.
 
     What stands before the declaration is left out, as are characters that XML
     does not know; bytes that are no UTF-8 are taken as Latin-1. Raises
@@ -46,6 +47,8 @@ def parse_xml(data: bytes, *, source: str) -> Element:
         raise ParseError(f"broken XML: {error}", source=source, line=line) from None
     except DefusedXmlException:
         raise ParseError("document type declarations are not accepted", source=source) from None
+    if root.tag not in tags:
+        raise ParseError(f"not an answer about {about}", source=source, text=root.tag)
     return root
 
 

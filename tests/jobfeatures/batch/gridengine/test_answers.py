@@ -163,7 +163,9 @@ def test_a_banner_before_the_answer_is_passed_over():
 
 
 def test_control_characters_and_foreign_encodings_do_no_harm():
-    root = parse_xml(b"<?xml version='1.0'?><a><b>x\x01\x1by</b><c>\xfc</c><d>&#252;</d></a>", source="x")
+    root = parse_xml(
+        b"<?xml version='1.0'?><a><b>x\x01\x1by</b><c>\xfc</c><d>&#252;</d></a>", {"a"}, "it", source="x"
+    )
     assert [text_of(root, name) for name in "bcd"] == ["xy", "ü", "ü"]
 
 
