@@ -7,6 +7,7 @@ escaped: a node's fields are read only where no such text stands before them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
@@ -102,13 +103,16 @@ def parse_node(line: str) -> ClusterNode:
     free_text = _NODE_FREE_TEXT.search(line)
     found = _NODE_FIELD.findall(line[: free_text.start()] if free_text else line)
     values = {field: value for field, value in found if value not in NOTHING}
-    if sum(field == "State" for field, _ in found) != 1:
+    times = Counter(field for field, _ in found)
+    if times["State"] != 1:
         raise ParseError(f"not one State (node {name[1]})", field="State", text=line)
     total_mebibytes, allocated_mebibytes = (
         parse_count(values[field], field=field) if field in values else None
         for field in ("RealMemory", "AllocMem")
     )
     cpus = values.get("CPUEfctv", values.get("CPUTot"))
+    if times["CPUEfctv"] > 1 or times["CPUTot"] > 1:
+        cpus = None  # one of them is somebody's text
     accounted = parse_tres_gpus(values.get("CfgTRES", ""))
     used_gpus = count_gres(values.get("GresUsed", ""))
     if used_gpus is None and accounted is not None:

@@ -85,7 +85,7 @@ def parse_json_notice(
     rejected: list[Rejected] = []
     try:
         record = _own_record(node, node_name)
-        draining = _is_draining(record)
+        draining = not DRAIN_STATES.isdisjoint(node_states(record))
     except ParseError as error:
         return NodeAnswer(None, (Rejected.from_error(error.at(source)),))
     cpus = clock_secs = None
@@ -116,11 +116,6 @@ def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
 def _given_cpus(record: JsonRecord) -> int | None:
     effective = record.nonzero("effective_cpus")
     return record.count("cpus") if effective is None else effective
-
-
-def _is_draining(record: JsonRecord) -> bool:
-    words = (*record.words("state"), *record.words("state_flags"))
-    return not DRAIN_STATES.isdisjoint(part for word in words for part in word.upper().split("+"))
 
 
 def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jobfeatures.batch.slurm.cluster import parse_node
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import NodeNotice
 from jobfeatures.nodelist import expand_nodes
@@ -20,12 +21,8 @@ RESERVATION_SOURCE = "scontrol show reservation"
 SHOW_RESERVATIONS = "show reservation"
 
 # sinfo(1), "NODE STATE CODES". A failing node is "unavailable for use per system administrator request".
-DRAIN_STATES = frozenset({"DRAIN", "DRAINING", "DRAINED", "MAINT", "FAIL", "FAILING"})
-_STATE = re.compile(r" State=(\S*)")
-_CPUS = re.compile(r" (CPUEfctv|CPUTot)=([0-9]{1,9})(?= |\Z)")
+DRAIN_STATES = frozenset({"DRAIN", "MAINTENANCE", "FAIL"})
 _UPDATED = re.compile(r"last_update_time=([0-9]{9,11}), records=")
-_FLAG = re.compile(r"[A-Z_]+")
-_NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 _RESERVATION = re.compile(
     r"ReservationName=(?P<name>.*) StartTime=(?P<start>\S+) EndTime=(?P<end>\S+) Duration=\S* "
@@ -96,47 +93,20 @@ def parse_notice(
     node_lines: Sequence[str], maintenances: Iterable[Maintenance], *, node_name: str, now_secs: float
 ) -> NodeNotice:
     """Return what is announced of a node, by its record; see `parse_node_answer`. Raises ParseError."""
-    draining = parse_node_state(node_lines, node_name)
-    shutdowns = {
-        each.start_secs for each in maintenances if node_name in each.nodes and each.end_secs > now_secs
-    }
-    return NodeNotice(draining, tuple(sorted(shutdowns)), parse_node_cpus(node_lines[0]))
-
-
-def parse_node_state(lines: Sequence[str], node_name: str) -> bool:
-    """Tell from a node's record whether it starts no more jobs.
-
-    Sample: ``NodeName=n1 Arch=x86_64 … State=MIXED+DRAIN ThreadsPerCore=1 …
-    Reason=kernel update [root@2026-11-21T07:32:21]``. A state is a word and
-    flags, joined by ``+``, with marks such as ``*`` (does not respond).
-
-    Raises ParseError where the record is not the node's or State is not there once.
-    """
-    line = lines[0] if lines else ""
+    line = node_lines[0] if node_lines else ""
     if re.match(rf"Node {re.escape(node_name)} not found\b", line):
         reason = "Slurm knows no node of this name"
         raise ParseError(reason, source=NODE_SOURCE, field=node_name, text=line)
     if not line.startswith(f"NodeName={node_name} "):
         raise ParseError("not the record of this node", source=NODE_SOURCE, field=node_name, text=line)
-    states: list[str] = _STATE.findall(_without_free_text(line))
-    if len(states) != 1:
-        raise ParseError("not one State", source=NODE_SOURCE, field="State", text=line)
-    return not DRAIN_STATES.isdisjoint(_FLAG.findall(states[0]))
-
-
-def parse_node_cpus(line: str) -> int | None:
-    """Return the CPUs that jobs may get, of a node's record: CPUEfctv, before 21.08 CPUTot; None without."""
-    found: list[tuple[str, str]] = _CPUS.findall(_without_free_text(line))
-    values = dict(found)
-    if len(values) < len(found):
-        return None  # a field that occurs twice is somebody's text
-    text = values.get("CPUEfctv", values.get("CPUTot"))
-    return None if text is None else int(text)
-
-
-def _without_free_text(line: str) -> str:
-    free_text = _NODE_FREE_TEXT.search(line)
-    return line[: free_text.start()] if free_text else line
+    try:
+        node = parse_node(line)
+    except ParseError as error:
+        raise error.at(NODE_SOURCE) from error
+    shutdowns = {
+        each.start_secs for each in maintenances if node_name in each.nodes and each.end_secs > now_secs
+    }
+    return NodeNotice(not DRAIN_STATES.isdisjoint(node.states), tuple(sorted(shutdowns)), node.cpus)
 
 
 @dataclass(frozen=True, slots=True)

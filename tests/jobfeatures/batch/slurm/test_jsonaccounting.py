@@ -165,7 +165,12 @@ def test_maintenance_of_a_node_is_announced(version):
 
 @pytest.mark.parametrize(
     "state",
-    [{"state": "idle", "state_flags": ["DRAIN"]}, {"state": ["IDLE", "DRAIN"]}, {"state": ["MIXED", "FAIL"]}],
+    [
+        {"state": "idle", "state_flags": ["DRAIN"]},
+        {"state": ["IDLE", "DRAIN"]},
+        {"state": ["MIXED", "FAIL"]},
+        {"state": ["IDLE", "MAINTENANCE"]},
+    ],
 )
 def test_a_node_that_drains_is_told(state):
     node = JsonRecord({"nodes": [{"name": "n1", **state}]})

@@ -10,7 +10,7 @@ from jobfeatures.batch.slurm.node import (
     node_questions,
     parse_maintenance,
     parse_node_answer,
-    parse_node_state,
+    parse_notice,
 )
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.errors import ParseError
@@ -28,16 +28,20 @@ RESERVATION = (
 )
 
 
+def drains(lines):
+    return parse_notice(lines, (), node_name="lab1", now_secs=0).draining
+
+
 @pytest.mark.parametrize(
     ("state", "draining"),
     [
         ("IDLE", False), ("MIXED", False), ("ALLOCATED", False), ("DOWN*", False), ("IDLE+PLANNED", False),
         ("IDLE+DRAIN", True), ("MIXED+DRAIN", True), ("DOWN*+DRAIN", True), ("ALLOCATED+MAINT", True),
-        ("IDLE+DRAIN+NOT_RESPONDING", True), ("UNKNOWN", False), ("IDLE+FAIL", True),
+        ("IDLE+DRAIN+NOT_RESPONDING", True), ("UNKNOWN", False), ("IDLE+FAIL", True), ("IDLE+MAINTENANCE", True),
     ],
 )  # fmt: skip
 def test_a_state_says_whether_the_node_drains(state, draining):
-    assert parse_node_state([NODE.format(state)], "lab1") is draining
+    assert drains([NODE.format(state)]) is draining
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_a_node_name_that_slurm_does_not_know_is_told_as_long_as_it_is_so(tmp_pa
 
 def test_a_reason_or_a_comment_cannot_imitate_the_state():
     line = NODE.format("IDLE+DRAIN") + " Reason=kernel State=IDLE [root@1795253591] Comment=a State=x"
-    assert parse_node_state([line, "       NodeName=lab1 State=IDLE update"], "lab1") is True
+    assert drains([line, "       NodeName=lab1 State=IDLE update"]) is True
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ def test_a_reason_or_a_comment_cannot_imitate_the_state():
 )  # fmt: skip
 def test_a_record_that_is_not_the_nodes_is_refused(lines):
     with pytest.raises(ParseError, match="scontrol show node"):
-        parse_node_state(lines, "lab1")
+        drains(lines)
 
 
 def test_a_maintenance_reservation_is_read_whatever_its_name():
