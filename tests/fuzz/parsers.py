@@ -104,6 +104,9 @@ ARGUMENTS: Mapping[str, object] = {
     "index": "1",
     "task": "1",
     "known": ("word", "other"),
+    "what": "tasks of an array",
+    "tags": ("qhost", "job_info", "detailed_job_info", "unknown_jobs"),
+    "about": "hosts",
 }
 AROUND = Circumstances(now_secs=1_795_266_100.0, node_name="lab1", rules=Rules(node_name="lab1"))
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from jobfeatures.batch.lsf.basics import NAME, count_slots
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import says_something
 
-BATCH_SYSTEM: Final = "lsf"
 KIB: Final = 1024
 MAX_LINE_CHARACTERS: Final = 2**20
 MAX_LIST: Final = 1_000_000
@@ -48,7 +48,6 @@ _FIELD = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"|([^\s"]++)')
 _LINE = re.compile(r'(?:[ \t]*+(?:"[^"]*+(?:""[^"]*+)*+"|[^\s"]++)(?=[ \t]|\Z))*+[ \t]*+')
 _WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,12})?\Z")
-_SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254})\Z")
 _VERSION = re.compile(r"([0-9]{1,3})(?:\.[0-9]{1,6})?\Z")
 
 
@@ -133,15 +132,11 @@ class _Fields:
         """Return a list that has its length before it."""
         return [self.text(name) for _ in range(self.count(name))]
 
-    def is_text(self, ahead: int) -> bool:
-        """Return whether the field so far ahead stands in quotes."""
-        place = self.position + ahead
-        return place < len(self._fields) and self._fields[place][1]
-
-    def are_whole(self, count: int) -> bool:
-        """Return whether the next fields are whole numbers."""
-        ahead = self._fields[self.position : self.position + count]
-        return len(ahead) == count and all(not quoted and _WHOLE.match(value) for value, quoted in ahead)
+    def are_limits(self) -> bool:
+        """Return whether runLimit, options3, avgMem (whole numbers) and effectiveResReq (text) may follow."""
+        ahead = self._fields[self.position : self.position + 4]
+        are_whole = all(not quoted and _WHOLE.match(value) for value, quoted in ahead[:3])
+        return len(ahead) == 4 and are_whole and ahead[3][1]
 
 
 def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
@@ -168,7 +163,7 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     user, queue = fields.text("userName"), fields.text("queue")
     fields.skip(9, "resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile")
     fields.texts("askedHosts")
-    exec_slots = _slots(fields.texts("execHosts"), "execHosts")
+    exec_slots = count_slots(fields.texts("execHosts"), field="execHosts")
     status = fields.whole("jStatus")
     fields.number("hostFactor")
     name = fields.text("jobName")
@@ -190,7 +185,7 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     signal = exit_status & 0x7F if exit_status > 0 else 0  # exitStatus is a status of wait(2)
     slots = tail.slots or exec_slots
     return JobRecord(
-        batch_system=BATCH_SYSTEM,
+        batch_system=NAME,
         job_id=f"{number}[{index}]" if index else str(number),
         array_job_id=str(number) if index else None,
         array_task_id=str(index) if index else None,
@@ -255,7 +250,7 @@ def _tail(fields: _Fields) -> _Tail:
     fields.skip(1, "subcwd")
     fields.skip(2 * fields.count("num_network"), "networkAlloc")
     fields.skip(6, "affinity serial_job_energy cpi gips gbs gflops")
-    tail.slots = _slots(fields.texts("allocSlots"), "allocSlots")
+    tail.slots = count_slots(fields.texts("allocSlots"), field="allocSlots")
     return tail
 
 
@@ -279,20 +274,9 @@ def _skip_host_usage(fields: _Fields) -> None:
                     fields.skip(2 * fields.count("hostRusage"), "hostRusage")
         except ParseError:
             continue
-        if fields.are_whole(3) and fields.is_text(3):
+        if fields.are_limits():
             return
     raise ParseError("counts that do not match", field="hostRusage")
-
-
-def _slots(hosts: Iterable[str], field: str) -> dict[str, int]:
-    """Return the slots of each host of ``"4*n1" "n2"`` or ``"n1" "n1"``. Raises ParseError."""
-    slots: dict[str, int] = {}
-    for host in hosts:
-        match = _SHARE.match(host)
-        if match is None:
-            raise ParseError("not a host", field=field, text=host)
-        slots[match[2]] = slots.get(match[2], 0) + int(match[1] or "1")
-    return slots
 
 
 def _state(status: int, exit_info: int, has_started: bool) -> JobState:

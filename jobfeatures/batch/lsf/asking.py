@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jobfeatures.batch.lsf import SYSTEM
-from jobfeatures.batch.lsf.answers import Record, complaints, parse_records
+from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, parse_records, unknown_jobs
+from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
+from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
-from jobfeatures.errors import ParseError, SourceError, shown
+from jobfeatures.errors import CommandError, ParseError, SourceError, shown
 from jobfeatures.privatefile import opened
 
 MAX_ANSWER_BYTES = 64 * 2**20
@@ -81,6 +83,53 @@ class Commands:
             if not output.stdout.strip():
                 raise SourceError(_refusal(name, output)) from None
             raise SourceError(str(error)) from error
+
+
+class JobCommand:
+    """Asks bjobs, for the further fields as long as that goes well, else for the plain ones for a while.
+
+    `is_proof`: that a job is not in an answer means something, so that nothing else may be complained of.
+    """
+
+    def __init__(
+        self, clock: Clock, commands: Commands, *, refresh_secs: float, is_proof: bool = False
+    ) -> None:
+        self._clock = clock
+        self._commands = commands
+        self._refresh_secs = refresh_secs
+        self._is_proof = is_proof
+        self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
+
+    def ask(self, *arguments: str) -> list[Record]:
+        """Return what bjobs says. Raises SourceError."""
+        now_secs = self._clock.monotonic_secs()
+        if now_secs >= self._plain_until_secs:
+            try:
+                return self._ask_for((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments)
+            except CommandError:
+                raise
+            except SourceError:
+                # A field that this version has not, or a user's text that breaks the answer.
+                records = self._ask_for(PLAIN_FIELDS, arguments)
+                self._plain_until_secs = now_secs + self._refresh_secs
+                return records
+        return self._ask_for(PLAIN_FIELDS, arguments)
+
+    def _ask_for(self, fields: Sequence[str], arguments: Sequence[str]) -> list[Record]:
+        output = self._commands.run(BJOBS, "-o", " ".join(fields), "-json", *arguments)
+        try:
+            records = parse_records(output.stdout, source=BJOBS)
+        except ParseError as error:
+            if is_nothing_found(output.stdout, output.complaints):
+                return []
+            if not output.stdout.strip() and unknown_jobs(output.complaints):
+                return []
+            said = f": {output.complaints[0]}" if output.complaints else ""
+            raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
+        is_foreign = unknown_jobs(output.complaints) is None and not is_nothing_found("", output.complaints)
+        if self._is_proof and is_foreign:
+            raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
+        return records
 
 
 def _refusal(name: str, output: Output) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from jobfeatures.batch.basics import find_host
 from jobfeatures.errors import ParseError
@@ -57,16 +58,19 @@ def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
 
     Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError.
     """
+    return {} if text in NOTHING else count_slots(text.split(":"), field=field)
+
+
+def count_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
+    """Return the slots of each host, in order, of ``4*n1`` or ``n1``. Raises ParseError."""
     slots: dict[str, int] = {}
-    if text in NOTHING:
-        return slots
-    for part in text.split(":"):
-        match = _SHARE.match(part)
+    for host in hosts:
+        match = _SHARE.match(host)
         if match is None:
-            raise ParseError("not a list of hosts", field=field, text=text)
+            raise ParseError("not a host", field=field, text=host)
         slots[match[2]] = slots.get(match[2], 0) + int(match[1] or "1")
     if sum(slots.values()) > MAX_SLOTS:
-        raise ParseError(f"more than {MAX_SLOTS} slots", field=field, text=text)
+        raise ParseError(f"more than {MAX_SLOTS} slots", field=field)
     return slots
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jobfeatures.batch.lsf.answers import Record, is_nothing_found, parse_records
-from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
+from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.hosts import (
     BHOSTS,
@@ -13,10 +12,10 @@ from jobfeatures.batch.lsf.hosts import (
     parse_cluster,
     parse_memory,
 )
-from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS, Circumstances, parse_jobs
+from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
 from jobfeatures.clock import Clock
-from jobfeatures.errors import CommandError, ParseError, SourceError
+from jobfeatures.errors import SourceError
 from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, JobTable
 
@@ -26,15 +25,18 @@ class LsfCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, commands: Commands) -> None:
+    def __init__(self, clock: Clock, commands: Commands, *, refresh_secs: float) -> None:
         self._clock = clock
         self._commands = commands
+        self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs)
 
     def poll_queue(self) -> JobTable:
         """Return the queue, with jobs that ended within CLEAN_PERIOD; limits depend on the host."""
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
-        found = parse_jobs(self._jobs(), Circumstances(now_secs=taken_at_secs, rules=rules))
+        found = parse_jobs(
+            self._jobs.ask("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
+        )
         return JobTable(
             source=NAME,
             jobs=found.jobs,
@@ -42,24 +44,6 @@ class LsfCluster:
             complete=not found.rejected,
             rejected=found.rejected,
         )
-
-    def _jobs(self) -> list[Record]:
-        try:
-            return self._jobs_with((*PLAIN_FIELDS, *FURTHER_FIELDS))
-        except CommandError:
-            raise
-        except SourceError:  # a field that this version has not, or a text that breaks the answer
-            return self._jobs_with(PLAIN_FIELDS)
-
-    def _jobs_with(self, fields: tuple[str, ...]) -> list[Record]:
-        output = self._commands.run(BJOBS, "-o", " ".join(fields), "-json", "-u", "all", "-a", "-X")
-        try:
-            return parse_records(output.stdout, source=BJOBS)
-        except ParseError as error:
-            if is_nothing_found(output.stdout, output.complaints):
-                return []
-            said = f": {output.complaints[0]}" if output.complaints else ""
-            raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
 
     def poll_cluster(self) -> Cluster:
         """Return hosts and queues. Hosts stand under no queue: bqueues reports groups of hosts only."""

@@ -48,7 +48,11 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Ls
     """Return the source of the controller role. The other commands are those beside bjobs."""
     from jobfeatures.batch.lsf.clustersource import LsfCluster  # a hook has no use for it
 
-    return LsfCluster(clock, make_commands(config, timeout_secs, max_bytes=512 * 2**20))
+    return LsfCluster(
+        clock,
+        make_commands(config, timeout_secs, max_bytes=512 * 2**20),
+        refresh_secs=config.batch_refresh_secs,
+    )
 
 
 def make_commands(config: Config, timeout_secs: float, max_bytes: int = 64 * 2**20) -> Commands:

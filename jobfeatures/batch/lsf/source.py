@@ -7,14 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from jobfeatures.batch.basics import Users
-from jobfeatures.batch.lsf.answers import Record, is_nothing_found, parse_records, unknown_jobs
-from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
+from jobfeatures.batch.lsf.answers import Record
+from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
 from jobfeatures.batch.lsf.jobs import (
     BJOBS,
-    FURTHER_FIELDS,
-    PLAIN_FIELDS,
     Circumstances,
     is_elsewhere,
     parse_jobs,
@@ -30,7 +28,7 @@ from jobfeatures.batch.lsf.limits import (
 )
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import CommandError, ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 MAX_ASKED_BY_ID = 100  # of one poll
@@ -61,6 +59,7 @@ class LsfSource(PolledSource):
         """`abs_runlimit` None: bparams is asked."""
         self._clock = clock
         self._commands = commands
+        self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs, is_proof=True)
         self._node_name = node_name
         self._abs_runlimit = abs_runlimit
         self._refresh_secs = refresh_secs
@@ -68,7 +67,6 @@ class LsfSource(PolledSource):
         self._node: NodeNotice | None = None
         self._node_problem = ""
         self._refreshed_secs: float | None = None  # monotonic
-        self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
         self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
         self._reported: frozenset[Rejected] = frozenset()  # problems that were reported already
         self._users = Users(clock)
@@ -79,7 +77,7 @@ class LsfSource(PolledSource):
             raise SourceError(f"not a host's name: {self._node_name[:80]}")
         taken_at_secs = self._clock.now_secs()
         ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
-        records = self._ask("-u", "all", "-X", "-m", self._node_name)
+        records = self._jobs.ask("-u", "all", "-X", "-m", self._node_name)
         news = self._refresh(records)
         around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
         found = parse_jobs(records, replace(around, asked_by_host=True))
@@ -90,7 +88,7 @@ class LsfSource(PolledSource):
         if missing:
             asked = missing[:MAX_ASKED_BY_ID]
             try:
-                more = parse_jobs(self._ask("-u", "all", "-X", *(key.job_id for key in asked)), around)
+                more = parse_jobs(self._jobs.ask("-u", "all", "-X", *(key.job_id for key in asked)), around)
             except SourceError as error:
                 rejected.append(Rejected(BJOBS, str(error)))
                 complete = False
@@ -117,36 +115,6 @@ class LsfSource(PolledSource):
             node=self._node,
             node_problem=self._node_problem,
         )
-
-    def _ask(self, *arguments: str) -> list[Record]:
-        """Return what bjobs says, with the further fields as long as that goes well."""
-        now_secs = self._clock.monotonic_secs()
-        if now_secs >= self._plain_until_secs:
-            try:
-                return self._ask_for((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments)
-            except CommandError:
-                raise
-            except SourceError:
-                # A field that this version has not, or a user's text that breaks the answer.
-                records = self._ask_for(PLAIN_FIELDS, arguments)
-                self._plain_until_secs = now_secs + self._refresh_secs
-                return records
-        return self._ask_for(PLAIN_FIELDS, arguments)
-
-    def _ask_for(self, fields: Sequence[str], arguments: Sequence[str]) -> list[Record]:
-        output = self._commands.run(BJOBS, "-o", " ".join(fields), "-json", *arguments)
-        try:
-            records = parse_records(output.stdout, source=BJOBS)
-        except ParseError as error:
-            if is_nothing_found(output.stdout, output.complaints):
-                return []
-            if not output.stdout.strip() and output.complaints and unknown_jobs(output.complaints):
-                return []
-            said = f": {output.complaints[0]}" if output.complaints else ""
-            raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
-        if unknown_jobs(output.complaints) is None and not is_nothing_found("", output.complaints):
-            raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
-        return records
 
     # --- what changes seldom ------------------------------------------------------
 
