@@ -91,22 +91,13 @@ class _Deadline:
 class HttpSink:
     """Posts documents to one address. `timeout_secs` bounds one sending from its beginning to its end."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        timeout_secs: float,
-        user: str | None = None,
-        password_file: str | None = None,
-        prefix: str | None = None,
-        context: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, config: SinksConfig, url: str, context: ssl.SSLContext) -> None:
         self._url = url
-        self._timeout_secs = timeout_secs
-        self._user = user
-        self._password_file = password_file
-        self._prefix = f"{prefix}." if prefix else ""
-        self._context = context or ssl.create_default_context()
+        self._timeout_secs = config.sonar_send_timeout_secs
+        self._user = config.sonar_http_user or config.sonar_cluster
+        self._password_file = config.sonar_http_password_file
+        self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
+        self._context = context
 
     def send(self, message: Message) -> None:
         """Post one document; any answer below 300 means that it has arrived."""
@@ -146,21 +137,13 @@ def make_sink(config: SinksConfig) -> HttpSink:
     """Return the sink. Raises ConfigurationError."""
     if config.sonar_http_url is None:
         raise ConfigurationError("sonar.http_url", "sink http needs it")
-    context = None
-    if config.sonar_http_ca_file is not None:
-        if not os.path.isfile(config.sonar_http_ca_file):
-            raise ConfigurationError("sonar.http_ca_file", "there is no such file")
-        try:
-            context = ssl.create_default_context(cafile=config.sonar_http_ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigurationError("sonar.http_ca_file", str(error)) from error
+    ca_file = config.sonar_http_ca_file
+    if ca_file is not None and not os.path.isfile(ca_file):
+        raise ConfigurationError("sonar.http_ca_file", "there is no such file")
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError("sonar.http_ca_file", str(error)) from error
     if config.sonar_http_password_file is not None and config.sonar_http_url.startswith("http:"):
         log.warning("the password for %s goes over the wire unencrypted", config.sonar_http_url)
-    return HttpSink(
-        config.sonar_http_url,
-        timeout_secs=config.sonar_send_timeout_secs,
-        user=config.sonar_http_user or config.sonar_cluster,
-        password_file=config.sonar_http_password_file,
-        prefix=config.sonar_topic_prefix,
-        context=context,
-    )
+    return HttpSink(config, config.sonar_http_url, context)

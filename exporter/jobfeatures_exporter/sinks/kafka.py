@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from jobfeatures.errors import ConfigurationError, SinkError
@@ -18,20 +17,12 @@ FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
 class KafkaSink:
     """Hands documents to brokers, one at a time, and waits until they are acknowledged."""
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        *,
-        timeout_secs: float,
-        prefix: str | None = None,
-        user: str | None = None,
-        password_file: str | None = None,
-    ) -> None:
-        self._settings = settings
-        self._timeout_secs = timeout_secs
-        self._prefix = f"{prefix}." if prefix else ""
-        self._user = user
-        self._password_file = password_file
+    def __init__(self, config: SinksConfig) -> None:
+        self._timeout_secs = config.sonar_send_timeout_secs
+        self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
+        self._user = config.sonar_kafka_user or config.sonar_cluster
+        self._password_file = config.sonar_kafka_password_file
+        self._settings = _settings(config)
         self._producer: Any = None
 
     def send(self, message: Message) -> None:
@@ -96,6 +87,11 @@ def make_sink(config: SinksConfig) -> KafkaSink:
         raise ConfigurationError(
             "sonar.sinks", "kafka needs confluent-kafka: pip install 'jobfeatures-exporter[kafka]'"
         ) from error
+    return KafkaSink(config)
+
+
+def _settings(config: SinksConfig) -> dict[str, Any]:
+    """Return what librdkafka wants to know, but for the password."""
     tls, sasl = config.sonar_kafka_ca_file is not None, config.sonar_kafka_password_file is not None
     settings: dict[str, Any] = {
         "bootstrap.servers": config.sonar_kafka_brokers,
@@ -110,10 +106,4 @@ def make_sink(config: SinksConfig) -> KafkaSink:
         settings["ssl.ca.location"] = config.sonar_kafka_ca_file
     if sasl:
         settings["sasl.mechanism"] = "PLAIN"
-    return KafkaSink(
-        settings,
-        timeout_secs=config.sonar_send_timeout_secs,
-        prefix=config.sonar_topic_prefix,
-        user=config.sonar_kafka_user or config.sonar_cluster,
-        password_file=config.sonar_kafka_password_file,
-    )
+    return settings

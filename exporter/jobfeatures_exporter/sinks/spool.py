@@ -17,7 +17,7 @@ import re
 import threading
 import zlib
 from collections import OrderedDict
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures.jsontext import parse_own
@@ -42,32 +42,6 @@ class Limits(NamedTuple):
 
     max_bytes: int
     max_count: int
-
-
-class Spool(Protocol):
-    """A queue of messages."""
-
-    @property
-    def dropped(self) -> int:
-        """Return how many there was no room for, since the start."""
-
-    @property
-    def corrupt(self) -> int:
-        """Return how many were set aside."""
-
-    def put(self, message: Message) -> None:
-        """Add one at the new end."""
-
-    def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest and its number, None of nothing. Raises OSError where it cannot be read now."""
-
-    def remove(self, number: int) -> None:
-        """Take one away."""
-
-    def close(self) -> None:
-        """Let go of what is open."""
-
-    def __len__(self) -> int: ...
 
 
 class MemorySpool:
@@ -284,7 +258,10 @@ class SafeSpool:
             self._is_failing = False
 
     def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest of both; numbers of those in memory are negative."""
+        """Return the oldest of both and its number, negative of one in memory; None of nothing.
+
+        Raises OSError where it cannot be read now.
+        """
         waiting = self._memory.oldest()
         try:
             found = self._folder.oldest()
@@ -323,6 +300,9 @@ class SafeSpool:
 
     def __len__(self) -> int:
         return len(self._folder) + len(self._memory)
+
+
+Spool = MemorySpool | SafeSpool
 
 
 def format_spooled(message: Message) -> bytes:

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.sinks.http import HttpSink, make_sink
+from jobfeatures_exporter.sinks.http import make_sink
 
 
 class Receiver:
@@ -44,8 +44,13 @@ async def receiver():
     await server.close()
 
 
-def sink_to(url, **more):
-    return HttpSink(url, **{"timeout_secs": 10.0, **more})
+def config(**settings):
+    flags = {name.replace("__", "."): value for name, value in settings.items()}
+    return load_config(ExporterConfig, flags={"sonar.cluster": "c.example.org", **flags}, environ={})
+
+
+def sink_to(url, **settings):
+    return make_sink(config(sonar__http_url=url, **{"sonar__send_timeout": "10s", **settings}))
 
 
 async def send(sink, message):
@@ -62,13 +67,13 @@ async def test_a_document_is_posted_below_its_type(receiver, make_message):
 
 
 async def test_a_prefix_stands_before_the_type(receiver, make_message):
-    await send(sink_to(receiver.url, prefix="test"), make_message(kind="sysinfo"))
+    await send(sink_to(receiver.url, sonar__topic_prefix="test"), make_message(kind="sysinfo"))
     assert receiver.requests[0][1] == "/api/test.sysinfo"
 
 
 async def test_the_password_is_read_anew_at_each_request(receiver, make_message, tmp_path):
     file = tmp_path / "password"
-    sink = sink_to(receiver.url, user="hpc.example.org", password_file=str(file))
+    sink = sink_to(receiver.url, sonar__http_user="hpc.example.org", sonar__http_password_file=str(file))
     for secret in ("first:ü", "second"):
         file.write_text(f"{secret}\n")
         await send(sink, make_message())
@@ -82,7 +87,7 @@ async def test_without_its_password_nothing_is_posted(receiver, make_message, tm
     if content is not None:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(SinkError, match="password"):
-        await send(sink_to(receiver.url, user="u", password_file=str(file)), make_message())
+        await send(sink_to(receiver.url, sonar__http_password_file=str(file)), make_message())
     assert receiver.requests == []
 
 
@@ -122,7 +127,7 @@ async def test_a_server_that_never_answers_costs_the_timeout(make_message):
     port = server.sockets[0].getsockname()[1]
     try:
         with pytest.raises(SinkError, match=r"timed out|not done after 0\.2 s"):
-            await send(sink_to(f"http://127.0.0.1:{port}", timeout_secs=0.2), make_message())
+            await send(sink_to(f"http://127.0.0.1:{port}", sonar__send_timeout="0.2s"), make_message())
     finally:
         release.set()
         server.close()
@@ -178,11 +183,6 @@ async def test_a_certificate_is_checked(make_message, tmp_path):
         await server.close()
 
 
-def config(**settings):
-    flags = {name.replace("__", "."): value for name, value in settings.items()}
-    return load_config(ExporterConfig, flags={"sonar.cluster": "c.example.org", **flags}, environ={})
-
-
 def test_a_password_without_tls_is_warned_of(caplog):
     make_sink(config(sonar__http_url="http://a:1", sonar__http_password_file="/etc/secret"))
     assert "unencrypted" in caplog.text
@@ -223,7 +223,7 @@ def test_a_far_side_that_drips_holds_a_document_no_longer_than_the_limit(slow, m
         thread = threading.Thread(target=serve, args=[listener], daemon=True)
         thread.start()
         scheme = "https" if slow == "shaking hands" else "http"
-        sink = HttpSink(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", timeout_secs=0.5)
+        sink = sink_to(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", sonar__send_timeout="0.5s")
         body = b"x" * (50_000_000 if slow == "reading" else 10)
         with pytest.raises(SinkError):
             sink.send(make_message(body=body))
