@@ -8,9 +8,9 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from jobfeatures.errors import CommandError, SourceError, shown
 
@@ -169,3 +169,23 @@ class BackgroundProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+
+
+@contextlib.contextmanager
+def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Run a program and give its standard input and output; it ends when its input does.
+
+    One that has not ended after so many seconds is killed. Raises OSError.
+    """
+    with subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None  # noqa: S101  # for the type checker: both were asked for
+        assert process.stdout is not None  # noqa: S101
+        try:
+            yield process.stdin, process.stdout
+        finally:
+            with contextlib.suppress(OSError):  # it may have ended before it has read all
+                process.stdin.close()
+            try:
+                process.wait(end_secs)
+            except subprocess.TimeoutExpired:
+                process.kill()

@@ -9,13 +9,14 @@ import contextlib
 import logging
 import os
 import select
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import fields
+from typing import IO
 
+from jobfeatures.command import conversation
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hookserver import Settings
@@ -80,49 +81,26 @@ class HookServer:
 
     def _serve(self) -> None:
         """Start the process and stay with it to its end. Raises OSError."""
-        their_input, our_output = os.pipe2(os.O_CLOEXEC)
-        our_input, their_output = os.pipe2(os.O_CLOEXEC)
-        try:
-            try:
-                pid = os.posix_spawn(
-                    COMMAND[0],
-                    COMMAND,
-                    os.environ,
-                    file_actions=[
-                        (os.POSIX_SPAWN_DUP2, their_input, 0),
-                        (os.POSIX_SPAWN_DUP2, their_output, 1),
-                    ],
-                )
-            finally:
-                os.close(their_input)
-                os.close(their_output)
-            try:
-                self._talk(our_input, our_output)
-            finally:
-                os.close(our_output)
-                our_output = -1
-                _end(pid)
-        finally:
-            os.close(our_input)
-            if our_output >= 0:
-                os.close(our_output)
+        with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
+            self._talk(their_input, their_output.fileno())
 
-    def _talk(self, our_input: int, our_output: int) -> None:
+    def _talk(self, their_input: IO[bytes], their_output: int) -> None:
         poll = select.poll()
-        poll.register(our_input, select.POLLIN)
+        poll.register(their_output, select.POLLIN)
         poll.register(self._wake_reader, select.POLLIN)
         self._changed.set()
         looked: float | None = None
         while not self._stopping.is_set():
             if self._changed.is_set():
                 self._changed.clear()
-                _write_all(our_output, settings_of(self.config).packed())
+                their_input.write(settings_of(self.config).packed())
+                their_input.flush()
             if looked is None or time.monotonic() - looked >= LOOK_SECS:
                 looked = time.monotonic()
                 self._look()
             for descriptor, _ in poll.poll(LOOK_SECS * 1000):
                 data = os.read(descriptor, 4096)
-                if descriptor == our_input:
+                if descriptor == their_output:
                     if not data:
                         return
                     self._ask(frozenset(data.decode("ascii", "replace").split()))
@@ -142,19 +120,3 @@ def settings_of(config: DaemonConfig) -> Settings:
     cpu_model = read_cpu_model(f"{config.path_procfs}/cpuinfo")
     site = Site(plain, cpu_model=cpu_model, cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"))
     return Settings(plain, site, config.log_level, config.log_format)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
-def _end(pid: int) -> None:
-    """Wait for a process whose input has ended; kill one that does not end by itself."""
-    deadline = time.monotonic() + END_SECS
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return
-        time.sleep(0.01)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from jobfeatures.command import BackgroundProcess, run_command
+from jobfeatures.command import BackgroundProcess, conversation, run_command
 from jobfeatures.errors import CommandError
 
 
@@ -75,3 +75,22 @@ def test_a_background_process_is_ended_with_its_group():
             return
         time.sleep(0.01)
     pytest.fail("the group is still there")
+
+
+@pytest.mark.parametrize(
+    ("script", "word"), [("read word; echo $word; cat", b"hello\n"), ("echo deaf; exec sleep 600", b"deaf\n")]
+)
+def test_a_program_that_is_talked_to_ends_with_its_input_or_is_killed(script, word):
+    with conversation(["sh", "-c", f"echo $$; {script}"], end_secs=0.2) as (their_input, their_output):
+        pid = int(their_output.readline())
+        their_input.write(b"hello\n")
+        their_input.flush()
+        assert their_output.readline() == word
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_program_that_is_talked_to_may_end_before_it_has_read_all():
+    with conversation(["true"], end_secs=60.0) as (their_input, their_output):
+        assert their_output.read() == b""
+        their_input.write(b"unread")
