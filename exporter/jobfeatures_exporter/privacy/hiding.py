@@ -10,14 +10,16 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jobfeatures.administration import Answer, FairShares, Reservations, Scheduler
-from jobfeatures.drains.drain import Drain
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
 from jobfeatures_exporter.snapshot import CommandSample, GroupKey, JobSample, Kind, Snapshot, UnitKey, WorkKey
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 HASH_BYTES: Final = 6  # 12 digits: of 100,000 names, two are alike by a chance of 1 in 56,000
 OTHER: Final = "other"  # commands that are not distinguished
@@ -37,6 +39,7 @@ _MEMBERS: Final = {
     "cmd": (COMMAND, WITHHELD),
 }
 _FAULT: Final = "detail"  # the member that says what went wrong, and may quote what was being read
+Record = TypeVar("Record", bound="DataclassInstance")
 _UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
 
 
@@ -81,8 +84,8 @@ class Privacy:
             machine = drains.drains.machine
             hidden = replace(
                 drains.drains,
-                machine=None if machine is None else self._drain(machine),
-                jobs={key: self._drain(each) for key, each in drains.drains.jobs.items()},
+                machine=None if machine is None else self._renamed(machine, set_by=USER),
+                jobs={key: self._renamed(each, set_by=USER) for key, each in drains.drains.jobs.items()},
             )
             # What is wrong with a document of drains may quote who asked for one.
             drains = replace(drains, drains=hidden, problem=WITHHELD if drains.problem else "")
@@ -108,12 +111,7 @@ class Privacy:
                 for key, each in context.statuses.items()
             },
             schedules=tuple(
-                replace(
-                    each,
-                    top_users=()
-                    if self.mode == WITHHOLD
-                    else tuple(replace(one, user=self.name(USER, one.user) or "") for one in each.top_users),
-                )
+                replace(each, top_users=self._all_renamed(each.top_users, user=USER))
                 for each in context.schedules
             ),
             administration=tuple(map(self._reported, context.administration)),
@@ -140,41 +138,25 @@ class Privacy:
         return self.name(kind, value) or instead
 
     def _reported(self, reported: Answer) -> Answer:
-        """Return an answer without names; what is known by its name alone is left out where none is shown."""
-        withheld = self.mode == WITHHOLD
+        """Return an answer without names."""
         if isinstance(reported, Scheduler):
-            users = () if withheld else reported.users
-            return replace(
-                reported, users=tuple(replace(each, name=self.name(USER, each.name) or "") for each in users)
-            )
+            return replace(reported, users=self._all_renamed(reported.users, name=USER))
         if isinstance(reported, FairShares):
-            return replace(
-                reported,
-                shares=()
-                if withheld
-                else tuple(
-                    replace(
-                        each,
-                        account=self.name(ACCOUNT, each.account) or "",
-                        user=self.name(USER, each.user) or "",
-                    )
-                    for each in reported.shares
-                ),
-            )
+            return replace(reported, shares=self._all_renamed(reported.shares, account=ACCOUNT, user=USER))
         if isinstance(reported, Reservations):
-            found = () if withheld else reported.reservations
-            return replace(
-                reported,
-                reservations=tuple(
-                    replace(each, name=self.name(RESERVATION, each.name) or "") for each in found
-                ),
-            )
+            return replace(reported, reservations=self._all_renamed(reported.reservations, name=RESERVATION))
         return reported
 
-    # --- parts of a context -------------------------------------------------------
+    def _all_renamed(self, records: tuple[Record, ...], **kinds: str) -> tuple[Record, ...]:
+        """Return records that are known by their names alone: where these are withheld, none."""
+        return () if self.mode == WITHHOLD else tuple(self._renamed(each, **kinds) for each in records)
 
-    def _drain(self, drain: Drain) -> Drain:
-        return replace(drain, set_by=self.name(USER, drain.set_by) or "")
+    def _renamed(self, record: Record, **kinds: str) -> Record:
+        """Return a record with what is shown for the names in these fields, empty where that is nothing."""
+        shown = {field: self.name(kind, getattr(record, field)) or "" for field, kind in kinds.items()}
+        return replace(record, **shown)
+
+    # --- parts of a context -------------------------------------------------------
 
     def _sample(self, sample: JobSample) -> JobSample:
         path = sample.cgroup
@@ -215,10 +197,7 @@ class Privacy:
         """Return what commands use under other names; where they have none, as one."""
         if self.mode == HASH:
             return tuple(
-                each
-                if each.command == OTHER
-                else replace(each, command=self.name(COMMAND, each.command) or "")
-                for each in commands
+                each if each.command == OTHER else self._renamed(each, command=COMMAND) for each in commands
             )
         if not commands:
             return ()
