@@ -110,7 +110,10 @@ class NodeSources:
                 "jobs of a batch system that was not detected are here: it is queried from now on",
                 extra={"source": name},
             )
-            keeper = self._keep(self._make_source(name, self._config), self._config.batch_interval_secs)
+            keeper = self._keep(
+                make_source(name, self._config, self._clock, self._node_name),
+                self._config.batch_interval_secs,
+            )
             self._keepers = [*self._keepers, keeper]
             keeper.start()
 
@@ -143,10 +146,6 @@ class NodeSources:
 
     def _make(self, config: DaemonConfig) -> list[SourceKeeper]:
         """Return keepers, the best informed last."""
-        names = [name for name in SYSTEMS if name in config.batch_sources]
-        if AUTO in config.batch_sources:
-            wanted = self._expected.union(names)
-            names = [name for name in SYSTEMS if name in wanted or SYSTEMS[name].load("site").is_here(config)]
         made: list[BatchSource] = []
         if config.features_publish:
             made.append(HookSource(self._tree.records_path, self._clock))
@@ -155,12 +154,9 @@ class NodeSources:
             made.append(
                 CloudSource(config.machine_metadata_url, self._clock, location=store.read_cloud_location)
             )
-        made += [self._make_source(name, config) for name in names]
+        names = chosen_systems(config, self._expected)
+        made += [make_source(name, config, self._clock, self._node_name) for name in names]
         return [self._keep(source, config.batch_interval_secs) for source in made]
-
-    def _make_source(self, name: str, config: DaemonConfig) -> BatchSource:
-        source: BatchSource = SYSTEMS[name].load("site").make_source(config, self._clock, self._node_name)
-        return source
 
     def _keep(self, source: BatchSource, interval_secs: float) -> SourceKeeper:
         return SourceKeeper(
@@ -181,6 +177,22 @@ class NodeSources:
         except OSError as error:
             log.warning("published directories cannot be listed: %s", error)
         return self._published
+
+
+def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list[str]:
+    """Return the batch systems to query on this node, those too that are `expected` if it is left to us."""
+    named, is_auto = config.batch_sources, AUTO in config.batch_sources
+    return [
+        name
+        for name, each in SYSTEMS.items()
+        if name in named or (is_auto and (name in expected or each.load("site").is_here(config)))
+    ]
+
+
+def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -> BatchSource:
+    """Return what queries a batch system on this node. Raises ConfigurationError."""
+    source: BatchSource = SYSTEMS[name].load("site").make_source(config, clock, node_name)
+    return source
 
 
 def make_site(config: DaemonConfig) -> Site:

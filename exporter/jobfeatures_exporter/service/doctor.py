@@ -26,8 +26,9 @@ from jobfeatures.model import JobKey, JobTable
 from jobfeatures.publish.folders import FAILURES
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures_exporter.collectors import CONTROLLER
-from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.controller import make_cluster_sources
+from jobfeatures_exporter.nodesources import chosen_systems, make_source
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.service.checks import check
@@ -67,13 +68,25 @@ class Finding:
     remedy: str = ""
 
 
+def _good(what: str, words: str) -> Finding:
+    return Finding(what, Mark.GOOD, words)
+
+
+def _note(what: str, words: str, remedy: str = "") -> Finding:
+    return Finding(what, Mark.NOTE, words, remedy)
+
+
+def _wrong(what: str, words: str, remedy: str) -> Finding:
+    return Finding(what, Mark.WRONG, words, remedy)
+
+
 def examine(config: DaemonConfig) -> Iterator[Finding]:
     """Yield what is found, as it is found."""
     try:
         check(config)
-        yield Finding("settings", Mark.GOOD, "consistent")
+        yield _good("settings", "consistent")
     except ConfigurationError as error:
-        yield Finding("settings", Mark.WRONG, str(error), "correct the key that is named")
+        yield _wrong("settings", str(error), "correct the key that is named")
     seen: frozenset[JobKey] = frozenset()
     if config.role == CONTROLLER:
         yield from _cluster(config)
@@ -90,9 +103,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
         seen = frozenset(key for key in snapshot.jobs if isinstance(key, JobKey))
         yield _control_groups(config, seen)
         yield from (
-            Finding(
-                f"reading {kind}", Mark.NOTE, f"failed {counted(count, 'time')}", _see("unreadable readings")
-            )
+            _note(f"reading {kind}", f"failed {counted(count, 'time')}", _see("unreadable readings"))
             for kind, count in sorted(snapshot.unreadable.items())
         )
         yield from _sources(config, seen)
@@ -112,24 +123,17 @@ def _see(section: str) -> str:
 def _failed(name: str, error: Exception) -> Finding:
     words = str(error)
     view = SourceView(name, has_answered=False, is_up=False, failures=1, words=words)
-    return Finding(
-        name, Mark.WRONG, words, view.advice or "run the same command by hand, as the daemon's user"
-    )
+    return _wrong(name, words, view.advice or "run the same command by hand, as the daemon's user")
 
 
 def _sources(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
-    rooms = {name: system.load("site") for name, system in SYSTEMS.items()}
-    wanted = AUTO in config.batch_sources
-    names = [
-        name for name in rooms if name in config.batch_sources or (wanted and rooms[name].is_here(config))
-    ]
+    names = chosen_systems(config)
     if not names:
-        remedy = f"batch.sources names one of {', '.join(rooms)}"
-        yield Finding("batch system", Mark.WRONG if seen else Mark.NOTE, "none is found on this node", remedy)
+        remedy = f"batch.sources names one of {', '.join(SYSTEMS)}"
+        yield (_wrong if seen else _note)("batch system", "none is found on this node", remedy)
     for name in names:
         try:
-            source = rooms[name].make_source(config, SystemClock(), node_name(config, {}))
-            table = source.poll_jobs(seen)
+            table = make_source(name, config, SystemClock(), node_name(config, {})).poll_jobs(seen)
         except (JobfeaturesError, OSError) as error:
             yield _failed(name, error)
             continue
@@ -140,20 +144,20 @@ def _sources(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]
 
 def _answer(name: str, table: JobTable) -> Iterator[Finding]:
     running = sum(job.state.is_on_node for job in table.jobs.values())
-    yield Finding(name, Mark.GOOD, f"answers: {counted(running, 'job')} on this node")
+    yield _good(name, f"answers: {counted(running, 'job')} on this node")
     if table.node_problem:
         words = f"{name} answers, but not about this node: {table.node_problem}"
         advice = SourceView(name, has_answered=True, is_up=True, failures=0, words=table.node_problem).advice
-        yield Finding(name, Mark.WRONG, words, advice or "set node.name to this machine's name there")
+        yield _wrong(name, words, advice or "set node.name to this machine's name there")
     for each in table.rejected[:3]:
-        yield Finding(name, Mark.NOTE, f"record skipped: {each}", "the rest of the answer is used")
+        yield _note(name, f"record skipped: {each}", "the rest of the answer is used")
     if not table.complete:
-        yield Finding(name, Mark.NOTE, "the answer lacks jobs of this node", ALL_JOBS)
+        yield _note(name, "the answer lacks jobs of this node", ALL_JOBS)
     ahead = table.clock_ahead_secs
     if ahead is not None and abs(ahead) > MAX_CLOCK_AHEAD_SECS:
         which = "ahead of" if ahead > 0 else "behind"
         words = f"its clock is {format_span(abs(ahead))} {which} this node's"
-        yield Finding(f"{name} clock", Mark.WRONG, words, "run chrony or systemd-timesyncd on both")
+        yield _wrong(f"{name} clock", words, "run chrony or systemd-timesyncd on both")
 
 
 def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
@@ -165,7 +169,7 @@ def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
     except SourceError as error:
         yield _failed(what, error)
     except OSError as error:
-        yield Finding(what, Mark.NOTE, str(error), "run doctor as root")
+        yield _note(what, str(error), "run doctor as root")
 
 
 def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
@@ -176,11 +180,8 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         is_so = hook.command == hook.wanted
         return Mark.GOOD if is_so else Mark.WRONG, set_to, f"it has to be {hook.wanted}: {page}"
     if not hook.command:
-        return (
-            Mark.NOTE,
-            f"{hook.name} is not set",
-            f"set it, so that jobs have features from their start: {page}",
-        )
+        remedy = f"set it, so that jobs have features from their start: {page}"
+        return Mark.NOTE, f"{hook.name} is not set", remedy
     if any(char in program for char in "*?["):
         return Mark.GOOD, set_to, ""
     if not hook.command.startswith(HOOK_SITES[system].begins):
@@ -203,18 +204,17 @@ def _cluster(config: DaemonConfig) -> Iterator[Finding]:
     try:
         sources = make_cluster_sources(config, SystemClock())
     except ConfigurationError as error:
-        yield Finding("batch system", Mark.WRONG, str(error), "install its commands here, or name it")
+        yield _wrong("batch system", str(error), "install its commands here, or name it")
         return
     for source in sources:
         try:
-            queue = source.poll_queue()
-            yield Finding(f"{source.name} queue", Mark.GOOD, counted(len(queue.jobs), "job"))
+            yield _good(f"{source.name} queue", counted(len(source.poll_queue().jobs), "job"))
         except SourceError as error:
             yield _failed(f"{source.name} queue", error)
         try:
             cluster = source.poll_cluster()
             words = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
-            yield Finding(f"{source.name} nodes", Mark.GOOD, words)
+            yield _good(f"{source.name} nodes", words)
         except SourceError as error:
             yield _failed(f"{source.name} nodes", error)
 
@@ -227,56 +227,50 @@ def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> Finding:
     try:
         found = find_hierarchies(config.path_cgroup)
     except OSError as error:
-        return Finding(
-            what,
-            Mark.WRONG,
-            f"{config.path_cgroup}: {error.strerror}",
-            "path.cgroup is where they are mounted",
-        )
+        words = f"{config.path_cgroup}: {error.strerror}"
+        return _wrong(what, words, "path.cgroup is where they are mounted")
     if not found:
         words = f"none at {config.path_cgroup}: jobs are known by their processes alone"
-        return Finding(what, Mark.NOTE, words, "mount cgroup2, or set path.cgroup")
+        return _note(what, words, "mount cgroup2, or set path.cgroup")
     version = "v2" if found.keys() == {UNIFIED} else f"v1 ({', '.join(sorted(found))})"
     if not os.path.exists(f"{config.path_procfs}/pressure/cpu"):
         words = f"{version}, {jobs}; the kernel does not count pressure"
-        return Finding(what, Mark.NOTE, words, "psi=1 on the kernel's command line")
-    return Finding(what, Mark.GOOD, f"{version}, {jobs}")
+        return _note(what, words, "psi=1 on the kernel's command line")
+    return _good(what, f"{version}, {jobs}")
 
 
 def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
     if not config.features_publish:
-        yield Finding("features", Mark.NOTE, "are not published", "features.publish")
+        yield _note("features", "are not published", "features.publish")
         return
     try:
         check_features_root(config)
     except ConfigurationError as error:
-        yield Finding("features", Mark.WRONG, str(error), _see("It does not start"))
+        yield _wrong("features", str(error), _see("It does not start"))
         return
     tree = FeatureTree(config.features_root)
     if not os.path.isdir(tree.machine_path):
         words = f"nothing is published at {tree.root}"
-        yield Finding("features", Mark.NOTE, words, "start the daemon, or let a prolog run our hook")
+        yield _note("features", words, "start the daemon, or let a prolog run our hook")
         return
     try:
         published = tree.published().keys()
         faults = judge(Case(read_listing(tree.machine_path, Kind.MACHINE), time.time()))
         failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
     except (CannotCheckError, JobfeaturesError, OSError) as error:
-        yield Finding("features", Mark.WRONG, f"{tree.root}: {error}", "make it readable for root")
+        yield _wrong("features", f"{tree.root}: {error}", "make it readable for root")
         return
-    yield Finding("features", Mark.GOOD, f"{tree.root}: {counted(len(published), 'job')} published")
+    yield _good("features", f"{tree.root}: {counted(len(published), 'job')} published")
     for each in faults:
         if each.severity is Severity.ERROR:
             words = f"{tree.machine_path}: {each.key} {each.text}"
-            yield Finding("features", Mark.WRONG, words, f"docs/check.md has the rule {each.rule}")
+            yield _wrong("features", words, f"docs/check.md has the rule {each.rule}")
     for key in sorted(seen - set(published)):
         words = f"{key.batch_system} job {key.job_id} is here and has no directory"
-        yield Finding(
-            "features", Mark.WRONG, words, "check that its prolog runs our hook, or that the daemon runs"
-        )
+        yield _wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
-        yield Finding("hooks", Mark.WRONG, words, "journalctl -t jobfeatures has the job and the reason")
+        yield _wrong("hooks", words, "journalctl -t jobfeatures has the job and the reason")
 
 
 def _certificate(config: DaemonConfig) -> Iterator[Finding]:
@@ -286,32 +280,28 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
     try:
         tls = WebFile(config.web_config_file, quiet=True).options.tls
     except ConfigurationError as error:
-        yield Finding(what, Mark.WRONG, str(error), _see("It does not start"))
+        yield _wrong(what, str(error), _see("It does not start"))
         return
     if tls is None or tls.certificate.path is None:
-        yield Finding(what, Mark.NOTE, "not in a file of its own", "")
+        yield _note(what, "not in a file of its own", "")
         return
     try:
         held = _decode(tls.certificate.path)
     except (ssl.SSLError, OSError) as error:
-        yield Finding(what, Mark.WRONG, f"{tls.certificate.path}: {error}", "use a certificate in PEM")
+        yield _wrong(what, f"{tls.certificate.path}: {error}", "use a certificate in PEM")
         return
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     if left < SOON_SECS:
         words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
-        yield Finding(
-            what, Mark.WRONG if left < 0 else Mark.NOTE, words, "replace it: a new one is used at once"
-        )
+        yield (_wrong if left < 0 else _note)(what, words, "replace it: a new one is used at once")
     names = {value for kind, value in held.get("subjectAltName", ()) if kind == "DNS"}
     wanted = {socket.gethostname(), socket.getfqdn(), node_name(config, {})}
     if not names & wanted and not any(name.startswith("*.") for name in names):
-        words = (
-            f"is for {', '.join(sorted(names)) or 'no name'}, and this machine is {', '.join(sorted(wanted))}"
-        )
-        remedy = "use one with the names that /sd lists, which Prometheus connects to"
-        yield Finding(what, Mark.WRONG, words, remedy)
+        its = ", ".join(sorted(names)) or "no name"
+        words = f"is for {its}, and this machine is {', '.join(sorted(wanted))}"
+        yield _wrong(what, words, "use one with the names that /sd lists, which Prometheus connects to")
     elif left >= SOON_SECS:
-        yield Finding(what, Mark.GOOD, f"{', '.join(sorted(names))}, until {held['notAfter']}")
+        yield _good(what, f"{', '.join(sorted(names))}, until {held['notAfter']}")
 
 
 def _decode(path: str) -> dict[str, Any]:
@@ -322,16 +312,13 @@ def _decode(path: str) -> dict[str, Any]:
 
 def _clock() -> Finding:
     try:
-        state = ctypes.CDLL(None).adjtimex(
-            ctypes.create_string_buffer(TIMEX_BYTES)
-        )  # zeros: it is asked only
+        zeros = ctypes.create_string_buffer(TIMEX_BYTES)  # nothing is to be set
+        state = ctypes.CDLL(None).adjtimex(zeros)
     except (OSError, AttributeError):
-        return Finding("clock", Mark.NOTE, "unknown whether it is synchronised")
+        return _note("clock", "unknown whether it is synchronised")
     if state == TIME_ERROR:
-        return Finding(
-            "clock", Mark.NOTE, "not synchronised, according to the kernel", "run chrony or systemd-timesyncd"
-        )
-    return Finding("clock", Mark.GOOD, "synchronised, according to the kernel")
+        return _note("clock", "not synchronised, according to the kernel", "run chrony or systemd-timesyncd")
+    return _good("clock", "synchronised, according to the kernel")
 
 
 def _listener(config: DaemonConfig) -> Finding:
@@ -342,18 +329,16 @@ def _listener(config: DaemonConfig) -> Finding:
         with socket.create_connection((host, int(port)), timeout=2.0):
             pass
         if config.web_config_file is not None:
-            return Finding(what, Mark.GOOD, "listens (with TLS or users: not queried)")
-        answer = Server(f"http://{f'[{host}]' if ':' in host else host}:{port}", max_bytes=2**16).get(
-            "/-/ready", timeout_secs=5.0
-        )
+            return _good(what, "listens (with TLS or users: not queried)")
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        answer = Server(url, max_bytes=2**16).get("/-/ready", timeout_secs=5.0)
     except (OSError, JobfeaturesError) as error:
         unit = "jobfeatures-controller" if config.role == CONTROLLER else "jobfeatures-exporter"
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return Finding(what, Mark.WRONG, words, f"systemctl status {unit} says why it does not run")
+        return _wrong(what, words, f"systemctl status {unit} says why it does not run")
     words = "; ".join(answer.body.decode("utf-8", "replace").split("\n")[:3]).strip("; ")
-    good = answer.status == 200
-    if good and host in LOOPBACK:
+    if answer.status != 200:
+        return _wrong(what, words, "the sources above say more")
+    if host in LOOPBACK:
         words += "; only this machine can scrape it, unless web.listen_address says otherwise"
-    return Finding(
-        what, Mark.GOOD if good else Mark.WRONG, words, "" if good else "the sources above say more"
-    )
+    return _good(what, words)
