@@ -42,7 +42,7 @@ from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.lastwords import LastWords
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
-from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.sampler import make_sampler
 from jobfeatures_exporter.sampling.sysinfo import read_sysinfo
 from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
 from jobfeatures_exporter.service.reload import Change
@@ -89,20 +89,16 @@ class Daemon:
         enabled = config.enabled_collectors()
         self._power = PowerMonitor(config, self._clock)
         self._last_words = LastWords()
-        self._sampler = Sampler(
+        self._sampler = make_sampler(
+            config,
+            self._clock,
             wants_all=self._wants_all,
             shows=lambda what: self._config.wants(what),  # noqa: PLW0108  # a reload replaces it
             last_words=self._last_words,
             gpus=self._gpus,
-            procfs=config.path_procfs,
-            cgroup=config.path_cgroup,
             sysfs=config.path_sysfs,
             taskstats=config.sample_taskstats,
-            clock=self._clock,
             jobs=self._knowledge.on_node,
-            node_name=config.node_name,
-            condor_execute=config.htcondor_execute_directory,
-            gridengine_spool=config.gridengine_spool_directory,
             steps=config.jobs_steps,
             process_io=config.jobs_process_io,
             top_commands=config.processes_top if "processes" in enabled else 0,

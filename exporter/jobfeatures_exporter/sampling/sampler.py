@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.htcondor.scratch import EXECUTE
@@ -48,6 +49,9 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
 )
 
+if TYPE_CHECKING:
+    from jobfeatures_exporter.config import DaemonConfig
+
 log = logging.getLogger(__name__)
 
 FIRST_AGAIN_LOOKS = 16  # at which first processes are looked for in any case
@@ -57,16 +61,14 @@ ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's 
 class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; a snapshot may go to any.
 
-    `jobs` returns the jobs known at the time, for those that name processes or
-    sessions. With `node_name`, control groups that name another node (several
-    emulated on one host) are ignored, their processes count as without a job;
-    else all count, and a job on two of them is summed. `cgroup_root` is the
-    path at which the batch systems' control groups begin, other than ``/``
-    where the node is itself a container. `condor_execute` is HTCondor's
-    EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
-    where its running process is not to tell. `steps` reads the steps of jobs
-    too, `process_io` what their processes read and wrote, and `top_commands`,
-    if not 0, rolls up their processes by command.
+    `jobs` returns the jobs known at the time, for those that name processes or sessions. With
+    `node_name`, control groups that name another node (several emulated on one host) are ignored, their
+    processes count as without a job; else all count, and a job on two of them is summed. `cgroup_root`
+    is the path at which the batch systems' control groups begin, other than ``/`` where the node is
+    itself a container. `condor_execute` is HTCondor's EXECUTE, `gridengine_spool` the directory of Grid
+    Engine's execution daemon where its running process is not to tell. `steps` reads the steps of jobs
+    too, `process_io` what their processes read and wrote, and `top_commands`, if not 0, rolls up their
+    processes by command.
 
     The processes and threads of a job include its slurmstepd, which is in its
     control groups. Memory of a job without control groups is the sum over its
@@ -402,3 +404,16 @@ class Sampler:
                 records[group] = self._book.unit(group, members[key], ticks[key])
         self._book.forget_others(records.keys())
         return records
+
+
+def make_sampler(config: DaemonConfig, clock: Clock, **more: Any) -> Sampler:
+    """Return what takes snapshots of this node, as the settings say where to look."""
+    return Sampler(
+        procfs=config.path_procfs,
+        cgroup=config.path_cgroup,
+        clock=clock,
+        node_name=config.node_name,
+        condor_execute=config.htcondor_execute_directory,
+        gridengine_spool=config.gridengine_spool_directory,
+        **{"jobs": dict, **more},
+    )

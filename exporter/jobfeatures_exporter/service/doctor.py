@@ -30,7 +30,7 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.controller import make_cluster_sources
 from jobfeatures_exporter.nodesources import chosen_systems, make_source
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
-from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.sampler import make_sampler
 from jobfeatures_exporter.service.checks import check
 from jobfeatures_exporter.service.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
 from jobfeatures_exporter.service.permissions import check_features_root
@@ -91,15 +91,8 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
     if config.role == CONTROLLER:
         yield from _cluster(config)
     else:
-        looks = Sampler(
-            procfs=config.path_procfs,
-            cgroup=config.path_cgroup,
-            clock=SystemClock(),
-            jobs=dict,
-            node_name=config.node_name,
-        )
-        with contextlib.closing(looks):
-            snapshot = looks.sample()
+        with contextlib.closing(make_sampler(config, SystemClock())) as sampler:
+            snapshot = sampler.sample()
         seen = frozenset(key for key in snapshot.jobs if isinstance(key, JobKey))
         yield _control_groups(config, seen)
         yield from (

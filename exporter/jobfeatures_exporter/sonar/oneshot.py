@@ -11,7 +11,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
-from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.sampler import make_sampler
 from jobfeatures_exporter.sonar.node import NodeDocuments
 from jobfeatures_exporter.sonar.output import make_node_documents
 
@@ -29,17 +29,7 @@ def node_documents(config: ExporterConfig) -> Iterator[NodeDocuments]:
         interval_secs=GPU_WAIT_SECS,
         paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
     )
-    sampler = Sampler(
-        procfs=config.path_procfs,
-        cgroup=config.path_cgroup,
-        sysfs=config.path_sysfs,
-        clock=clock,
-        jobs=dict,
-        node_name=config.node_name,
-        condor_execute=config.htcondor_execute_directory,
-        gridengine_spool=config.gridengine_spool_directory,
-        gpus=gpus,
-    )
+    sampler = make_sampler(config, clock, sysfs=config.path_sysfs, gpus=gpus)
     gpus.start()
     try:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS

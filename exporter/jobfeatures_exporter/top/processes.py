@@ -9,7 +9,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sampling.procfs import read_stat
-from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.sampler import make_sampler
 from jobfeatures_exporter.snapshot import Snapshot
 
 SAME_BOOT_SECS = 2  # the kernel derives the time of boot from a clock that is set now and then
@@ -21,15 +21,7 @@ class LocalProcesses:
 
     def __init__(self, config: DaemonConfig) -> None:
         self._procfs = config.path_procfs
-        self._sampler = Sampler(
-            procfs=config.path_procfs,
-            cgroup=config.path_cgroup,
-            clock=SystemClock(),
-            jobs=dict,
-            node_name=config.node_name,
-            condor_execute=config.htcondor_execute_directory,
-            gridengine_spool=config.gridengine_spool_directory,
-        )
+        self._sampler = make_sampler(config, SystemClock())
 
     def look(self) -> Snapshot:
         """Take one look."""

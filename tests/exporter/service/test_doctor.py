@@ -24,9 +24,13 @@ echo 'Epilog                  = (null)'
 
 
 @pytest.fixture
-def config(tmp_path):
+def node(tmp_path):
+    return FakeNode(tmp_path)
+
+
+@pytest.fixture
+def config(node, tmp_path):
     """Return the settings of a node where nothing is."""
-    node = FakeNode(tmp_path)
     (node.cgroup / "cgroup.controllers").write_text("cpu\n")
     (node.proc / "pressure").mkdir()
     (node.proc / "pressure/cpu").touch()
@@ -86,6 +90,24 @@ def test_a_node_that_is_well_has_nothing_wrong(config, daemon, monkeypatch):
         "clock",
         f"daemon at {address}",
     }
+
+
+def test_jobs_are_looked_for_where_the_settings_say_that_a_batch_system_keeps_them(config, node, tmp_path):
+    """A slot of HTCondor's is told whose it is by its EXECUTE directory."""
+    group, scratch = "htcondor/condor_x_slot1_1@h", tmp_path / "execute/dir_600"
+    node.job_v2(group)
+    node.process(600, name=b"condor_starter")
+    node.process(601, ppid=600, cgroup=f"0::/{group}\n")
+    scratch.mkdir(parents=True)
+    scratch.parent.chmod(0o755)
+    (scratch / ".job.ad").write_text("ClusterId = 12\nProcId = 0\n")
+    (scratch / ".machine.ad").write_text('Name = "slot1_1@h"\n')
+    FeatureTree(config.features_root).prepare()
+    FeatureTree(config.features_root).write_machine({"total_cpu": "4"})
+    changed = replace(config, htcondor_execute_directory=str(scratch.parent))
+    assert [each.words for each in found(changed, "features") if "no directory" in each.words] == [
+        "htcondor job 12.0 is here and has no directory"
+    ]
 
 
 def test_settings_that_contradict_each_other_are_named_and_the_rest_is_looked_at(config):
