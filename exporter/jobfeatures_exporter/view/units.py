@@ -57,7 +57,9 @@ def format_count(value: float) -> str:
 
 
 def format_when(after_secs: float) -> str:
-    """Return a time to come."""
+    """Return a time to come, or one that has gone by."""
+    if after_secs < 0:
+        return f"{format_span(-after_secs)} ago"
     return "now" if after_secs == 0 else f"in {format_span(after_secs)}"
 
 

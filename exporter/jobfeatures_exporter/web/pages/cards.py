@@ -25,8 +25,10 @@ from jobfeatures_exporter.web.pages.pieces import (
     badge,
     bar,
     figure,
+    figure_cell,
     lines,
     note,
+    numeric,
     section,
     table,
 )
@@ -85,15 +87,13 @@ def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
         watts if limit is None else lines(watts, join("of ", figure(gpus.POWER_LIMIT, limit, _watts)))
     )
     return Row(
-        [
-            Cell(lines(join(number, name(gpu.card.model or "card", 32)), name(part_of, 24)), kind="job"),
-            Cell(join(drawn_busy, lines(figure(gpus.UTILIZATION, busy, format_share))), kind="bars"),
-            Cell(join(drawn_memory, lines(memory)), kind="bars"),
-            Cell(power_text, kind="number"),
-            Cell(figure(gpus.TEMPERATURE, numbers.one(gpus.TEMPERATURE, uuid), _celsius), kind="number"),
-            Cell(listed([job_link(each) for each in jobs], most=SHOWN_JOBS) or "none"),
-            Cell(_state(numbers.one(gpus.FAILING, uuid), age)),
-        ]
+        Cell(lines(join(number, name(gpu.card.model or "card", 32)), name(part_of, 24)), kind="job"),
+        Cell(join(drawn_busy, lines(figure(gpus.UTILIZATION, busy, format_share))), kind="bars"),
+        Cell(join(drawn_memory, lines(memory)), kind="bars"),
+        numeric(power_text),
+        figure_cell(numbers, gpus.TEMPERATURE, _celsius, uuid),
+        listed([job_link(each) for each in jobs], most=SHOWN_JOBS) or "none",
+        _state(numbers.one(gpus.FAILING, uuid), age),
     )
 
 

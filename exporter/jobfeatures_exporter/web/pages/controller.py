@@ -11,23 +11,13 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import view_sources
-from jobfeatures_exporter.view.units import format_core_time, format_share, format_span, format_when
+from jobfeatures_exporter.view.units import format_core_time, format_count, format_share, format_when
 from jobfeatures_exporter.web.pages.finding import find_section
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Html, join, tag
 from jobfeatures_exporter.web.pages.partitions import nodes_table, queue_table
-from jobfeatures_exporter.web.pages.pieces import (
-    UNKNOWN,
-    Part,
-    badge,
-    bar,
-    lines,
-    moment,
-    section,
-    tile,
-    tiles,
-)
+from jobfeatures_exporter.web.pages.pieces import Part, as_of, bar, known, lines, section, tile, tiles
 from jobfeatures_exporter.web.pages.plans import plans_section
 from jobfeatures_exporter.web.pages.quality import quality_section
 from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
@@ -66,10 +56,8 @@ def render_controller(
 
 def _as_of(context: Context, tz: tzinfo | None) -> Html:
     taken = [each.table.taken_at_secs for each in context.sources if each.table is not None]
-    if not taken:
-        return tag("p", badge("no batch system has answered yet", "warn"), class_="about", id="as-of")
-    age = max(0.0, context.now_secs - min(taken))
-    return tag("p", "as of ", moment(min(taken), tz), f", {format_span(age)} ago", class_="about", id="as-of")
+    read = as_of(min(taken, default=None), context.now_secs, tz, "no batch system has answered yet")
+    return tag("p", read, class_="about", id="as-of")
 
 
 def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
@@ -87,10 +75,8 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
                 words = f"{used:,} of {whole:,} allocated"
                 drawn = bar(f"{words} {title}", Part(used / whole))
                 made.append(tile(f"{title}{said}", join(drawn, lines(format_share(used / whole), words))))
-    running = UNKNOWN if view.running_jobs is None else f"{view.running_jobs:,}"
-    pending = UNKNOWN if view.pending_jobs is None else f"{view.pending_jobs:,}"
-    made.append(tile(f"Jobs that run{said}", lines(running)))
-    made.append(tile(f"Jobs that wait{said}", lines(pending)))
+    made.append(tile(f"Jobs that run{said}", lines(known(view.running_jobs, format_count))))
+    made.append(tile(f"Jobs that wait{said}", lines(known(view.pending_jobs, format_count))))
     if view.curves:
         largest = view.curves[0].best
         cost = f"of the largest pool: {format_core_time(largest.core_secs)}"

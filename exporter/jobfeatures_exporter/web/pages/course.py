@@ -10,7 +10,7 @@ from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, 
 from jobfeatures_exporter.view.units import counted, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
-from jobfeatures_exporter.web.pages.pieces import Cell, Row, moment, note, section, table
+from jobfeatures_exporter.web.pages.pieces import Row, moment, note, section, table
 
 HEIGHT = 20  # of a line in its own units; as wide as it has minutes
 WIDE, TALL, MARGIN = 720, 150, 4
@@ -102,10 +102,7 @@ def time_line(
     keys += [tag("span", "▲ start of a job", class_="key"), tag("span", "▼ end of a job", class_="key")]
     listed = None
     if events:
-        rows = [
-            Row([Cell(moment(at, tz)), Cell(job_link(span.key)), Cell(what)])
-            for at, span, what in events[:MAX_EVENTS]
-        ]
+        rows = [Row(moment(at, tz), job_link(span.key), what) for at, span, what in events[:MAX_EVENTS]]
         made = table(
             "Starts and ends of jobs in the last hour, the latest first",
             ["Time", "Job", "What"],

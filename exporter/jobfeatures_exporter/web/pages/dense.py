@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from jobfeatures.metrics import JOB_REMAINING
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.history import Course
-from jobfeatures_exporter.view.job import JobView, find_hints
+from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import (
     format_bytes,
@@ -19,11 +18,9 @@ from jobfeatures_exporter.view.units import (
 )
 from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
-from jobfeatures_exporter.web.pages.jobs import DOWN_FIRST, natural
+from jobfeatures_exporter.web.pages.jobs import DOWN_FIRST, LAST, hints_cell, natural, order_of
 from jobfeatures_exporter.web.pages.markup import Html, join, name, shorten
-from jobfeatures_exporter.web.pages.pieces import UNKNOWN, Cell, Row, badge, figure, note, table
-
-_LAST = math.inf
+from jobfeatures_exporter.web.pages.pieces import UNKNOWN, Cell, Row, figure, known, note, table
 
 
 def dense_table(
@@ -63,40 +60,35 @@ def _row(each: JobView, course: Course | None, now_secs: float, *, has_gpus: boo
         Cell(name(who, 16) if who else UNKNOWN, shorten(who).lower()),
         Cell(name(what, 24) if what else None, shorten(what).lower()),
         Cell(
-            join(cpus, _of(_said(each.cpus_used, format_cpus), _said(each.allocated_cpus, format_cpus))),
-            _known(each.cpus_used),
+            join(cpus, _of(known(each.cpus_used, format_cpus), known(each.allocated_cpus, format_cpus))),
+            order_of(each.cpus_used),
         ),
-        Cell(join(memory, _memory(each)), _known(each.memory)),
+        Cell(join(memory, _memory(each)), order_of(each.memory)),
     ]
     if has_gpus:
         given, busy = each.given_gpus, each.gpus_used
-        said = "" if not (given or busy) else _of(_said(busy, format_cpus), _said(given, format_cpus))
-        cells.append(Cell(join(gpu_line(course, given, now_secs), said), _known(busy)))
-    cells += [_wasted(each), _left(each), _hints(each)]
-    return Row(cells, "" if each.is_running or each.processes_remain else "ended")
+        said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
+        cells.append(Cell(join(gpu_line(course, given, now_secs), said), order_of(busy)))
+    cells += [_wasted(each), _left(each), hints_cell(each)]
+    return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 
 
 def _wasted(each: JobView) -> Cell:
     share, words = each.waste_now.share, each.waste_now.words
     if share is None:
-        return Cell(UNKNOWN, _LAST)
+        return Cell(UNKNOWN, LAST)
     return Cell(f"{format_share(share)}: {', '.join(words)}" if words else "nothing", share)
 
 
 def _left(each: JobView) -> Cell:
     if each.ended_at_secs is not None or each.left_secs is None:
-        return Cell("ended" if each.ended_at_secs is not None else UNKNOWN, _LAST)
+        return Cell("ended" if each.ended_at_secs is not None else UNKNOWN, LAST)
     return Cell(figure(JOB_REMAINING, each.left_secs, format_span), each.left_secs)
-
-
-def _hints(each: JobView) -> Cell:
-    found = find_hints(each)
-    return Cell(join(*(badge(words, kind) for kind, words in found)), -float(len(found)), "hints")
 
 
 def _memory(each: JobView) -> str:
     if each.memory is None:
-        return _of(UNKNOWN, _said(each.memory_limit, format_bytes))
+        return _of(UNKNOWN, known(each.memory_limit, format_bytes))
     if each.memory_limit is None:
         return format_bytes(each.memory)
     return _of(format_part_of(each.memory, each.memory_limit), format_bytes(each.memory_limit))
@@ -104,11 +96,3 @@ def _memory(each: JobView) -> str:
 
 def _of(used: str, given: str) -> str:
     return f"{used} of {given}"
-
-
-def _said(value: float | None, form) -> str:  # type: ignore[no-untyped-def]
-    return UNKNOWN if value is None else form(value)
-
-
-def _known(value: float | None) -> float:
-    return _LAST if value is None else float(value)

@@ -10,7 +10,18 @@ from jobfeatures_exporter.view.units import counted, format_figure
 from jobfeatures_exporter.web.links import fill
 from jobfeatures_exporter.web.pages.address import job_address
 from jobfeatures_exporter.web.pages.markup import Html, listed, name, tag
-from jobfeatures_exporter.web.pages.pieces import UNKNOWN, Cell, Row, lines, moment, note, section, table
+from jobfeatures_exporter.web.pages.pieces import (
+    UNKNOWN,
+    Cell,
+    Row,
+    known,
+    lines,
+    moment,
+    note,
+    numeric,
+    section,
+    table,
+)
 
 SHOWN_NODES = 8
 
@@ -50,19 +61,13 @@ def _row(job: Job, node_url: str | None, tz: tzinfo | None) -> Row:
     more = len(job.nodes) - len(nodes)
     user = user_of(job)
     return Row(
-        [
-            Cell(lines(name(job.key.job_id, 24), job.key.batch_system), kind="job"),
-            Cell(
-                lines(name(user, 24) if user else UNKNOWN, name(job.name) if job.name else None), kind="user"
-            ),
-            Cell(job.state.value.lower().replace("_", " ")),
-            Cell(name(job.partition, 32) if job.partition else UNKNOWN),
-            Cell(UNKNOWN if job.total_cpus is None else format_figure(job.total_cpus), kind="number"),
-            Cell(UNKNOWN if job.start_secs is None else moment(job.start_secs, tz)),
-            Cell(
-                listed([*nodes, *([f"{more:,} more"] if more > 0 else [])]) if nodes else UNKNOWN, kind="wide"
-            ),
-        ]
+        Cell(lines(name(job.key.job_id, 24), job.key.batch_system), kind="job"),
+        Cell(lines(name(user, 24) if user else UNKNOWN, name(job.name) if job.name else None), kind="user"),
+        job.state.value.lower().replace("_", " "),
+        name(job.partition, 32) if job.partition else UNKNOWN,
+        numeric(known(job.total_cpus, format_figure)),
+        UNKNOWN if job.start_secs is None else moment(job.start_secs, tz),
+        Cell(listed([*nodes, *([f"{more:,} more"] if more > 0 else [])]) if nodes else UNKNOWN, kind="wide"),
     )
 
 

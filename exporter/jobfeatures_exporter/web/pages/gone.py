@@ -9,7 +9,7 @@ from jobfeatures_exporter.view.units import format_bytes, format_core_time, form
 from jobfeatures_exporter.web.pages.course import lines_of_job
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
-from jobfeatures_exporter.web.pages.pieces import UNKNOWN, lines, moment, note, section, tile, tiles
+from jobfeatures_exporter.web.pages.pieces import ago, known, lines, moment, note, section, tile, tiles
 
 
 def render_gone(
@@ -31,10 +31,10 @@ def render_gone(
         parts = [name(user), *([name(past.name)] if past.name else []), *parts] if user else parts
         parts.append(past.state.value.lower().replace("_", " "))
     node = tag("a", node_name or "the node", href="../")
-    ago = f"{format_span(max(0.0, now_secs - end_secs))} ago"
+    since = ago(end_secs, now_secs)
     head = join(
         tag("p", listed(parts, " · "), class_="about"),
-        tag("p", "ended on ", node, " ", moment(end_secs, tz), f", {ago}", class_="about", id="as-of"),
+        tag("p", "ended on ", node, " ", moment(end_secs, tz), f", {since}", class_="about", id="as-of"),
     )
     given = None if past is None else past.allocated_cpus
     about = (
@@ -44,7 +44,7 @@ def render_gone(
     return page(
         f"Job {span.key.job_id}",
         head,
-        tiles(tile("Ran for", lines(format_span(ran_secs), f"ended {ago}")), *_figures(past, ran_secs)),
+        tiles(tile("Ran for", lines(format_span(ran_secs), f"ended {since}")), *_figures(past, ran_secs)),
         section("Last hour", "last-hour", lines_of_job(course, now_secs, given)),
         section("After its end", "gone", note(about), note(*reported_later(span.key.job_id))),
         links=(("", "All jobs"), *([(grafana, "Grafana")] if grafana else [])),
@@ -60,8 +60,8 @@ def _figures(past: Past | None, ran_secs: float) -> list[Html]:
         given = f" of {format_cpus(past.allocated_cpus)}" if past.allocated_cpus else ""
         noun = "CPU" if past.allocated_cpus == 1 else "CPUs"
         mean = f"on average {format_cpus(past.cpu_secs / ran_secs)}{given} {noun}"
-    used = UNKNOWN if past.cpu_secs is None else format_core_time(past.cpu_secs)
-    held = UNKNOWN if past.memory_bytes is None else format_bytes(past.memory_bytes)
+    used = known(past.cpu_secs, format_core_time)
+    held = known(past.memory_bytes, format_bytes)
     return [tile("CPU time", lines(used, mean)), tile("Memory", lines(held, "when it was last seen"))]
 
 

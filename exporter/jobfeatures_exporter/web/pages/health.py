@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jobfeatures.metrics import SOURCE_AGE, Metric
 from jobfeatures_exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
 from jobfeatures_exporter.context import Context
@@ -10,7 +12,19 @@ from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import format_bytes, format_count, format_figure, format_span
 from jobfeatures_exporter.web.pages.markup import Html, join, name, tag
-from jobfeatures_exporter.web.pages.pieces import Cell, Row, badge, figure, lines, note, section, table
+from jobfeatures_exporter.web.pages.pieces import (
+    Cell,
+    Row,
+    badge,
+    figure,
+    figure_cell,
+    figure_of,
+    lines,
+    note,
+    numeric,
+    section,
+    table,
+)
 
 
 def health_section(context: Context, numbers: Numbers, shown: NodeView | None = None) -> Html:
@@ -25,31 +39,16 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
     rows = []
     views = {} if shown is None else {each.name: each for each in shown.sources}
     for each in context.sources:
-        age = numbers.one(SOURCE_AGE, each.name)
-        failures, rejected = (
-            numbers.one(sources.FAILURES, each.name),
-            numbers.one(sources.REJECTED, each.name),
-        )
-        answered: str | Html = "never" if age is None else join(figure(SOURCE_AGE, age, format_span), " ago")
+        rejected = numbers.one(sources.REJECTED, each.name)
+        failed = join(figure_of(numbers, sources.FAILURES, format_count, each.name), " failed")
+        bad = join(figure(sources.REJECTED, rejected, format_count), " bad records") if rejected else None
         rows.append(
             Row(
-                [
-                    Cell(name(each.name, 24)),
-                    Cell(
-                        _source_state(each.last_error, views.get(each.name), has_table=each.table is not None)
-                    ),
-                    Cell(answered, kind="number"),
-                    _number(numbers, sources.JOBS, each.name),
-                    Cell(
-                        lines(
-                            join(figure(sources.FAILURES, failures, format_count), " failed"),
-                            join(figure(sources.REJECTED, rejected, format_count), " bad records")
-                            if rejected
-                            else None,
-                        ),
-                        kind="number",
-                    ),
-                ]
+                name(each.name, 24),
+                _source_state(each.last_error, views.get(each.name), has_table=each.table is not None),
+                _ago(numbers, SOURCE_AGE, each.name),
+                figure_cell(numbers, sources.JOBS, format_count, each.name),
+                numeric(lines(failed, bad)),
             )
         )
     if not rows:
@@ -58,8 +57,9 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
     return table("Batch sources", head, rows, identity="sources-table", kind="cards")
 
 
-def _number(numbers: Numbers, metric: Metric, source: str) -> Cell:
-    return Cell(figure(metric, numbers.one(metric, source), format_count), kind="number")
+def _ago(numbers: Numbers, metric: Metric, label: str) -> Cell:
+    age = numbers.one(metric, label)
+    return numeric("never" if age is None else join(figure(metric, age, format_span), " ago"))
 
 
 def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Html:
@@ -76,8 +76,9 @@ def _collectors(numbers: Numbers) -> Html:
     failed = sum(not worked for worked in found.values())
     for collector, worked in found.items():
         state = badge("good", "good") if worked else badge("failed", "bad")
-        took = figure(DURATION, numbers.one(DURATION, collector), _millis)
-        rows.append(Row([Cell(collector, kind="job"), Cell(state), Cell(took, kind="number")]))
+        rows.append(
+            Row(Cell(collector, kind="job"), state, figure_cell(numbers, DURATION, _millis, collector))
+        )
     made = table("Collectors", ["Collector", "State", "Took"], rows, identity="collectors-table")
     said = f"{failed} of {len(rows)} collectors failed" if failed else f"All {len(rows)} collectors work"
     mark = badge("failed", "bad") if failed else badge("good", "good")
@@ -87,44 +88,38 @@ def _collectors(numbers: Numbers) -> Html:
 def _own(context: Context, numbers: Numbers) -> Html:
     rows: list[Row] = []
 
-    def add(title: str, *content: Html | str | None) -> None:
-        rows.append(Row([Cell(title), Cell(join(*content), kind="number")]))
+    def add_figure(title: str, metric: Metric, form: Callable[[float], str]) -> None:
+        rows.append(Row(title, figure_cell(numbers, metric, form)))
 
-    duration = numbers.one(process.SAMPLE)
-    if duration is not None:
-        add("Latest sample took", figure(process.SAMPLE, duration, _millis))
-    unreadable = numbers.all(node.UNREADABLE)
+    if numbers.one(process.SAMPLE) is not None:
+        add_figure("Latest sample took", process.SAMPLE, _millis)
     if context.snapshot is not None:
-        add("Readings that could not be made", format_count(sum(unreadable.values())))
+        unreadable = numbers.all(node.UNREADABLE)
+        rows.append(Row("Readings that could not be made", numeric(format_count(sum(unreadable.values())))))
     if context.publisher is not None:
-        published, failed = numbers.one(features.PUBLISHED), numbers.one(features.FAILURES)
-        add("Jobs with a feature directory", figure(features.PUBLISHED, published, format_count))
-        add("Failures to write or remove one", figure(features.FAILURES, failed, format_count))
-    add("Memory of the exporter", figure(process.RESIDENT, numbers.one(process.RESIDENT), format_bytes))
-    add("CPU time of the exporter", figure(process.CPU, numbers.one(process.CPU), format_span))
+        add_figure("Jobs with a feature directory", features.PUBLISHED, format_count)
+        add_figure("Failures to write or remove one", features.FAILURES, format_count)
+    add_figure("Memory of the exporter", process.RESIDENT, format_bytes)
+    add_figure("CPU time of the exporter", process.CPU, format_span)
     return table("At work", ["What", "Figure"], rows, identity="own-table")
 
 
 def _sinks(context: Context, numbers: Numbers) -> Html:
     rows = []
     for each in context.sinks:
-        age = numbers.one(sinks.AGE, each.name)
         lost = {
             reason: numbers.one(sinks.DROPPED, each.name, reason) for reason in ("full", "refused", "corrupt")
         }
         total = sum(count or 0 for count in lost.values())
         said = ", ".join(f"{format_count(count)} {reason}" for reason, count in lost.items() if count)
-        taken: str | Html = "never" if age is None else join(figure(sinks.AGE, age, format_span), " ago")
         rows.append(
             Row(
-                [
-                    Cell(name(each.name, 24)),
-                    Cell(taken, kind="number"),
-                    Cell(format_count(sum(each.sent.values())), kind="number"),
-                    _number(numbers, sinks.WAITING, each.name),
-                    Cell(format_count(sum(each.failed.values())), kind="number"),
-                    Cell(lines(format_count(total), said or None), kind="number"),
-                ]
+                name(each.name, 24),
+                _ago(numbers, sinks.AGE, each.name),
+                numeric(format_count(sum(each.sent.values()))),
+                figure_cell(numbers, sinks.WAITING, format_count, each.name),
+                numeric(format_count(sum(each.failed.values()))),
+                numeric(lines(format_count(total), said or None)),
             )
         )
     head = ["Sink", "Last taken", "Sent", "Waiting", "Failed attempts", "Lost"]

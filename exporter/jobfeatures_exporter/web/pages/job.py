@@ -25,7 +25,7 @@ from jobfeatures_exporter.view.units import (
     format_core_time,
     format_cpus,
     format_share,
-    format_span,
+    format_when,
 )
 from jobfeatures_exporter.web.pages.course import lines_of_job
 from jobfeatures_exporter.web.pages.gone import reported_later
@@ -36,10 +36,15 @@ from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
     Cell,
     Row,
+    ago,
+    as_of,
     badge,
     figure,
+    figure_cell,
+    known,
     moment,
     note,
+    numeric,
     section,
     table,
     tiles,
@@ -127,9 +132,7 @@ def _head(context: Context, shown: JobView, tz: tzinfo | None) -> Html:
             counted(len(job.nodes), "node") if job.nodes else None,
         ]
     taken = None if context.snapshot is None else context.snapshot.taken_at_secs
-    read: Child = badge("not read yet", "warn")
-    if taken is not None:
-        read = join("as of ", moment(taken, tz), f", {format_span(max(0.0, context.now_secs - taken))} ago")
+    read = as_of(taken, context.now_secs, tz)
     node = tag("a", context.node_name or "the node", href="../")
     return join(
         tag("p", listed([each for each in parts if each], " · "), class_="about"),
@@ -168,14 +171,12 @@ def _process(each: ProcessView) -> Row:
     arguments = tag("div", name(each.arguments, MAX_VALUE_LETTERS), class_="sub") if each.arguments else None
     command = name(each.command, 32) if each.command else tag("span", "withheld", class_="none")
     return Row(
-        [
-            Cell(join(indent, command, said, arguments), kind="tree"),
-            Cell(format_core_time(each.cpu_secs), kind="number"),
-            Cell(format_bytes(each.resident_bytes), kind="number"),
-            Cell(_STATES.get(each.state, each.state)),
-            Cell(str(each.pid), kind="number"),
-            Cell(f"{each.threads:,}", kind="number"),
-        ]
+        Cell(join(indent, command, said, arguments), kind="tree"),
+        numeric(format_core_time(each.cpu_secs)),
+        numeric(format_bytes(each.resident_bytes)),
+        _STATES.get(each.state, each.state),
+        numeric(str(each.pid)),
+        numeric(f"{each.threads:,}"),
     )
 
 
@@ -185,11 +186,9 @@ def _steps(sample: JobSample | None) -> Html | None:
         return None
     rows = [
         Row(
-            [
-                Cell(name(each.step, 32)),
-                Cell(_step_cpu(each)),
-                Cell(UNKNOWN if each.memory.used is None else format_bytes(each.memory.used)),
-            ]
+            name(each.step, 32),
+            _step_cpu(each),
+            known(each.memory.used, format_bytes),
         )
         for each in sample.steps
     ]
@@ -209,16 +208,11 @@ def _gpus(context: Context, numbers: Numbers, shown: JobView) -> Html | None:
     models = {each.card.uuid: each.card.model for each in context.snapshot.gpus} if context.snapshot else {}
     rows = [
         Row(
-            [
-                Cell(join(name(models.get(use.uuid) or "card", 32), " ", name(use.uuid, 48))),
-                Cell("yes" if use.is_allocated else "no"),
-                Cell(figure(gpus.JOB_UTILIZATION, use.share, format_share), kind="number"),
-                Cell(figure(gpus.JOB_MEMORY, use.memory_bytes, format_bytes), kind="number"),
-                Cell(
-                    figure(gpus.UTILIZATION, numbers.one(gpus.UTILIZATION, use.uuid), format_share),
-                    kind="number",
-                ),
-            ]
+            join(name(models.get(use.uuid) or "card", 32), " ", name(use.uuid, 48)),
+            "yes" if use.is_allocated else "no",
+            numeric(figure(gpus.JOB_UTILIZATION, use.share, format_share)),
+            numeric(figure(gpus.JOB_MEMORY, use.memory_bytes, format_bytes)),
+            figure_cell(numbers, gpus.UTILIZATION, format_share, use.uuid),
         )
         for use in shown.gpus
     ]
@@ -232,7 +226,7 @@ def _features(details: JobDetails) -> Html:
     if not any(details.features.values()):
         return note("None are published for it here.")
     rows = [
-        Row([Cell(key), Cell(tag("code", name(value, MAX_VALUE_LETTERS))), Cell(variable)])
+        Row(key, tag("code", name(value, MAX_VALUE_LETTERS)), variable)
         for variable, found in details.features.items()
         for key, value in found
     ]
@@ -253,20 +247,14 @@ def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
         return join(problem)
     values = [(each, getattr(view.status, each.field)) for each in STATUS_KEYS]
     rows = [
-        Row(
-            [
-                Cell(each.name),
-                Cell(tag("code", str(value))),
-                Cell(_meaning(each.unit, value, context.now_secs)),
-            ]
-        )
+        Row(each.name, tag("code", str(value)), _meaning(each.unit, value, context.now_secs))
         for each, value in values
         if value is not None
     ]
     written = None
     if view.written_at_secs is not None:
-        age = max(0.0, context.now_secs - view.written_at_secs)
-        written = note("written ", moment(view.written_at_secs, tz), f", {format_span(age)} ago")
+        age = ago(view.written_at_secs, context.now_secs)
+        written = note("written ", moment(view.written_at_secs, tz), f", {age}")
     head = ["Key", "Value", "Which means"]
     made = table("What the job reports", head, rows, identity="jobstatus-table", kind="cards")
     return join(problem, made, written)
@@ -274,8 +262,7 @@ def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
 
 def _meaning(unit: str, value: int, now_secs: float) -> str:
     if unit == "epoch seconds":
-        left = value - now_secs
-        return f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
+        return format_when(value - now_secs)
     if unit == "CPU seconds":
         return format_core_time(value)
     return f"{format_cpus(value)} CPUs" if unit == "processors" else ""
@@ -285,52 +272,32 @@ def _evidence(
     context: Context, details: JobDetails, sample: JobSample | None, key: JobKey, tz: tzinfo | None
 ) -> Html:
     rows: list[Row] = []
-    known = details.finding.known if details.finding is not None else None
+
+    def add(what: str, said: Child, at_secs: float | None = None) -> None:
+        age = None
+        if at_secs is not None:
+            age = join(f"{ago(at_secs, context.now_secs)}, ", moment(at_secs, tz))
+        rows.append(Row(what, said, age))
+
     if details.finding is not None:
-        rows.append(Row([Cell("Verdict"), Cell(_PRESENCES[details.finding.presence]), Cell("")]))
-        doubted = details.finding.doubted_since_secs
-        if doubted is not None:
-            rows.append(Row([Cell("Its end was reported"), Cell(""), Cell(_ago(doubted, context, tz))]))
-    if known is not None:
-        rows.append(
-            Row([Cell("Batch data"), Cell(name(known.source, 32)), Cell(_ago(known.at_secs, context, tz))])
-        )
+        add("Verdict", _PRESENCES[details.finding.presence])
+        if details.finding.doubted_since_secs is not None:
+            add("Its end was reported", None, details.finding.doubted_since_secs)
+        if details.finding.known is not None:
+            add("Batch data", name(details.finding.known.source, 32), details.finding.known.at_secs)
     for source in context.sources:
         if source.name == key.batch_system:
             said = source.last_error or ("answers" if source.table is not None else "has not answered yet")
-            at = None if source.table is None else source.table.taken_at_secs
-            rows.append(
-                Row(
-                    [
-                        Cell("Batch system"),
-                        Cell(name(said, 160)),
-                        Cell("" if at is None else _ago(at, context, tz)),
-                    ]
-                )
-            )
+            add("Batch system", name(said, 160), None if source.table is None else source.table.taken_at_secs)
     if sample is not None and context.snapshot is not None:
         how = "control group" if sample.accounting is Accounting.CGROUP else "sum over its processes"
-        words = join(
-            how, tag("div", name(details.group, MAX_VALUE_LETTERS), class_="sub") if details.group else None
-        )
-        rows.append(
-            Row(
-                [
-                    Cell("CPU time and memory"),
-                    Cell(words),
-                    Cell(_ago(context.snapshot.taken_at_secs, context, tz)),
-                ]
-            )
-        )
+        group = tag("div", name(details.group, MAX_VALUE_LETTERS), class_="sub") if details.group else None
+        add("CPU time and memory", join(how, group), context.snapshot.taken_at_secs)
         if cpu_secs_of(sample) is None:
-            rows.append(Row([Cell("CPU time"), Cell("cannot be read"), Cell("")]))
+            add("CPU time", "cannot be read")
     if not rows:
         return note("Nothing is known any more.")
     made = table(
         "Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table", kind="cards"
     )
     return join(made, note(*reported_later(key.job_id)))
-
-
-def _ago(at_secs: float, context: Context, tz: tzinfo | None) -> Html:
-    return join(f"{format_span(max(0.0, context.now_secs - at_secs))} ago, ", moment(at_secs, tz))

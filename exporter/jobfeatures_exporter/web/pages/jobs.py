@@ -35,11 +35,13 @@ from jobfeatures_exporter.web.pages.pieces import (
     Cell,
     Part,
     Row,
+    ago,
     badge,
     bar,
     figure,
     lines,
     note,
+    numeric,
     table,
     tile,
 )
@@ -58,7 +60,7 @@ MUCH_WASTE = 0.1  # of the node
 DOWN_FIRST = frozenset(
     {"CPUs", "Memory", "GPUs", "Wasted now", "Processes", "Waste if drained", "Waste if killed"}
 )
-_LAST = float("inf")  # sorts behind all that is known
+LAST = float("inf")  # sorts behind all that is known
 
 
 def jobs_table(
@@ -99,8 +101,8 @@ def _row(each: JobView, course: Course | None, now_secs: float, tz: tzinfo | Non
         replace(cell, content=join(cell.content, line)) for cell, line in zip(used, drawn, strict=False)
     ]
     cells += [_wasted(each), _time(each, now_secs, tz), _processes(each)]
-    cells += [_draining(each), _kill(each), _hints(each)]
-    return Row(cells, "" if each.is_running or each.processes_remain else "ended")
+    cells += [_draining(each), _kill(each), hints_cell(each)]
+    return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 
 
 def job_tiles(each: JobView, now_secs: float, tz: tzinfo | None) -> list[Html]:
@@ -169,7 +171,7 @@ def _memory(each: JobView) -> Cell:
     share = each.memory_share
     if share is None or each.memory is None:
         limit = None if each.memory_limit is None else join(" of ", _limit(each))
-        return Cell(lines(join(used, limit), _cache(each)), _order(each.memory), "bars")
+        return Cell(lines(join(used, limit), _cache(each)), order_of(each.memory), "bars")
     label = f"{format_bytes(each.memory)} of {format_bytes(each.memory_limit or 0)} of memory in use"
     drawn = bar(label, Part(share, "bad-bar" if each.is_near_its_memory else "used"))
     whole = each.memory_limit or 0
@@ -236,12 +238,12 @@ def _busy(each: JobView, share: float) -> Html:
 def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
     if each.ended_at_secs is not None:
         after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
-        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars")
+        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), LAST, "bars")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
         unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
         limit = "no wall limit" if unlimited else "limit not known"
-        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars")
+        return Cell(lines(elapsed or UNKNOWN, limit), LAST, "bars")
     basis = None if each.left_basis is None else WORDS[each.left_basis]
     late = each.left_secs < 0
     left = figure(JOB_REMAINING, each.left_secs, lambda secs: format_span(abs(secs)))
@@ -258,8 +260,8 @@ def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
 
 
 def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:
-    ago = f"ended {format_span(max(0.0, now_secs - at_secs))} ago"
-    return tag("time", ago, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
+    said = f"ended {ago(at_secs, now_secs)}"
+    return tag("time", said, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
 
 
 def _processes(each: JobView) -> Cell:
@@ -270,9 +272,7 @@ def _processes(each: JobView) -> Cell:
         threads = join(
             figure(jobs.THREADS, each.threads, format_figure), " threads" if each.threads != 1 else " thread"
         )
-    return Cell(
-        lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes, "number"
-    )
+    return numeric(lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes)
 
 
 def _draining(each: JobView) -> Cell:
@@ -286,17 +286,19 @@ def _kill(each: JobView) -> Cell:
 def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:
     if value is None:
         return _unknown()
-    return Cell(lines(join(bound, figure(metric, value, format_core_time)), str(basis)), value, "number")
+    return numeric(lines(join(bound, figure(metric, value, format_core_time)), str(basis)), value)
 
 
-def _hints(each: JobView) -> Cell:
+def hints_cell(each: JobView) -> Cell:
+    """Return the hints on a job; most come first."""
     found = find_hints(each)
     return Cell(join(*(badge(words, kind) for kind, words in found)), -float(len(found)), "hints")
 
 
 def _unknown() -> Cell:
-    return Cell(tag("span", UNKNOWN, class_="none"), _LAST, "number")
+    return numeric(tag("span", UNKNOWN, class_="none"), LAST)
 
 
-def _order(value: Number | None) -> float:
-    return _LAST if value is None else float(value)
+def order_of(value: Number | None) -> float:
+    """Return what sorts a number; what is not known stands last."""
+    return LAST if value is None else float(value)

@@ -24,7 +24,7 @@ from jobfeatures_exporter.view.units import (
     format_cpus,
     format_figure,
     format_share,
-    format_span,
+    format_when,
 )
 from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
 from jobfeatures_exporter.web.pages.address import job_link
@@ -40,6 +40,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
     Part,
+    as_of,
     badge,
     bar,
     figure,
@@ -168,12 +169,7 @@ def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
     cores = numbers.one(node.CORES)
     if cores is not None:
         parts.append(join(figure(node.CORES, cores, format_figure), " logical cores"))
-    taken = numbers.one(NODE_READ_AT)
-    if taken is None:
-        read: Html = badge("not read yet", "warn")
-    else:
-        age = max(0.0, context.now_secs - taken)
-        read = join("as of ", moment(taken, tz), f", {format_span(age)} ago")
+    read = as_of(numbers.one(NODE_READ_AT), context.now_secs, tz)
     return join(tag("p", listed(parts, " · "), class_="about"), tag("p", read, class_="about", id="as-of"))
 
 
@@ -186,8 +182,7 @@ def _shutdown(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | N
         return None
     found: list[Html] = []
     for source, at in planned:
-        left = at - context.now_secs
-        when = f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
+        when = format_when(at - context.now_secs)
         found.append(
             tag("p", tag("strong", "Shutdown "), moment(at, tz), f", {when}: ", *_asker(context, source, tz))
         )

@@ -20,8 +20,12 @@ from jobfeatures_exporter.web.pages.pieces import (
     badge,
     bar,
     figure,
+    figure_cell,
+    figure_of,
+    known,
     lines,
     note,
+    numeric,
     table,
 )
 
@@ -63,17 +67,15 @@ def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
     words: list[Child] = []
     for metric, counts in ((cluster.NODES, states), (cluster.FLAGGED, flags)):
         for word, _ in sorted(counts.items(), key=lambda each: -each[1]):
-            value = numbers.one(metric, *place, word)
-            words.append(join(figure(metric, value, _count), f" {word.lower().replace('_', ' ')}"))
+            shown = figure_of(numbers, metric, _count, *place, word)
+            words.append(join(shown, f" {word.lower().replace('_', ' ')}"))
     return Row(
-        [
-            Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
-            Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
-            Cell(listed(words) if words else UNKNOWN, kind="user wide"),
-            _amount(cluster.CPUS, sums, "cpus", partition, numbers, _count),
-            _amount(cluster.MEMORY, sums, "memory_bytes", partition, numbers, format_bytes),
-            _amount(cluster.GPUS, sums, "gpus", partition, numbers, _count),
-        ]
+        Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
+        Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
+        Cell(listed(words) if words else UNKNOWN, kind="user wide"),
+        _amount(cluster.CPUS, sums, "cpus", partition, numbers, _count),
+        _amount(cluster.MEMORY, sums, "memory_bytes", partition, numbers, format_bytes),
+        _amount(cluster.GPUS, sums, "gpus", partition, numbers, _count),
     )
 
 
@@ -92,7 +94,7 @@ def _amount(metric: Metric, sums: ClusterSums, field: str, partition: str, numbe
     words = f"{form(used)} of {form(whole)} allocated"
     drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
     said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
-    given = figure(metric, numbers.one(metric, *place, "allocated"), form)
+    given = figure_of(numbers, metric, form, *place, "allocated")
     return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
 
 
@@ -123,30 +125,20 @@ def queue_table(context: Context, numbers: Numbers) -> Html:
 
 def _queue_row(sums: QueueSums, partition: str, numbers: Numbers) -> Row:
     place = sums.source, partition
-
-    def of_state(metric: Metric, state: str) -> Cell:
-        value = numbers.one(metric, *place, state)
-        return Cell(figure(metric, value, _count), value, "number")
-
     reasons = {why: count for (of, why), count in sums.reasons.items() if of == partition and count}
     shown = sorted(reasons, key=lambda why: -reasons[why])
-    words = [
-        join(figure(queue.REASONS, numbers.one(queue.REASONS, *place, why), _count), f" {why}")
-        for why in shown
-    ]
+    words = [join(figure_of(numbers, queue.REASONS, _count, *place, why), f" {why}") for why in shown]
     oldest = numbers.one(queue.OLDEST, *place)
     waiting, waited = numbers.one(queue.WAITING, *place), numbers.one(queue.WAIT, *place)
     mean = waited / waiting if waiting and waited is not None else None
     return Row(
-        [
-            Cell(lines(_named(partition), sums.source), partition[:100].lower(), "job"),
-            of_state(queue.JOBS, "RUNNING"),
-            of_state(queue.JOBS, "PENDING"),
-            of_state(queue.CPUS, "PENDING"),
-            Cell(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0, "number"),
-            Cell(UNKNOWN if mean is None else format_span(mean), mean or 0.0, "number"),
-            Cell(listed(words, most=SHOWN_REASONS), kind="user wide"),
-        ]
+        Cell(lines(_named(partition), sums.source), partition[:100].lower(), "job"),
+        figure_cell(numbers, queue.JOBS, _count, *place, "RUNNING"),
+        figure_cell(numbers, queue.JOBS, _count, *place, "PENDING"),
+        figure_cell(numbers, queue.CPUS, _count, *place, "PENDING"),
+        numeric(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0),
+        numeric(known(mean, format_span), mean or 0.0),
+        Cell(listed(words, most=SHOWN_REASONS), kind="user wide"),
     )
 
 

@@ -8,7 +8,8 @@ from datetime import tzinfo
 
 from jobfeatures.metrics import Metric
 from jobfeatures_exporter.exposition import Number
-from jobfeatures_exporter.view.units import format_time, machine_time
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import format_span, format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
 
 MAX_ROWS = 500  # of one table; a page of thousands is no page
@@ -23,9 +24,33 @@ def figure(metric: Metric, value: Number | None, form: Callable[[float], str]) -
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
 
 
+def figure_of(numbers: Numbers, metric: Metric, form: Callable[[float], str], *labels: str) -> Html:
+    """Return the figure of /metrics that has these label values."""
+    return figure(metric, numbers.one(metric, *labels), form)
+
+
 def moment(epoch_secs: float, tz: tzinfo | None) -> Html:
     """Return a point in time."""
     return tag("time", format_time(epoch_secs, tz), datetime=machine_time(epoch_secs))
+
+
+def ago(at_secs: float, now_secs: float) -> str:
+    """Return how long ago something was; what a clock ahead of ours dates later is now."""
+    return f"{format_span(max(0.0, now_secs - at_secs))} ago"
+
+
+def as_of(
+    taken_secs: float | None, now_secs: float, tz: tzinfo | None, without: str = "not read yet"
+) -> Html:
+    """Return of when it is what a page shows; `without` says that there is nothing yet."""
+    if taken_secs is None:
+        return badge(without, "warn")
+    return join("as of ", moment(taken_secs, tz), f", {ago(taken_secs, now_secs)}")
+
+
+def known(value: float | None, form: Callable[[float], str]) -> str:
+    """Return a number as text, a dash for one that is not known."""
+    return UNKNOWN if value is None else form(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +118,23 @@ class Cell:
     kind: str = ""  # a class of the style: number, …
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row: the first cell is its heading."""
+def numeric(content: Child, order: float | str | None = None) -> Cell:
+    """Return the cell of a number, which stands at the right."""
+    return Cell(content, order, "number")
 
-    cells: Sequence[Cell]
-    kind: str = ""  # a class of the style
+
+def figure_cell(numbers: Numbers, metric: Metric, form: Callable[[float], str], *labels: str) -> Cell:
+    """Return the cell of a figure that has these label values; its column is sorted by it."""
+    value = numbers.one(metric, *labels)
+    return numeric(figure(metric, value, form), value)
+
+
+class Row:
+    """A row: the first cell is its heading, a plain content is a cell; `kind` is a class of the style."""
+
+    def __init__(self, *cells: Cell | Child, kind: str = "") -> None:
+        self.cells = [each if isinstance(each, Cell) else Cell(each) for each in cells]
+        self.kind = kind
 
 
 def table(
@@ -121,7 +157,7 @@ def table(
     filled = {at for row in every for at, cell in enumerate(row.cells) if cell.content}
     kept = {title: at for at, title in enumerate(head) if at in filled or not every}
     heads = [tag("th", each, scope="col", data_down=each in down_first) for each in kept]
-    body = [_row(row, kept) for row in every]
+    body = [_row(row, kept, is_sortable="sortable" in kind) for row in every]
     made = tag(
         "table",
         tag("caption", caption),
@@ -136,7 +172,7 @@ def table(
     return join(box, left_out)
 
 
-def _row(row: Row, kept: Mapping[str, int]) -> Html:
+def _row(row: Row, kept: Mapping[str, int], *, is_sortable: bool) -> Html:
     cells = [
         tag(
             "td" if at else "th",
@@ -144,7 +180,7 @@ def _row(row: Row, kept: Mapping[str, int]) -> Html:
             scope=None if at else "row",
             class_=row.cells[at].kind or None,
             data_label=title,
-            data_order=_order(row.cells[at].order),
+            data_order=_order(row.cells[at].order) if is_sortable else None,
         )
         for title, at in kept.items()
     ]

@@ -10,7 +10,7 @@ from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, che
 from jobfeatures_exporter.view.units import counted, format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
-from jobfeatures_exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
+from jobfeatures_exporter.web.pages.pieces import Row, lines, moment, note, numeric, section, table
 
 MAX_PLANS = 12
 MAX_CHOICES = 12
@@ -80,11 +80,9 @@ def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
 def _row(point: CurvePoint, *, is_best: bool) -> Row:
     when = format_when(point.after_secs)
     return Row(
-        [
-            Cell(f"{when}, the cheapest" if is_best else when),
-            Cell(format_core_time(point.core_secs), kind="number"),
-            Cell(format_core_time(point.idle_core_secs), kind="number"),
-            Cell(format_core_time(point.kill_core_secs), kind="number"),
-            Cell(f"{point.killed:,}", kind="number"),
-        ]
+        f"{when}, the cheapest" if is_best else when,
+        numeric(format_core_time(point.core_secs)),
+        numeric(format_core_time(point.idle_core_secs)),
+        numeric(format_core_time(point.kill_core_secs)),
+        numeric(f"{point.killed:,}"),
     )

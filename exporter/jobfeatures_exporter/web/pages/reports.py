@@ -17,6 +17,7 @@ from jobfeatures_exporter.view.units import (
     format_count,
     format_figure,
     format_span,
+    format_when,
 )
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
@@ -26,9 +27,12 @@ from jobfeatures_exporter.web.pages.pieces import (
     Row,
     badge,
     figure,
+    figure_cell,
+    known,
     lines,
     moment,
     note,
+    numeric,
     section,
     table,
 )
@@ -78,28 +82,20 @@ def _row(key: JobKey, view: StatusView, context: Context, numbers: Numbers, tz: 
     age = numbers.one(status.AGE, *key)
     reported = view.status
     return Row(
-        [
-            Cell(lines(name(key.job_id, 24), key.batch_system), kind="job"),
-            Cell(join(figure(status.AGE, age, format_span), None if age is None else " ago"), kind="number"),
-            Cell(figure(JOB_SAYS_CPUS, numbers.one(JOB_SAYS_CPUS, *key), format_figure), kind="number"),
-            Cell(_when(reported.first_exp_job_end if reported is not None else None, context.now_secs, tz)),
-            Cell(_when(reported.last_exp_job_end if reported is not None else None, context.now_secs, tz)),
-            Cell(_hours(reported.add_uncom_time if reported is not None else None), kind="number"),
-            Cell(_state(view, age)),
-        ]
+        Cell(lines(name(key.job_id, 24), key.batch_system), kind="job"),
+        numeric(join(figure(status.AGE, age, format_span), None if age is None else " ago")),
+        figure_cell(numbers, JOB_SAYS_CPUS, format_figure, *key),
+        _when(reported.first_exp_job_end if reported is not None else None, context.now_secs, tz),
+        _when(reported.last_exp_job_end if reported is not None else None, context.now_secs, tz),
+        numeric(known(reported.add_uncom_time if reported is not None else None, format_core_time)),
+        _state(view, age),
     )
 
 
 def _when(at_secs: int | None, now_secs: float, tz: tzinfo | None) -> Child:
     if at_secs is None:
         return UNKNOWN
-    left = at_secs - now_secs
-    said = f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
-    return lines(said, moment(at_secs, tz))
-
-
-def _hours(core_secs: int | None) -> str:
-    return UNKNOWN if core_secs is None else format_core_time(core_secs)
+    return lines(format_when(at_secs - now_secs), moment(at_secs, tz))
 
 
 def _state(view: StatusView, age: Number | None) -> Html:
