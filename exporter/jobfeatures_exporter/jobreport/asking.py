@@ -6,10 +6,10 @@ Pure but for `ask`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from jobfeatures.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START
+from jobfeatures.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metric
 from jobfeatures.model import JobState
 from jobfeatures.series import Answer, Series
 from jobfeatures_exporter.collectors import allocation, jobs
@@ -95,7 +95,7 @@ def _is_sound(series: Series) -> bool:
     return math.isfinite(series.value) or (series.name == allocation.WALL.sample_name and series.value > 0)
 
 
-Query = Callable[[str, float], Sequence[Series]]
+Query = Callable[[str, float], tuple[Series, ...]]
 
 
 def _find_runs(query: Query, found: Found, selector: str, more: str, question: Question) -> dict[str, Run]:
@@ -166,49 +166,39 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
     starts = [run.start_secs for run in runs.values() if run.start_secs is not None]
     begin = min(then, max(earliest, min(starts, default=earliest)))  # a node's clock may be ahead
     range_secs = max(1.0, then - begin)
-    resets = {
-        metric: query(queries.over_time("resets", metric, selector, range_secs), then)
-        for metric in queries.RESETTABLE
-    }
+
+    def over_time(function: str, metrics: Iterable[Metric]) -> dict[Metric, tuple[Series, ...]]:
+        return {
+            each: query(queries.over_time(function, each, selector, range_secs), then) for each in metrics
+        }
+
+    resets = over_time("resets", queries.RESETTABLE)
     last = query(queries.last(queries.LAST, selector, range_secs), then)
+    answers = Answers(
+        last=last,
+        highest=over_time("max_over_time", queries.HIGHEST),
+        steps=query(queries.steps_seen(selector, range_secs), then),
+        step_secs=queries.step_secs(range_secs),
+        resets=resets,
+        increases=over_time(
+            "increase", [metric for metric, found in resets.items() if any(each.value > 0 for each in found)]
+        ),
+    )
+    is_pilot = any(each.name == JOB_SAYS_CPUS.sample_name for each in last)
+    answers.average = over_time(
+        "avg_over_time", (jobs.THREADS, JOB_SAYS_CPUS) if is_pilot else (jobs.THREADS,)
+    )
+    if any(each.labels.get("state") == JobState.SUSPENDED.value for each in last):
+        answers.suspended_steps = query(queries.steps_suspended(selector, range_secs), then)
     uuids = sorted({each.labels["uuid"] for each in last if "uuid" in each.labels})
-    cards: Sequence[Series] = ()
     if uuids:
         instances = sorted({each.labels.get("instance", "") for each in last if "uuid" in each.labels})
         which = f"uuid=~{queries.any_of(uuids)},instance=~{queries.any_of(instances)}"
-        cards = query(queries.last(queries.OF_CARDS, which, range_secs), then)
+        answers.cards = query(queries.last(queries.OF_CARDS, which, range_secs), then)
     had_runs_before = any(note.startswith(EARLIER_RUN) for run in runs.values() for note in run.notes)
-    before: Sequence[Series] = ()
     if had_runs_before and len(runs) == 1:
-        before = query(queries.last((jobs.CPU,), selector, LOOKBACK_SECS), begin)
-    return Answers(
-        last=tuple(last),
-        highest={
-            metric: tuple(query(queries.over_time("max_over_time", metric, selector, range_secs), then))
-            for metric in queries.HIGHEST
-        },
-        threads=tuple(query(queries.over_time("avg_over_time", jobs.THREADS, selector, range_secs), then)),
-        claimed=tuple(
-            query(queries.over_time("avg_over_time", JOB_SAYS_CPUS, selector, range_secs), then)
-            if any(each.name == JOB_SAYS_CPUS.sample_name for each in last)
-            else ()
-        ),
-        steps=tuple(query(queries.steps_seen(selector, range_secs), then)),
-        suspended_steps=tuple(
-            query(queries.steps_suspended(selector, range_secs), then)
-            if any(each.labels.get("state") == JobState.SUSPENDED.value for each in last)
-            else ()
-        ),
-        step_secs=queries.step_secs(range_secs),
-        resets={metric: tuple(found) for metric, found in resets.items()},
-        increases={
-            metric: tuple(query(queries.over_time("increase", metric, selector, range_secs), then))
-            for metric, found in resets.items()
-            if any(each.value > 0 for each in found)
-        },
-        before=tuple(before),
-        cards=tuple(cards),
-    )
+        answers.before = query(queries.last((jobs.CPU,), selector, LOOKBACK_SECS), begin)
+    return answers
 
 
 def _latest(series: Iterable[Series], choose: Callable[[Iterable[float]], float] = max) -> dict[str, float]:

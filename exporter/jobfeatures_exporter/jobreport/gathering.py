@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from jobfeatures.metrics import JOB_CPUS, JOB_INFO, Metric
+from jobfeatures.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metric
 from jobfeatures.model import JobKey, JobState
 from jobfeatures.series import Series
 from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
-from jobfeatures_exporter.exposition import Family, Values
+from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
 from jobfeatures_exporter.jobreport.finding import Found
 from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit
@@ -36,8 +35,7 @@ class Answers:
 
     last: tuple[Series, ...] = ()
     highest: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
-    threads: tuple[Series, ...] = ()
-    claimed: tuple[Series, ...] = ()  # CPUs that pilots say they use, on average
+    average: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
     suspended_steps: tuple[Series, ...] = ()  # at how many a job was suspended
     steps: tuple[Series, ...] = ()  # at how many a job was seen
     step_secs: float = 1.0
@@ -57,33 +55,6 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
-# The series of cards by node, uuid and name.
-Cards = Mapping[tuple[Place, str], Mapping[str, tuple[Mapping[str, str], float]]]
-
-
-class _Place:
-    def __init__(self) -> None:
-        self.values: dict[str, list[tuple[Mapping[str, str], float]]] = {}
-
-    def all(self, metric: Metric) -> list[tuple[Mapping[str, str], float]]:
-        return self.values.get(metric.sample_name, [])
-
-    def one(self, metric: Metric) -> float | None:
-        return max((value for _, value in self.all(metric)), default=None)
-
-    def by(self, metric: Metric, label: str) -> dict[str, float]:
-        """Return the values by a label; of a node that is scraped twice, the higher one."""
-        return _by_label(self.all(metric), label)
-
-
-def _by_label(found: Iterable[tuple[Mapping[str, str], float]], label: str) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for labels, value in found:
-        text = labels.get(label, "")
-        values[text] = max(value, values.get(text, value))
-    return values
-
-
 def place_of(labels: Mapping[str, str], cluster_label: str) -> Place:
     """Return the node of a series."""
     instance = labels.get("instance", "")
@@ -92,42 +63,38 @@ def place_of(labels: Mapping[str, str], cluster_label: str) -> Place:
 
 def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, cluster_label: str) -> JobReport:
     """Return the report of one job. `answers` may hold those of others too."""
-
-    def mine(series: Iterable[Series]) -> list[Series]:
-        return [each for each in series if each.labels.get("job_id") == job_id]
-
-    places: dict[Place, _Place] = {}
-    notes = list(run.notes)
-    for each in mine(_corrected(answers, notes)):
-        place = places.setdefault(place_of(each.labels, cluster_label), _Place())
-        place.values.setdefault(each.name, []).append((each.labels, each.value))
-    elapsed = _elapsed(run)
-    of = _By(cluster_label, mine)
-    cards = _cards(answers.cards, cluster_label)
-    nodes = tuple(
-        _node(place, JobKey(found.batch_system, job_id), series, answers, of, cards, elapsed)
-        for place, series in sorted(places.items(), key=lambda item: (item[0].name, item[0].instance))
+    report = JobReport(
+        batch_system=found.batch_system,
+        job_id=job_id,
+        cluster=found.cluster,
+        is_running=run.end_secs is None,
+        start_secs=run.start_secs,
+        end_secs=run.end_secs,
+        seen_until_secs=run.seen_until_secs,
     )
+    notes = list(run.notes)
+    job = _Job(JobKey(found.batch_system, job_id), answers, cluster_label)
+    # Of a node that is scraped twice, the higher values count.
+    places = {
+        place: Numbers.from_series(sorted(series, key=lambda each: each.value), queries.LAST)
+        for place, series in sorted(
+            job.by_place(_corrected(answers, notes)).items(),
+            key=lambda item: (item[0].name, item[0].instance),
+        )
+    }
+    nodes = tuple(job.node(place, numbers, report.elapsed_secs) for place, numbers in places.items())
     notes += _notes_on(nodes)
     if nodes and all(node.allocated_cpus is None for node in nodes):
         notes.append("no batch system reported its allocation: only its processes are known")
     if run.start_secs is None:
         notes.append("the start of the job is not known: no part of its time is")
     info = _info(places.values()) or found.info.get(job_id, {})
-    walls = [value for series in places.values() if (value := series.one(allocation.WALL)) is not None]
-    states = {
-        labels.get("state", "") for series in places.values() for labels, _ in series.all(allocation.STATE)
-    }
-    report = JobReport(
-        batch_system=found.batch_system,
-        job_id=job_id,
-        cluster=found.cluster,
+    walls = [value for numbers in places.values() for value in numbers.all(allocation.WALL).values()]
+    states = {values[-1] for numbers in places.values() for values in numbers.all(allocation.STATE)}
+    report = replace(
+        report,
         info={name: info[name] for name in INFO_SHOWN if name in info},
-        state=choose_state(states, is_running=run.end_secs is None),
-        is_running=run.end_secs is None,
-        start_secs=run.start_secs,
-        end_secs=run.end_secs,
-        seen_until_secs=run.seen_until_secs,
+        state=choose_state(states, is_running=report.is_running),
         wall_limit_secs=max(walls, default=None),
         nodes=nodes,
         notes=tuple(dict.fromkeys(notes)),
@@ -135,13 +102,13 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     return without_missed_peaks(report)
 
 
-def _info(places: Iterable[_Place]) -> dict[str, str]:
+def _info(places: Iterable[Numbers]) -> dict[str, str]:
     """Return what the job is by the series of its run: an earlier one may have been somebody else's."""
     info: dict[str, str] = {}
-    for series in places:
-        for labels, _ in series.all(JOB_INFO):
-            info.update({name: text for name, text in labels.items() if text})
-        if (restarts := series.one(allocation.RESTARTS)) is not None:
+    for numbers in places:
+        for values in numbers.all(JOB_INFO):
+            info.update({name: text for name, text in zip(JOB_INFO.label_names, values, strict=True) if text})
+        for restarts in numbers.all(allocation.RESTARTS).values():
             info["restarts"] = f"{restarts:.0f}"
     return info
 
@@ -158,21 +125,86 @@ def choose_state(states: Iterable[str], *, is_running: bool) -> str:
     return bad[0] if bad else (ends[0] if ends else "")
 
 
-class _By:
-    def __init__(self, cluster_label: str, mine: Callable[[Iterable[Series]], list[Series]]) -> None:
+class _Job:
+    """One job among answers, by its nodes."""
+
+    def __init__(self, key: JobKey, answers: Answers, cluster_label: str) -> None:
+        self._key = key
         self._cluster_label = cluster_label
-        self._mine = mine
+        self._step_secs = answers.step_secs
+        self._highest = {metric: self.by_place(found) for metric, found in answers.highest.items()}
+        self._average = {metric: self.by_place(found) for metric, found in answers.average.items()}
+        self._steps, self._suspended = self.by_place(answers.steps), self.by_place(answers.suspended_steps)
+        self._cards: dict[tuple[Place, str], dict[str, Series]] = {}
+        for each in answers.cards:
+            place = place_of(each.labels, cluster_label), each.labels.get("uuid", "")
+            self._cards.setdefault(place, {})[each.name] = each
 
-    def all(self, series: Iterable[Series]) -> dict[Place, list[Series]]:
-        grouped: dict[Place, list[Series]] = {}
-        for each in self._mine(series):
-            grouped.setdefault(place_of(each.labels, self._cluster_label), []).append(each)
-        return grouped
+    def by_place(self, series: Iterable[Series]) -> dict[Place, list[Series]]:
+        """Return the series of this job by node."""
+        found: dict[Place, list[Series]] = {}
+        for each in series:
+            if each.labels.get("job_id") == self._key.job_id:
+                found.setdefault(place_of(each.labels, self._cluster_label), []).append(each)
+        return found
 
+    def node(self, place: Place, numbers: Numbers, elapsed_secs: float | None) -> NodeUse:
+        """Return what it had and used on a node."""
+        key = self._key
+        stalled, joules = numbers.of_job(jobs.PRESSURE, key), numbers.of_job(energy.JOB_ENERGY, key)
+        used, charged = (self._highest.get(each, {}).get(place, []) for each in (jobs.USED, jobs.CHARGED))
+        average = {metric: found[place][0].value for metric, found in self._average.items() if place in found}
+        suspended_steps = sum(each.value for each in self._suspended.get(place, [])[:1])
+        return NodeUse(
+            place=place,
+            elapsed_secs=elapsed_secs,
+            allocated_cpus=numbers.one(JOB_CPUS, *key),
+            cpu_secs=find_cpu_secs(numbers, key),
+            allocated_memory=find_memory_limit(numbers, key)[0],
+            memory_peak=max((each.value for each in used), default=None),
+            charged_peak=max(
+                [*(each.value for each in charged), *numbers.all(jobs.PEAK).values()], default=None
+            ),
+            oom_kills=numbers.one(jobs.OOM_KILLS, *key),
+            limit_hits=numbers.one(jobs.LIMIT_HITS, *key),
+            allocated_gpus=numbers.one(allocation.ALLOCATED_GPUS, *key),
+            gpus=self._gpus(place, numbers),
+            cpu_joules=joules.get(("cpu",)),
+            gpu_joules=joules.get(("gpu",)),
+            stalled_secs={resource: secs for (resource, share), secs in stalled.items() if share == "some"},
+            all_stalled_secs={
+                resource: secs for (resource, share), secs in stalled.items() if share == "full"
+            },
+            throttled_secs=numbers.one(jobs.THROTTLED, *key),
+            suspended_secs=self._step_secs * suspended_steps,
+            claimed_cpus=average.get(JOB_SAYS_CPUS),
+            storage_read_bytes=numbers.one(jobs.STORAGE_READ, *key),
+            storage_written_bytes=numbers.one(jobs.STORAGE_WRITTEN, *key),
+            threads=average.get(jobs.THREADS),
+            coverage=_coverage(self._steps.get(place, []), self._step_secs, elapsed_secs),
+        )
 
-def _elapsed(run: Run) -> float | None:
-    until = run.end_secs if run.end_secs is not None else run.seen_until_secs
-    return None if run.start_secs is None or until is None else max(0.0, until - run.start_secs)
+    def _gpus(self, place: Place, numbers: Numbers) -> tuple[GpuUse, ...]:
+        busy = {uuid: value for (uuid,), value in numbers.of_job(gpus.JOB_BUSY, self._key).items()}
+        allocated = {uuid for (uuid,) in numbers.of_job(gpus.JOB_ALLOCATED, self._key)}
+        held = self._highest.get(gpus.JOB_MEMORY, {}).get(place, [])
+        memory = {each.labels.get("uuid", ""): each.value for each in held}
+        made = []
+        for uuid in sorted(allocated | busy.keys() | memory.keys()):
+            card = self._cards.get((place, uuid), {})
+            info = card[gpus.INFO.sample_name].labels if gpus.INFO.sample_name in card else {}
+            made.append(
+                GpuUse(
+                    uuid=uuid,
+                    minor=info.get("minor", ""),
+                    model=info.get("model", ""),
+                    is_allocated=uuid in allocated,
+                    busy_secs=busy.get(uuid, 0.0 if gpus.BUSY.sample_name in card else None),
+                    memory_peak=memory.get(uuid),
+                    memory=card[gpus.MEMORY.sample_name].value if gpus.MEMORY.sample_name in card else None,
+                )
+            )
+        return tuple(made)
 
 
 def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
@@ -209,105 +241,6 @@ def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
 
 def _same(series: Series) -> frozenset[tuple[str, str]]:
     return frozenset(series.labels.items())
-
-
-def _numbers(series: _Place) -> Numbers:
-    """Return what the view of a job is made of; of a node that is scraped twice, the higher values."""
-    families = []
-    for metric in (jobs.CPU, jobs.LIMIT, allocation.MEMORY):
-        found: dict[Values, float] = {}
-        for labels, value in series.all(metric):
-            values = tuple(labels.get(name, "") for name in metric.label_names)
-            found[values] = max(value, found.get(values, value))
-        families.append(Family(metric, list(found.items())))
-    return Numbers(families)
-
-
-def _node(
-    place: Place, key: JobKey, series: _Place, answers: Answers, of: _By, cards: Cards, elapsed: float | None
-) -> NodeUse:
-    highest = {metric: of.all(found).get(place, []) for metric, found in answers.highest.items()}
-    numbers = _numbers(series)
-    gpu_memory = {each.labels.get("uuid", ""): each.value for each in highest.get(gpus.JOB_MEMORY, [])}
-    return NodeUse(
-        place=place,
-        elapsed_secs=elapsed,
-        allocated_cpus=series.one(JOB_CPUS),
-        cpu_secs=find_cpu_secs(numbers, key),
-        allocated_memory=find_memory_limit(numbers, key)[0],
-        memory_peak=max((each.value for each in highest.get(jobs.USED, [])), default=None),
-        charged_peak=max(
-            [each.value for each in highest.get(jobs.CHARGED, [])]
-            + [value for _, value in series.all(jobs.PEAK)],
-            default=None,
-        ),
-        oom_kills=series.one(jobs.OOM_KILLS),
-        limit_hits=series.one(jobs.LIMIT_HITS),
-        allocated_gpus=series.one(allocation.ALLOCATED_GPUS),
-        gpus=_gpus(place, series, gpu_memory, cards),
-        cpu_joules=_joules(series, "cpu"),
-        gpu_joules=_joules(series, "gpu"),
-        stalled_secs=_stalled(series, "some"),
-        all_stalled_secs=_stalled(series, "full"),
-        throttled_secs=series.one(jobs.THROTTLED),
-        suspended_secs=answers.step_secs * _first(of.all(answers.suspended_steps).get(place, []), 0.0),
-        claimed_cpus=_first(of.all(answers.claimed).get(place, []), None),
-        storage_read_bytes=series.one(jobs.STORAGE_READ),
-        storage_written_bytes=series.one(jobs.STORAGE_WRITTEN),
-        threads=_first(of.all(answers.threads).get(place, []), None),
-        coverage=_coverage(of.all(answers.steps).get(place, []), answers.step_secs, elapsed),
-    )
-
-
-Default = TypeVar("Default")
-
-
-def _first(found: list[Series], default: Default) -> float | Default:
-    return found[0].value if found else default
-
-
-def _stalled(series: _Place, share: str) -> dict[str, float]:
-    return {
-        labels["resource"]: value
-        for labels, value in series.all(jobs.PRESSURE)
-        if labels.get("share") == share and "resource" in labels
-    }
-
-
-def _joules(series: _Place, source: str) -> float | None:
-    return series.by(energy.JOB_ENERGY, "source").get(source)
-
-
-def _gpus(place: Place, series: _Place, memory: Mapping[str, float], cards: Cards) -> tuple[GpuUse, ...]:
-    busy = {labels.get("uuid", ""): value for labels, value in series.all(gpus.JOB_BUSY)}
-    allocated = {labels.get("uuid", "") for labels, _ in series.all(gpus.JOB_ALLOCATED)}
-    made = []
-    for uuid in sorted(allocated | busy.keys() | memory.keys()):
-        card = cards.get((place, uuid), {})
-        is_metered = gpus.BUSY.sample_name in card
-        info, _ = card.get(gpus.INFO.sample_name, ({}, 0.0))
-        made.append(
-            GpuUse(
-                uuid=uuid,
-                minor=info.get("minor", ""),
-                model=info.get("model", ""),
-                is_allocated=uuid in allocated,
-                busy_secs=busy.get(uuid, 0.0 if is_metered else None),
-                memory_peak=memory.get(uuid),
-                memory=card[gpus.MEMORY.sample_name][1] if gpus.MEMORY.sample_name in card else None,
-            )
-        )
-    return tuple(made)
-
-
-def _cards(
-    series: Iterable[Series], cluster_label: str
-) -> dict[tuple[Place, str], dict[str, tuple[Mapping[str, str], float]]]:
-    cards: dict[tuple[Place, str], dict[str, tuple[Mapping[str, str], float]]] = {}
-    for each in series:
-        key = place_of(each.labels, cluster_label), each.labels.get("uuid", "")
-        cards.setdefault(key, {})[each.name] = (each.labels, each.value)
-    return cards
 
 
 def _coverage(found: Iterable[Series], step_secs: float, elapsed: float | None) -> float | None:
