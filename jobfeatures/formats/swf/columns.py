@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
+DTYPES = ("int64", "float64")  # in the order in which they are tried
 CHUNK_LINES = 2**14  # of a log that is not clean: each bad line costs some of them numpy's reader
 EXACT = 2**53  # whole numbers beyond it have no place in a double
 
@@ -43,26 +44,33 @@ def read_columns(name: str) -> SwfColumns:
 
     Raises LogFileError.
     """
-    import numpy
-
-    for dtype in (numpy.int64, numpy.float64):
-        header = read_header(name)
-        with reading(name) as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an empty log
-            warnings.simplefilter("error", DeprecationWarning)  # 1.5 as a whole number
-            try:
-                table = numpy.loadtxt(stream, dtype=dtype, comments=";", ndmin=2)
-            except (ValueError, DeprecationWarning):
-                continue
-        if _is_clean(table):
-            return SwfColumns(header, _split(table.reshape(-1, len(FIELDS))), {}, 0)
-    return _read_slowly(name)
+    for dtype in DTYPES:
+        with reading(name) as stream:
+            columns = _load(stream, dtype)
+        if columns is not None:
+            return SwfColumns(read_header(name), columns, {}, 0)
+    header = Header(name)
+    return _joined(list(_read_chunks(name, header)), header)
 
 
 def read_header(name: str) -> Header:
     """Return the comments at the top of a log. Raises LogFileError."""
     with reading(name) as stream:
         return SwfReader(bounded_lines(stream), source=name).header
+
+
+def _load(lines: Iterable[str], dtype: str) -> dict[str, Array] | None:
+    """Return the columns of lines that need no repair, None where some do."""
+    import numpy
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an empty log
+        warnings.simplefilter("error", DeprecationWarning)  # 1.5 as a whole number
+        try:
+            table = numpy.loadtxt(lines, dtype=dtype, comments=";", ndmin=2)
+        except (ValueError, DeprecationWarning):
+            return None
+    return _split(table.reshape(-1, len(FIELDS))) if _is_clean(table) else None
 
 
 def _is_clean(table: Array) -> bool:
@@ -91,12 +99,6 @@ def _split(table: Array) -> dict[str, Array]:
     return columns
 
 
-def _read_slowly(name: str) -> SwfColumns:
-    """Read a log some lines at a time: numpy's reader where they are clean, else the tolerant one."""
-    header = Header(name)
-    return _joined(list(_read_chunks(name, header)), header)
-
-
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
     """Read a log so many lines at a time, with the comments up to there. Raises LogFileError."""
     header = Header(name)
@@ -108,6 +110,7 @@ def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
 
 
 def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
+    """Read a log some lines at a time: numpy's reader where they are clean, else the tolerant one."""
     first = 1
     with reading(name) as stream:
         lines = bounded_lines(stream)
@@ -116,7 +119,7 @@ def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
                 if line.lstrip().startswith(";"):
                     parse_comment(line.strip(), header, number)
             first += len(some)
-            columns = _parse_clean(some)
+            columns = next(filter(None, (_load(some, dtype) for dtype in DTYPES)), None)
             if columns is not None:
                 yield SwfColumns(header, columns, {}, 0)
                 continue
@@ -138,23 +141,6 @@ def _joined(found: list[SwfColumns], header: Header) -> SwfColumns:
         dict(repaired),
         sum(each.skipped for each in found),
     )
-
-
-def _parse_clean(lines: list[str]) -> dict[str, Array] | None:
-    """Return the columns of lines that need no repair, None where some do."""
-    import numpy
-
-    for dtype in (numpy.int64, numpy.float64):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", DeprecationWarning)
-            try:
-                table = numpy.loadtxt(lines, dtype=dtype, comments=";", ndmin=2)
-            except (ValueError, DeprecationWarning):
-                continue
-        if table.size and _is_clean(table):
-            return _split(table)
-    return None
 
 
 def _columns_of(jobs: list[SwfJob]) -> dict[str, Array]:
