@@ -119,8 +119,8 @@ def _check(name: str, arguments: argparse.Namespace) -> Iterator[str]:
     order = order_jobs(jobs)
     for job_id, other in order.missing:
         yield f"{name}: {job_id}: waits for {other}, which is not here"
-    if order.cycles:
-        raise ParseError(f"jobs wait for each other: {', then '.join(order.cycles[0])}", field="Dependency")
+    if order.cycle:
+        raise ParseError(f"jobs wait for each other: {', then '.join(order.cycle)}", field="Dependency")
     if arguments.explain and len(jobs) > 1:
         yield f"{name}: can run in this order: {', '.join(order.order)}"
     yield f"{name}: {len(jobs)} jobs, no errors"

@@ -1,23 +1,20 @@
-"""Which job waits for which: the graph of a job group, its order and its cycles. Pure.
+"""Which job waits for which: the graph of a job group, and its order. Pure.
 
 Source: SSS Job Object Specification 3.1.0, sections 3.0 and 5.1 (Dependency).
 """
 
 from __future__ import annotations
 
-import contextlib
 import graphlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import Property, Reference, SssJob
 
-MAX_CYCLES: Final = 20
 _ID, _NAME = "JobId", "JobName"
 _Node = tuple[str, str]  # a job by its id, or all jobs of a name
-_Graph = dict[_Node, set[_Node]]
+_Graph = dict[_Node, list[_Node]]  # by node what it waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +43,14 @@ class Dependency:
 class JobOrder:
     """The jobs of a group, by id.
 
-    `order`: one in which they can run. `cycles`: jobs that wait for each other
-    in a ring, each for the next; 20 at most are reported. `blocked`: jobs that
-    wait for one of those, or are in another cycle. `missing`: a job, and an id or name that it waits
-    for and that no job of the group has: jobs from before may be meant.
+    `order`: one in which they can run; none where some wait for each other in
+    a ring: `cycle` is one such, each for the next. `missing`: a job, and an id
+    or name that it waits for and that no job of the group has: jobs from before
+    may be meant.
     """
 
     order: tuple[str, ...]
-    cycles: tuple[tuple[str, ...], ...] = ()
-    blocked: tuple[str, ...] = ()
+    cycle: tuple[str, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
 
 
@@ -71,31 +67,27 @@ def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
         job_id = job.id or ""
         if (_ID, job_id) in graph:
             raise ParseError("two jobs with this id", line=getattr(job, "line", 0), field="Id", text=job_id)
-        graph[_ID, job_id] = set()
+        graph[_ID, job_id] = []
         if isinstance(job, SssJob):
             waiting += [(job_id, each) for each in read_dependencies(job)]
             if name := job.value("Name", str):
-                graph.setdefault((_NAME, name), set())
+                graph.setdefault((_NAME, name), [])
     for job in jobs:
         name = job.value("Name", str) if isinstance(job, SssJob) else None
         if name:  # one node a name: many jobs that wait for many of one name are no product
-            graph[_NAME, name].add((_ID, job.id or ""))
+            graph[_NAME, name].append((_ID, job.id or ""))
     missing = []
     for job_id, each in waiting:
         other = (each.designator, each.on)
         if other in graph:
-            graph[_ID, job_id].add(other)
+            graph[_ID, job_id].append(other)
         else:
             missing.append((job_id, each.on))
-    order, left = _order(graph)
-    cycles = _find_cycles(graph, left)
-    in_cycles = {name for cycle in cycles for name in cycle}
-    return JobOrder(
-        tuple(name for kind, name in order if kind == _ID),
-        tuple(cycles),
-        tuple(name for kind, name in graph if kind == _ID and (kind, name) in left and name not in in_cycles),
-        tuple(missing),
-    )
+    try:
+        order = tuple(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as error:
+        return JobOrder((), _cycle_of(error.args[1]), tuple(missing))
+    return JobOrder(tuple(name for kind, name in order if kind == _ID), (), tuple(missing))
 
 
 def _dependency(each: Property) -> Dependency:
@@ -108,29 +100,8 @@ def _dependency(each: Property) -> Dependency:
     )
 
 
-def _order(graph: _Graph) -> tuple[list[_Node], set[_Node]]:
-    """Return the nodes that no cycle keeps from running, in order, and those that one does."""
-    sorter = graphlib.TopologicalSorter(graph)
-    with contextlib.suppress(graphlib.CycleError):  # it then gives those that it can
-        sorter.prepare()
-    order: list[_Node] = []
-    while ready := sorter.get_ready():
-        order += ready
-        sorter.done(*ready)
-    return order, graph.keys() - set(order)
-
-
-def _find_cycles(graph: _Graph, left: set[_Node]) -> list[tuple[str, ...]]:
-    """Return cycles without common jobs in what is left of a graph, each from its smallest id on."""
-    cycles: list[tuple[str, ...]] = []
-    while len(cycles) < MAX_CYCLES:
-        try:
-            graphlib.TopologicalSorter({node: graph[node] & left for node in left}).prepare()
-            break
-        except graphlib.CycleError as error:
-            ring: list[_Node] = error.args[1][:-1]  # each is what the next one waits for
-        ids = [name for kind, name in reversed(ring) if kind == _ID]
-        first = ids.index(min(ids))
-        cycles.append((*ids[first:], *ids[:first]))
-        left = left - set(ring)
-    return sorted(cycles)
+def _cycle_of(ring: list[_Node]) -> tuple[str, ...]:
+    """Return the jobs of a ring whose nodes each wait for the one before, from the smallest id on."""
+    ids = [name for kind, name in reversed(ring[1:]) if kind == _ID]
+    first = ids.index(min(ids))
+    return (*ids[first:], *ids[:first])
