@@ -16,7 +16,8 @@ import stat
 from collections.abc import Collection
 from typing import NamedTuple
 
-from jobfeatures.formats.classad import ClassAd, parse_ad
+from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.privatefile import opened, read_bounded, read_owned
 
 EXECUTE = "/var/lib/condor/execute"

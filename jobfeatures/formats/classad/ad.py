@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # what an integer of the language can be
 
@@ -15,9 +14,6 @@ class Special(enum.Enum):
 
     UNDEFINED = "undefined"
     ERROR = "error"
-
-
-UNDEFINED: Final = Special.UNDEFINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +33,8 @@ class ClassAd:
     values: Mapping[str, Value] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
-        """Return what stands there, `UNDEFINED` where nothing does."""
-        return self.values.get(name.lower(), UNDEFINED)
+        """Return what stands there, `Special.UNDEFINED` where nothing does."""
+        return self.values.get(name.lower(), Special.UNDEFINED)
 
     def text(self, name: str) -> str | None:
         """Return a string, None where there is none of this name."""

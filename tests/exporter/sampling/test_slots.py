@@ -12,7 +12,8 @@ from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.source import CondorSource
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.classad import ClassAd, parse_ad
+from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.hierarchies import match_path

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.accounting import parse_record, read_records, recognise
 from jobfeatures.errors import Rejected
-from jobfeatures.formats.classad import ClassAd, parse_ad
+from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 

@@ -12,7 +12,8 @@ from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.classad import ClassAd, Expression, Special, parse_ad
+from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
+from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.model import Job, JobKey, JobState, Limits
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.classad import ClassAd, Expression, Special
+from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
 from jobfeatures.formats.classad.jsonform import MAX_AD_CHARACTERS, parse_json_ads, read_json_ads
 
 CAPTURED = r"""{

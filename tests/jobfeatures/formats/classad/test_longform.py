@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.classad import ClassAd, Expression, Special, parse_ad, parse_ads, parse_value
+from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
+from jobfeatures.formats.classad.longform import parse_ad, parse_ads, parse_value
 
 JOB = r"""# a comment
 ClusterId = 1234
