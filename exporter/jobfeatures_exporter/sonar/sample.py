@@ -16,8 +16,8 @@ from jobfeatures.formats.sonar.envelopes import (
     Document,
     Origin,
     data_envelope,
+    error,
     error_envelope,
-    errors,
     extended,
     timestamp,
     unicode_text,
@@ -90,7 +90,7 @@ def sample_envelope(
         "jobs": _jobs(given, options, origin.profile),
     }
     if troubles:
-        attributes["errors"] = errors(origin, troubles, now_secs)
+        attributes["errors"] = [error(origin, each, now_secs) for each in troubles]
     return data_envelope(origin, SAMPLE, attributes)
 
 

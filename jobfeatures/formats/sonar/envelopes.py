@@ -10,7 +10,7 @@ below 0.7 for an old one. Our own version is the attribute `exporter_version`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -76,11 +76,6 @@ def error(origin: Origin, detail: str, now_secs: float) -> Document:
         "cluster": origin.cluster,
         "node": origin.node,
     }
-
-
-def errors(origin: Origin, details: Sequence[str], now_secs: float) -> list[Document]:
-    """Return several."""
-    return [error(origin, detail, now_secs) for detail in details]
 
 
 def unicode_text(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 SEED: Final = "seed"  # the text of v0.13
@@ -278,6 +279,7 @@ JOB_STATES: Final = SEED_JOB_STATES | frozenset(
 )  # fmt: skip
 
 
+@cache
 def fields_of(name: str, profile: str | None = None) -> dict[str, Field]:
     """Return the fields of a type by name: those of a profile, or of all. Raises KeyError."""
     return {each.name: each for each in TYPES[name] if profile is None or profile in each.profiles}

@@ -20,9 +20,8 @@ from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import count_of, parse_resources, parse_slurm_job
-from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of
+from jobfeatures.formats.sonar.reader import KIB, Json, Reader, read_envelope, secs_of
 from jobfeatures.formats.sonar.records import SlurmJobRecord
-from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document, memory_per_node_kib, resources_text
 from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs, record_of
 from jobfeatures.jobnumbers import JobNumbers, is_number
@@ -114,19 +113,10 @@ def _of_document(
     """Return what one envelope says. Raises ParseError where it says nothing of jobs, or nothing at all."""
     if found.reason:
         raise ParseError(found.reason)
-    document = found.value
-    rejected: dict[str, Rejected] = {}
-    for fault in validate_envelope(document, strict=False):
-        if strict or not fault.record:
-            raise ParseError(fault.reason, field=fault.path or "envelope", text=fault.text)
-        reported = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
-        rejected.setdefault(fault.record, Rejected(source, reported, line, fault.path))
-    assert isinstance(document, dict)  # noqa: S101  # it is valid
-    data: Json = document.get("data") or {}
+    envelope, reader = read_envelope(found.value, source=source, line=line, strict=strict)
+    data: Json = envelope.get("data") or {}
     if TAGS.get(data.get("type", "")) != "JobsAttributes":
         raise ParseError("not a document of jobs", field="data.type", text=str(data.get("type", "")))
-    meta: Json = document.get("meta") or {}
-    reader = Reader(rejected, meta.get("producer") or "", meta.get("version") or "")
     cluster = data["attributes"].get("cluster") or ""
     for job, _ in reader.items(data["attributes"], "slurm_jobs", "data.attributes"):
         values = Asked[Any](job)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import parse_cluster_record, parse_slurm_job
-from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of, short
+from jobfeatures.formats.sonar.reader import KIB, SONAR, Json, Reader, read_envelope, secs_of, short
 from jobfeatures.formats.sonar.records import (
     CardRecord,
     DiskRecord,
@@ -26,14 +26,11 @@ from jobfeatures.formats.sonar.records import (
     SampleRecord,
     SysinfoRecord,
 )
-from jobfeatures.formats.sonar.validate import validate_envelope
 
 MAX_CORES: Final = 16_384
 MAX_CARDS: Final = 1024
 MAX_DISKS: Final = 4096
 MAX_JOBS: Final = 100_000
-
-SONAR: Final = "sonar"  # as the producer calls itself, taken for those who do not say
 
 _IO: Final = ("data_read", "data_written", "data_cancelled")
 _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
@@ -45,18 +42,10 @@ def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
     The producer `minutes_from` sends time limits in minutes.
     Raises ParseError naming the path of the first fault that concerns it as a whole.
     """
-    rejected: dict[str, Rejected] = {}
-    for fault in validate_envelope(document, strict=False):
-        reason = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
-        if not fault.record:
-            raise ParseError(reason, field=fault.path or "envelope")
-        rejected.setdefault(fault.record, Rejected("sonar", reason, field=fault.path))
-    assert isinstance(document, dict)  # noqa: S101  # it is valid
-    meta: Json = document.get("meta") or {}
-    reader = Reader(rejected, meta.get("producer") or SONAR, meta.get("version") or "", minutes_from)
-    data = document.get("data")
+    envelope, reader = read_envelope(document, minutes_from=minutes_from)
+    data = envelope.get("data")
     if data is None:
-        return _errors(document, reader)
+        return _errors(envelope, reader)
     return _PARSERS[TAGS[data["type"]]](data["attributes"], reader)
 
 

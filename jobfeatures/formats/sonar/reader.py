@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.values import timestamp_secs
 from jobfeatures.nodelist import NO_NODES, expand_nodes
 
 Json = Mapping[str, Any]
 KIB: Final = 1024
-OWN: Final = "jobfeatures-exporter"  # as the producer calls itself
+SONAR: Final = "sonar"  # as the producer calls itself, taken for those who do not say
+OWN: Final = "jobfeatures-exporter"
 MAX_TEXT_CHARACTERS: Final = 256  # of a name that may become a label
 MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 
@@ -52,6 +54,29 @@ class Reader:
                 raise ParseError(f"more than {MAX_NAMES} names of nodes", field="data.attributes")
             names.update(dict.fromkeys(found))
         return tuple(names)
+
+
+def read_envelope(
+    document: object,
+    *,
+    source: str = SONAR,
+    line: int = 0,
+    strict: bool = False,
+    minutes_from: str | None = None,
+) -> tuple[Json, Reader]:
+    """Return an envelope and what reads its elements. The producer `minutes_from` sends limits in minutes.
+
+    Raises ParseError naming the path of the first fault that concerns it as a whole, where `strict` of any.
+    """
+    rejected: dict[str, Rejected] = {}
+    for fault in validate_envelope(document, strict=False):
+        reason = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
+        if strict or not fault.record:
+            raise ParseError(reason, field=fault.path or "envelope")
+        rejected.setdefault(fault.record, Rejected(source, reason, line, fault.path))
+    assert isinstance(document, dict)  # noqa: S101  # it is valid
+    meta: Json = document.get("meta") or {}
+    return document, Reader(rejected, meta.get("producer") or SONAR, meta.get("version") or "", minutes_from)
 
 
 def secs_of(record: Json, name: str) -> int | None:

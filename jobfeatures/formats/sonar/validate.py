@@ -95,14 +95,9 @@ def validate_envelope(document: object, *, profile: str | None = None, strict: b
 
 
 @cache
-def _fields(name: str, profile: str | None) -> dict[str, Field]:
-    return fields_of(name, profile)
-
-
-@cache
 def _required(name: str, profile: str | None, strict: bool) -> frozenset[str]:
     if strict:
-        return frozenset(each.name for each in _fields(name, profile).values() if each.required)
+        return frozenset(each.name for each in fields_of(name, profile).values() if each.required)
     return _NEEDED.get(name, frozenset())
 
 
@@ -162,9 +157,9 @@ class _Judge:
     def _object(self, value: object, name: str, path: str, record: str) -> None:
         if not isinstance(value, dict):
             return self._add(path, "is not an object" if value is not None else "is missing", value, record)
-        known = _fields(name, self._profile)
+        known = fields_of(name, self._profile)
         for key, content in value.items():
-            field = known.get(key) or (None if self._strict else _fields(name, None).get(key))
+            field = known.get(key) or (None if self._strict else fields_of(name, None).get(key))
             if field is not None:
                 if content is not None or self._strict:
                     self._value(content, field, f"{path}.{key}", record)
@@ -180,7 +175,7 @@ class _Judge:
         return None
 
     def _why_unknown(self, name: str, key: str) -> str:
-        if key in _fields(name, None):
+        if key in fields_of(name, None):
             return f"is not a field of {name} in profile {self._profile}"
         return f"is not a field of {name}"
 
