@@ -63,12 +63,12 @@ class Intake:
 
     def run(self) -> None:
         """Take requests until `stop`; then hooks do their work by themselves again."""
-        beaten: float | None = None
+        beaten = float("-inf")
         try:
             while not self._stopping.is_set():
                 now = self._clock.monotonic_secs()
-                is_due = beaten is None or now - beaten >= BEAT_SECS
-                if beaten is None or is_due:
+                is_due = now - beaten >= BEAT_SECS
+                if is_due:
                     beaten = now
                     self._attempt(self.beat)
                 self._is_blocked = False

@@ -8,7 +8,6 @@ directory's owner's, under this name only, is read.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import itertools
 import os
@@ -16,19 +15,18 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.utils import formatdate
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.addresses import JOB, MACHINE, is_feature
-from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
+from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES, version_of
 from jobfeatures.publish.tokens import TICK_NS
 from jobfeatures.status.directory import open_inside
 
 MAX_LISTED = 1000  # entries that are looked at; their user may make more
 MAX_KEPT, MAX_KEPT_BYTES = 10_000, 256  # values, and bytes of one that is kept
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _Stamp = tuple[int, ...]
 
 
@@ -43,7 +41,10 @@ class Feature:
     @property
     def last_modified(self) -> str:
         """Return the time as HTTP writes it (RFC 9110, 5.6.7), or nothing."""
-        return "" if self.modified_secs is None else _http_date(self.modified_secs)
+        if self.modified_secs is None:
+            return ""
+        # The owner of a file can set any time.
+        return formatdate(max(0, min(self.modified_secs, 2**37)), usegmt=True)
 
 
 class FeatureReader:
@@ -75,17 +76,8 @@ class FeatureReader:
 def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
     """Return what changes with either; last the time of the file's last change of any kind."""
     return (
-        directory.st_dev,
-        directory.st_ino,
-        directory.st_uid,
-        file.st_dev,
-        file.st_ino,
-        file.st_mode,
-        file.st_nlink,
-        file.st_uid,
-        file.st_size,
-        file.st_mtime_ns,
-        file.st_ctime_ns,
+        *(directory.st_dev, directory.st_ino, directory.st_uid),
+        *(file.st_dev, file.st_mode, file.st_nlink, file.st_uid, *version_of(file), file.st_ctime_ns),
     )
 
 
@@ -123,12 +115,3 @@ def _opened_directory(root: str, job_name: str | None) -> Iterator[int]:
 
 def _etag(content: bytes) -> str:
     return f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
-
-
-@functools.lru_cache(maxsize=4096)
-def _http_date(secs: int) -> str:
-    t = time.gmtime(max(0, min(secs, 2**37)))  # the owner of a file can set any time
-    return (
-        f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04}"
-        f" {t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02} GMT"
-    )

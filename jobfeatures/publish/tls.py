@@ -7,22 +7,22 @@ import os
 import ssl
 from collections.abc import Iterable, Iterator
 
+from jobfeatures.model import Version
 from jobfeatures.privatefile import closing
+from jobfeatures.publish.files import version_of
 
 MAX_FILE_BYTES = 1 << 20
-Stamps = tuple[tuple[int, int, int, int] | None, ...]
+Stamps = tuple[Version | None, ...]
 
 
 def look_at(paths: Iterable[str]) -> Stamps:
     """Return what says whether files have changed since; None for one that cannot be found."""
-    found: list[tuple[int, int, int, int] | None] = []
+    found: list[Version | None] = []
     for path in paths:
         try:
-            each = os.stat(path)
+            found.append(version_of(os.stat(path)))
         except OSError:
             found.append(None)
-        else:
-            found.append((each.st_ino, each.st_mtime_ns, each.st_ctime_ns, each.st_size))
     return tuple(found)
 
 
