@@ -28,7 +28,7 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError,
 from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
-from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
+from jobfeatures.hooks import read_record
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.tree import FeatureTree
@@ -79,16 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the action. Exit status 1: refused or cannot be done, 3: too little is known for a plan."""
     config = read_config(arguments)
     now_secs = SystemClock().now_secs()
+    actions = {"set": _set, "cancel": _cancel, "expire": _expire, "show": _show, "plan": _plan}
     try:
-        if arguments.action == "set":
-            return _set(arguments, config, now_secs)
-        if arguments.action == "cancel":
-            return _cancel(arguments, config, now_secs)
-        if arguments.action == "expire":
-            return _expire(config, now_secs)
-        if arguments.action == "show":
-            return _show(arguments, config, now_secs)
-        return _plan(arguments, config, now_secs)
+        return actions[arguments.action](arguments, config, now_secs)
     except ConfigurationError:
         raise
     except GraceError as error:
@@ -139,7 +132,7 @@ def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> i
     return 0
 
 
-def _expire(config: Config, now_secs: float) -> int:
+def _expire(_arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     tree = FeatureTree(config.features_root)
     if os.path.lexists(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}"):
         store = DrainStore(tree)
@@ -186,11 +179,8 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
 
 def _job(tree: FeatureTree, key: JobKey) -> Job:
     """Return what the prolog knew of a job, its partition for one; else its key alone."""
-    try:
-        with open(f"{tree.records_path}/{key.directory_name}.json", encoding="utf-8") as file:
-            return parse_record(file.read(MAX_RECORD_BYTES)).job
-    except (OSError, ValueError, ParseError):
-        return Job(key=key)
+    record = read_record(f"{tree.records_path}/{key.directory_name}.json")
+    return Job(key=key) if record is None else record.job
 
 
 def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | None = None) -> JobKey | None:

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     node = arguments.node or os.uname().nodename
     player = Player(spool, SystemClock(), time.sleep, speed=arguments.speed, node=node)
     try:
-        player.open_folder()
+        os.makedirs(spool, exist_ok=True)
         signal.signal(signal.SIGTERM, _interrupt)
         with contextlib.suppress(KeyboardInterrupt):
             player.play(plan)
@@ -119,10 +119,6 @@ class Player:
         self._speed = speed
         self._node = node
         self._there: set[str] = set()
-
-    def open_folder(self) -> None:
-        """Make the folder if need be. Raises OSError."""
-        os.makedirs(self._spool, exist_ok=True)
 
     def play(self, plan: Plan) -> None:
         """Return once all has happened. Raises OSError where a document cannot be written."""

@@ -34,7 +34,7 @@ def play(folder, clock, records, at_rest):
         clock.advance(secs)
 
     player = Player(str(folder), clock, sleep, speed=60, node="n1")
-    player.open_folder()
+    folder.mkdir(exist_ok=True)
     player.play(plan_replay(records, speed=60))
     return player
 
