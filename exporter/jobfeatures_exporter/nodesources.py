@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
+from jobfeatures.batch.source import BatchSource, Keeper, SourceStatus
 from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey, JobTable
 from jobfeatures.publish.cloudsource import CloudSource
@@ -144,7 +144,7 @@ class NodeSources:
         """Return the names of keepers whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
 
-    def _make(self, config: DaemonConfig) -> list[SourceKeeper]:
+    def _make(self, config: DaemonConfig) -> list[Keeper[JobTable]]:
         """Return keepers, the best informed last."""
         made: list[BatchSource] = []
         if config.features_publish:
@@ -158,13 +158,13 @@ class NodeSources:
         made += [make_source(name, config, self._clock, self._node_name) for name in names]
         return [self._keep(source, config.batch_interval_secs) for source in made]
 
-    def _keep(self, source: BatchSource, interval_secs: float) -> SourceKeeper:
-        return SourceKeeper(
-            source,
+    def _keep(self, source: BatchSource, interval_secs: float) -> Keeper[JobTable]:
+        return Keeper(
+            source.name,
+            lambda: source.poll_jobs(self._seen(), self._claimed()),
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
-            seen=self._seen,
-            claimed=self._claimed,
+            watch=source.watch,
             on_change=self._on_change,
             clock=self._clock,
             before_first=(lambda: None) if source.is_local else self._first_look,

@@ -1,11 +1,14 @@
-"""Which jobs a controller is worth asking about, for sources that ask job by job. Pure."""
+"""For sources that ask job by job: which jobs a controller is worth asking about, and what it said. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.model import Job, JobKey, JobState, JobTable
+
+MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe, or onto a command line
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +22,6 @@ class KnownJob:
     job: Job | None
     asked_secs: float  # monotonic
     reported_secs: float = 0.0
-
-
-def take_times(
-    known: dict[str, KnownJob], batch_system: str, wanted: Collection[str]
-) -> tuple[dict[JobKey, float], dict[JobKey, float]]:
-    """Return when jobs were told, and when to be forgotten; let go of ended ones that are not `wanted`."""
-    reported = {each.job.key: each.reported_secs for each in known.values() if each.job is not None}
-    gone = {
-        JobKey(batch_system, each): answer.reported_secs for each, answer in known.items() if not answer.job
-    }
-    for job_id in known.keys() - wanted:
-        job = known[job_id].job
-        if job is None or job.state.is_finished:
-            del known[job_id]
-    return reported, gone
 
 
 def compute_questions(
@@ -64,3 +52,67 @@ def compute_questions(
         return answer is not None, answer.asked_secs if answer else 0.0, len(job_id), job_id
 
     return tuple(sorted(filter(is_due, {*known, *seen, *claimed}), key=order))
+
+
+class AskedJobs:
+    """The jobs that a node asks about one by one, and the last answer about each."""
+
+    def __init__(self, batch_system: str, is_plain: Callable[[str], bool], *, refresh_secs: float) -> None:
+        """`is_plain` tells ids that can be asked about; `refresh_secs` separates questions about one job."""
+        self._batch_system = batch_system
+        self._is_plain = is_plain
+        self.refresh_secs = refresh_secs
+        self._known: dict[str, KnownJob] = {}
+
+    def begin(
+        self,
+        seen: Collection[JobKey],
+        claimed: Collection[JobKey],
+        *,
+        now_secs: float,
+        taken_at_secs: float,
+        here: Collection[str] = (),
+    ) -> tuple[str, ...]:
+        """Return the ids to ask about in a poll that begins now (monotonic, epoch); `here` are seen too."""
+        self._times = now_secs, taken_at_secs
+        self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
+        self._plain = {key.job_id for key in self._ours if self._is_plain(key.job_id)}.union(here)
+        self.seen = ({key.job_id for key in self._ours.intersection(seen)} & self._plain).union(here)
+        due = compute_questions(self._known, self.seen, self._plain, now_secs, self.refresh_secs)
+        self._all_asked = len(due) <= MAX_QUESTIONS
+        return due[:MAX_QUESTIONS]
+
+    def keep(self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str]) -> None:
+        """Keep what was answered. `unclear` jobs exist, or nobody knows: their absence is not concluded."""
+        self._known.update((job.key.job_id, KnownJob(job, *self._times)) for job in jobs)
+        self._known.update((job_id, KnownJob(None, *self._times)) for job_id in gone)
+        for job_id in unclear:
+            old = self._known.get(job_id)
+            if old is None or old.job is None:
+                old = KnownJob(Job(key=JobKey(self._batch_system, job_id)), *self._times)
+            self._known[job_id] = replace(old, asked_secs=self._times[0])
+
+    def table(self, *, complete: bool, **more: Any) -> JobTable:
+        """Return the jobs as they are known after this poll; ended ones that nobody wants are let go."""
+        told = [(each.job, each.reported_secs) for each in self._known.values() if each.job is not None]
+        jobs = {job.key: job for job, _ in told}
+        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
+        jobs |= {key: Job(key=key) for key in self._ours if key.job_id not in self._plain}
+        gone = {
+            JobKey(self._batch_system, job_id): each.reported_secs
+            for job_id, each in self._known.items()
+            if each.job is None
+        }
+        for job_id in self._known.keys() - self._plain:
+            job = self._known[job_id].job
+            if job is None or job.state.is_finished:
+                del self._known[job_id]
+        return JobTable(
+            source=self._batch_system,
+            jobs=jobs,
+            taken_at_secs=self._times[1],
+            complete=complete and self._all_asked,
+            reported_secs={job.key: reported_secs for job, reported_secs in told},
+            gone=gone,
+            **more,
+        )

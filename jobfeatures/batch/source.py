@@ -27,6 +27,7 @@ from jobfeatures.model import Cluster, JobKey, JobTable
 log = logging.getLogger(__name__)
 
 HASTE_SECS = 1.0  # between two polls for jobs that start
+JITTER = 0.1  # of the time between two polls
 
 
 class BatchSource(Protocol):
@@ -49,13 +50,16 @@ class BatchSource(Protocol):
         """Call `notify`, from any thread, when asking again is worth it, until the context is left."""
 
 
+def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
+    """Watch nothing."""
+    del notify
+    return nullcontext()
+
+
 class PolledSource:
     """Base of sources that have nothing to watch."""
 
-    def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Watch nothing."""
-        del notify
-        return nullcontext()
+    watch = staticmethod(watch_nothing)
 
 
 class ClusterSource(Protocol):
@@ -155,14 +159,8 @@ class KeeperStatus(Generic[AnswerT]):
 SourceStatus = KeeperStatus[JobTable]
 
 
-def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
-    """Watch nothing."""
-    del notify
-    return nullcontext()
-
-
 class Keeper(Generic[AnswerT]):
-    """Asks one source: at once, then every `interval_secs` ± `jitter`, and sooner on request, within limits.
+    """Asks one source: at once, then every `interval_secs` ± JITTER, and sooner on request, within limits.
 
     `min_interval_secs` separates two polls whatever happens: a node on which
     jobs start every second must not ask the controller every second. In haste,
@@ -177,7 +175,6 @@ class Keeper(Generic[AnswerT]):
         *,
         interval_secs: float,
         min_interval_secs: float,
-        jitter: float = 0.1,
         watch: Callable[[Callable[[], None]], AbstractContextManager[object]] = watch_nothing,
         on_change: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
@@ -189,7 +186,6 @@ class Keeper(Generic[AnswerT]):
         self._ask = ask
         self._interval_secs = interval_secs
         self._min_interval_secs = min_interval_secs
-        self._jitter = jitter
         self._watch = watch
         self._on_change = on_change
         self._wake = threading.Event()
@@ -278,34 +274,5 @@ class Keeper(Generic[AnswerT]):
                 if self._stopping.wait(min(HASTE_SECS, self._min_interval_secs)):
                     return
                 self._haste.wait(max(0.0, self._min_interval_secs - HASTE_SECS))
-                spread = 1 + random.uniform(-self._jitter, self._jitter)  # noqa: S311  # not a secret
+                spread = 1 + random.uniform(-JITTER, JITTER)  # noqa: S311  # not a secret
                 self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))
-
-
-class SourceKeeper(Keeper[JobTable]):
-    """Keeps asking a `BatchSource` about the jobs of this node."""
-
-    def __init__(
-        self,
-        source: BatchSource,
-        *,
-        interval_secs: float,
-        min_interval_secs: float,
-        jitter: float = 0.1,
-        seen: Callable[[], Collection[JobKey]] = frozenset,
-        claimed: Callable[[], Collection[JobKey]] = frozenset,
-        on_change: Callable[[], None] = lambda: None,
-        clock: Clock | None = None,
-        before_first: Callable[[], None] = lambda: None,
-    ) -> None:
-        super().__init__(
-            source.name,
-            lambda: source.poll_jobs(seen(), claimed()),
-            interval_secs=interval_secs,
-            min_interval_secs=min_interval_secs,
-            jitter=jitter,
-            watch=source.watch,
-            on_change=on_change,
-            clock=clock,
-            before_first=before_first,
-        )

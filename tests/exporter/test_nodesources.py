@@ -4,6 +4,7 @@ import pytest
 
 from jobfeatures import batch
 from jobfeatures.batch.slurm import site as slurm
+from jobfeatures.batch.source import PolledSource
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import load_config
@@ -23,6 +24,7 @@ def make_sources(tmp_path, clock, monkeypatch):
     made = []
 
     def make(**settings) -> NodeSources:
+        seen = settings.pop("seen", frozenset)
         flags = {
             "slurm.scontrol": str(tmp_path / "scontrol"),
             "features.publish": "false",
@@ -30,7 +32,7 @@ def make_sources(tmp_path, clock, monkeypatch):
         }
         config = load_config(ExporterConfig, file=None, environ={}, flags=flags)
         tree = FeatureTree(str(tmp_path / "features"))
-        made.append(NodeSources(config, clock, "n1", tree, seen=frozenset, on_change=lambda: None))
+        made.append(NodeSources(config, clock, "n1", tree, seen=seen, on_change=lambda: None))
         made[-1].start()
         return made[-1]
 
@@ -90,3 +92,18 @@ def test_a_cloud_s_metadata_is_asked_where_a_site_says_so_alone(make_sources):
     assert until(lambda: sources.statuses[0].last_error)
     with pytest.raises(ConfigurationError, match=r"machine\.metadata_url"):
         make_sources(batch__sources="", machine__metadata_url="http://metadata.example.org")
+
+
+def test_a_source_is_told_what_the_node_shows(make_sources, make_job, make_table, monkeypatch):
+    asked = []
+
+    class StandIn(PolledSource):
+        name, is_local = "slurm", True
+
+        def poll_jobs(self, seen, claimed=()):
+            asked.append((set(seen), set(claimed)))
+            return make_table()
+
+    monkeypatch.setattr(slurm, "make_source", lambda _config, _clock, _node_name: StandIn())
+    make_sources(batch__sources="slurm", seen=lambda: {make_job().key})
+    assert until(lambda: asked and asked[0]) == ({make_job().key}, set())

@@ -13,13 +13,11 @@ from jobfeatures.batch.pbs.commands import Commands
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.momfiles import read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
-from jobfeatures.batch.questions import KnownJob, compute_questions, take_times
+from jobfeatures.batch.questions import AskedJobs
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import News, ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
-
-MAX_QUESTIONS = 500  # of one poll: they stand on a command line
 
 _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 
@@ -56,11 +54,11 @@ class QstatSource(PolledSource):
         self._node_name = node_name
         self._home = home
         self._refresh_secs = refresh_secs
-        self._known: dict[str, KnownJob] = {}
+        self._jobs = AskedJobs(commands.name, is_plain_id, refresh_secs=refresh_secs)
         self._node: NodeNotice | None = None
         self._node_asked_secs: float | None = None  # monotonic
         self._node_problem = ""
-        self._reported: tuple[Rejected, ...] = ()  # problems of the last poll: reported once
+        self._news = News()
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -68,31 +66,15 @@ class QstatSource(PolledSource):
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []
         here = self._read_mom(problems)
-        ours = {key for key in (*seen, *claimed) if key.batch_system == self.name}
-        plain = {key.job_id for key in ours if is_plain_id(key.job_id)} | here
-        seen_ids = ({key.job_id for key in seen if key in ours} & plain) | here
-        due = compute_questions(self._known, seen_ids, plain, now_secs, self._refresh_secs)
-        asked = due[:MAX_QUESTIONS]
+        asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs, here=here)
         if asked:
-            self._keep(self._commands.ask_jobs(asked), asked, seen_ids, (now_secs, taken_at_secs), problems)
+            self._keep(self._commands.ask_jobs(asked), asked, problems)
         self._ask_node(now_secs, problems)
-        jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
-        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
-        jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
-        reported, gone = take_times(self._known, self.name, plain)
-        news = tuple(each for each in problems if each not in self._reported)
-        if asked or problems:
-            self._reported = tuple(problems)
-        return JobTable(
-            source=self.name,
-            jobs=jobs,
-            taken_at_secs=taken_at_secs,
-            complete=asked == due,
-            rejected=news,
+        return self._jobs.table(
+            complete=True,
+            rejected=self._news.among(problems) if asked or problems else (),
             node=self._node,
             node_problem=self._node_problem,
-            reported_secs=reported,
-            gone=gone,
         )
 
     def _read_mom(self, problems: list[Rejected]) -> frozenset[str]:
@@ -108,14 +90,9 @@ class QstatSource(PolledSource):
         self,
         answer: Answer,
         asked: Sequence[str],
-        here: Collection[str],
-        times: tuple[float, float],
         problems: list[Rejected],
     ) -> None:
-        """Keep what was answered: a job that the server does not know has ended unless it is here.
-
-        `times` are those of asking, monotonic and since the epoch.
-        """
+        """Keep what was answered: a job that the server does not know has ended unless it is here."""
         problems += answer.records.rejected
         if answer.complaint:
             problems.append(Rejected("qstat", f"standard error says {answer.complaint}"))
@@ -134,17 +111,10 @@ class QstatSource(PolledSource):
                 problems.append(Rejected.from_error(error))
             else:
                 made[job.key.job_id] = replace(job, uid=self._users.uid(job.user))
-        unsure = set(map(_plain, answer.records.unsure))
-        for job_id in asked:
-            old = self._known.get(job_id)
-            if job_id in made:
-                self._known[job_id] = KnownJob(made[job_id], *times)
-            elif job_id in answer.gone and job_id not in here and job_id not in unsure:
-                self._known[job_id] = KnownJob(None, *times)
-            else:  # it exists, or nobody knows: its absence must not be concluded
-                if old is None or old.job is None:
-                    old = KnownJob(Job(key=JobKey(self.name, job_id)), *times)
-                self._known[job_id] = replace(old, asked_secs=times[0])
+        jobs = {job_id: made[job_id] for job_id in asked if job_id in made}
+        gone = answer.gone.intersection(asked) - jobs.keys() - self._jobs.seen
+        gone -= set(map(_plain, answer.records.unsure))
+        self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone)
 
     def _ask_node(self, now_secs: float, problems: list[Rejected]) -> None:
         """Ask about the node when it is time; without an answer the last one stays."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Protocol
 
 from jobfeatures.batch.clocks import ClockDifference
-from jobfeatures.batch.questions import KnownJob, compute_questions, take_times
+from jobfeatures.batch.questions import AskedJobs
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import Rejected
-from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
-
-MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe
+from jobfeatures.errors import News, Rejected
+from jobfeatures.model import JobKey, JobTable, NodeNotice
 
 
 class Asker(Protocol):
@@ -86,10 +83,9 @@ class SlurmSource(PolledSource):
         self._asker = asker or ScontrolAsker(
             node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs
         )
-        self._refresh_secs = refresh_secs
-        self._known: dict[str, KnownJob] = {}
+        self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs)
         self._difference = ClockDifference()
-        self._complaint = ""
+        self._complaints = News()
         self._node_refresh_secs = node_refresh_secs
         self._node_asked_secs: float | None = None  # monotonic
         self._node: NodeNotice | None = None
@@ -98,37 +94,24 @@ class SlurmSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs seen, claimed or known before. Raises SourceError if no question was answered."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
-        ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
-        plain = {key.job_id for key in ours if is_plain_id(key.job_id)}
-        seen_ids = {key.job_id for key in seen if key in ours} & plain
-        due = compute_questions(self._known, seen_ids, plain, now_secs, self._refresh_secs)
-        asked = due[:MAX_QUESTIONS]
+        asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs)
         rejected: tuple[Rejected, ...] = ()
         complete = True
         about_node = self._is_node_due(now_secs)
         if asked or about_node:
             answers, node = self._asker.ask(asked, about_node=about_node, now_secs=taken_at_secs)
-            rejected = self._keep(answers, now_secs, taken_at_secs)
+            rejected = self._keep(answers)
             if node is not None and node.clock_secs is not None:
                 answered_secs = self._clock.now_secs()
                 self._difference.learn(node.clock_secs, asked_secs=taken_at_secs, answered_secs=answered_secs)
             if node is not None:
                 rejected += self._keep_node(node, now_secs)
-            complete = answers.complete and asked == due
-        jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
-        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
-        jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
-        reported, gone = take_times(self._known, NAME, plain)
-        return JobTable(
-            source=NAME,
-            jobs=jobs,
-            taken_at_secs=taken_at_secs,
+            complete = answers.complete
+        return self._jobs.table(
             complete=complete,
             rejected=rejected,
             node=self._node,
             node_problem=str(self._node_problem[0]) if self._node_problem else "",
-            reported_secs=reported,
-            gone=gone,
             clock_ahead_secs=self._difference.ahead_secs,
         )
 
@@ -147,18 +130,9 @@ class SlurmSource(PolledSource):
         self._node_problem = found.rejected
         return news
 
-    def _keep(self, answers: Answers, now_secs: float, reported_secs: float) -> tuple[Rejected, ...]:
-        for job_id, job in answers.jobs.items():
-            self._known[job_id] = KnownJob(job, now_secs, reported_secs)
-        for job_id in answers.gone:
-            self._known[job_id] = KnownJob(None, now_secs, reported_secs)
-        for job_id in answers.rejected:
-            old = self._known.get(job_id)
-            if old is None or old.job is None:
-                old = KnownJob(Job(key=JobKey(NAME, job_id)), now_secs, reported_secs)
-            self._known[job_id] = replace(old, asked_secs=now_secs)
-        rejected = [*answers.rejected.values()]
-        if answers.complaint and answers.complaint != self._complaint:  # once, not at every poll
-            rejected.append(Rejected(SOURCE, f"standard error says {answers.complaint}"))
-        self._complaint = answers.complaint
-        return tuple(rejected)
+    def _keep(self, answers: Answers) -> tuple[Rejected, ...]:
+        self._jobs.keep(answers.jobs.values(), answers.gone, answers.rejected)
+        complaints = (
+            [Rejected(SOURCE, f"standard error says {answers.complaint}")] if answers.complaint else []
+        )
+        return (*answers.rejected.values(), *self._complaints.among(complaints))

@@ -1,6 +1,6 @@
 import threading
 
-from jobfeatures.batch.source import PolledSource, SourceKeeper
+from jobfeatures.batch.source import Keeper, PolledSource
 from jobfeatures.errors import Rejected, SourceError
 
 
@@ -23,8 +23,16 @@ class StandIn(PolledSource):
         return answer
 
 
-def keep(source, clock, **settings):
-    return SourceKeeper(source, interval_secs=60, min_interval_secs=60, clock=clock, **settings)
+def keep(source, clock=None, *, interval_secs=60, min_interval_secs=60, **settings):
+    return Keeper(
+        source.name,
+        lambda: source.poll_jobs(frozenset()),
+        interval_secs=interval_secs,
+        min_interval_secs=min_interval_secs,
+        watch=source.watch,
+        clock=clock,
+        **settings,
+    )
 
 
 def test_a_failure_keeps_the_last_good_table_and_its_age_grows(clock, make_job, make_table):
@@ -80,12 +88,6 @@ def test_skipped_records_are_counted_over_all_polls(clock, make_table):
     assert keeper.status.rejected == 2
 
 
-def test_the_source_is_told_what_the_node_shows(clock, make_job, make_table):
-    source = StandIn(make_table())
-    keep(source, clock, seen=lambda: {make_job().key}).poll_once()
-    assert source.asked == [{make_job().key}]
-
-
 def test_a_change_is_told(clock, make_table):
     told = []
     keep(StandIn(make_table()), clock, on_change=lambda: told.append(1)).poll_once()
@@ -100,7 +102,7 @@ def test_an_answer_that_cannot_be_used_is_a_failure_and_the_next_one_is_asked_fo
         if len(told) == 1:
             raise KeyError("n1")
 
-    keeper = SourceKeeper(source, interval_secs=0.01, min_interval_secs=0.01, on_change=use)
+    keeper = keep(source, interval_secs=0.01, min_interval_secs=0.01, on_change=use)
     keeper.poll_once()
     assert keeper.status.failures == 1
     assert "cannot be used: KeyError" in keeper.status.last_error
@@ -131,7 +133,7 @@ def test_being_told_to_refresh_does_not_break_the_least_interval(clock, make_tab
 
 def test_a_refresh_asks_soon_where_the_least_interval_is_short(clock, make_table):
     source = StandIn(make_table())
-    keeper = SourceKeeper(source, interval_secs=600, min_interval_secs=0.01)
+    keeper = keep(source, interval_secs=600, min_interval_secs=0.01)
     keeper.start()
     assert source.was_asked.wait(60)
     source.was_asked.clear()

@@ -10,10 +10,11 @@ import pytest
 from jobfeatures.batch.pbs.asking import parse_complaints
 from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
 from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
-from jobfeatures.batch.pbs.source import MAX_QUESTIONS, QstatSource, is_plain_id
+from jobfeatures.batch.pbs.source import QstatSource, is_plain_id
 from jobfeatures.batch.pbs.torque import is_here as torque_is_here
 from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_cluster_source
 from jobfeatures.batch.pbs.torque import make_source as make_torque_source
+from jobfeatures.batch.questions import MAX_QUESTIONS
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice

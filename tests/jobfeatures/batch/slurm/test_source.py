@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.questions import KnownJob, compute_questions
+from jobfeatures.batch.questions import MAX_QUESTIONS, KnownJob, compute_questions
 from jobfeatures.batch.slurm.site import make_source
-from jobfeatures.batch.slurm.source import MAX_QUESTIONS, SlurmSource
+from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import Job, JobKey, JobState
@@ -352,7 +352,7 @@ def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
 
 def test_daemons_that_start_at_once_ask_again_at_different_times(clock):
     config = Config(batch_refresh_secs=3600.0)
-    periods = [make_source(config, clock, "n1")._refresh_secs for _ in range(200)]
+    periods = [make_source(config, clock, "n1")._jobs.refresh_secs for _ in range(200)]
     assert 2700 <= min(periods) < 2900
     assert 4300 < max(periods) <= 4500
 
