@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from jobfeatures.administration import (
     Cycles,
@@ -27,6 +28,7 @@ from jobfeatures.batch.slurm.node import RESERVATION_SOURCE, find_reservation
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.quantities import parse_count
 
+T = TypeVar("T")
 SHOW_LICENCES = "show licenses"
 SHARE_FIELDS = ("Account", "User", "NormShares", "RawUsage", "EffectvUsage", "FairShare")
 
@@ -102,10 +104,16 @@ def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
 
     Sample: ``LicenseName=matlab@flexhost Total=20 Used=3 Free=17 Reserved=0 Remote=yes``
     """
-    rejected: list[Rejected] = []
     records = [line for line in lines if line.startswith("LicenseName=")]  # else there are none
-    source = f"scontrol {SHOW_LICENCES}"
-    found = each_once(parse_each(_licence, records, rejected, source), rejected, source)
+    return make_licences(_licence, records, source=f"scontrol {SHOW_LICENCES}", taken_at_secs=taken_at_secs)
+
+
+def make_licences(
+    parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
+) -> Licences:
+    """Return what `parse` makes of an answer's records; a bad one costs itself only."""
+    rejected: list[Rejected] = []
+    found = each_once(parse_each(parse, records, rejected, source), rejected, source)
     return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=tuple(rejected))
 
 
@@ -158,11 +166,16 @@ def _number(text: str, field: str) -> float | None:
 
 def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Reservations:
     """Return the reservations that ``scontrol -o show reservation`` prints; imitating names are rejected."""
-    rejected: list[Rejected] = []
     records = [line for line in lines if line.startswith("ReservationName=")]
-    found = each_once(
-        parse_each(_reservation, records, rejected, RESERVATION_SOURCE), rejected, RESERVATION_SOURCE
-    )
+    return make_reservations(_reservation, records, source=RESERVATION_SOURCE, taken_at_secs=taken_at_secs)
+
+
+def make_reservations(
+    parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
+) -> Reservations:
+    """Return those that are not over of what `parse` makes of an answer's records; see `make_licences`."""
+    rejected: list[Rejected] = []
+    found = each_once(parse_each(parse, records, rejected, source), rejected, source)
     return Reservations(
         source=NAME,
         taken_at_secs=taken_at_secs,

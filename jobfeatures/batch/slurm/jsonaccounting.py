@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
-from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, parse_number
+from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, exit_code_of, parse_number
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.batch.slurm.sacct.values import count_gpus
 from jobfeatures.errors import ParseError, Rejected
@@ -222,15 +222,10 @@ def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, i
     """Return exit status and signal; what a signal ended has no status."""
     if word in _ALIVE:
         return None, None
-    signal = None
-    if isinstance(record.get("exit_code"), Mapping):
-        signal = record.nonzero("exit_code", "signal", "id")
-        signal = signal or record.nonzero("exit_code", "signal", "signal_id")
-    if signal:
-        return None, signal
-    if version in _OLD:
-        return (0 if word == "COMPLETED" else None), None
-    return record.count("exit_code", "return_code"), None
+    status, signal = exit_code_of(record)
+    if version in _OLD and not signal:
+        status = 0 if word == "COMPLETED" else None
+    return status, signal
 
 
 def db_state(record: JsonRecord, *path: str) -> str:
@@ -249,7 +244,8 @@ def resources(record: JsonRecord, *path: str) -> dict[str, int]:
     """
     found = {}
     for each in record.records(*path):
-        name = _resource(each)
+        kind, detail = each.text("type"), each.text("name")
+        name = f"{kind}/{detail}" if kind and detail else kind
         try:
             number = parse_number(each.get("count"), f"{path[-1]}.count")
         except ParseError:
@@ -259,11 +255,6 @@ def resources(record: JsonRecord, *path: str) -> dict[str, int]:
         if name is not None and isinstance(number, int):
             found[name] = number
     return found
-
-
-def _resource(record: JsonRecord) -> str | None:
-    kind, name = record.text("type"), record.text("name")
-    return f"{kind}/{name}" if kind and name else kind
 
 
 def _as_text(found: Mapping[str, int]) -> str | None:

@@ -17,11 +17,11 @@ from jobfeatures.administration import (
     Reservations,
     Scheduler,
     UserRequests,
-    each_once,
 )
+from jobfeatures.batch.slurm.administration import make_licences, make_reservations
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord
-from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.errors import ParseError
 
 _MICRO = 1e-6
 _JOBS = ("submitted", "started", "completed", "canceled", "failed")
@@ -87,15 +87,8 @@ def _requests(
 
 def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:
     """Return an answer to ``licenses``. Raises ParseError where it has no list."""
-    rejected: list[Rejected] = []
     records = document.listed("licenses", source)
-    found = each_once(parse_each(_licence, records, rejected, source), rejected, source)
-    return Licences(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        licences=found,
-        rejected=tuple(rejected),
-    )
+    return make_licences(_licence, records, source=source, taken_at_secs=taken_at_secs)
 
 
 def _licence(record: JsonRecord) -> Licence:
@@ -109,15 +102,8 @@ def _licence(record: JsonRecord) -> Licence:
 
 def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs: float) -> Reservations:
     """Return an answer to ``reservations``. Raises ParseError where it has no list."""
-    rejected: list[Rejected] = []
     records = document.listed("reservations", source)
-    found = each_once(parse_each(_reservation, records, rejected, source), rejected, source)
-    return Reservations(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        reservations=tuple(each for each in found if each.end_secs > taken_at_secs),
-        rejected=tuple(rejected),
-    )
+    return make_reservations(_reservation, records, source=source, taken_at_secs=taken_at_secs)
 
 
 def _reservation(record: JsonRecord) -> Reservation:

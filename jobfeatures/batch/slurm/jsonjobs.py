@@ -72,7 +72,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     cpus, memory_bytes = _share(record, nodes, node_name, total_cpus)
     gpus, allocated_gpus = _cards(record, nodes, node_name)
     wall = _wall_limit(record, started=started)
-    task = _task(record)
+    task, het = _task(record), record.nonzero("het_job_id")
     return Job(
         key=JobKey(NAME, job_id),
         state=state,
@@ -105,8 +105,8 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         ),
         array_job_id=str(record.nonzero("array_job_id")) if task is not None else None,
         array_task_id=task,
-        het_job_id=_digits(record.nonzero("het_job_id")),
-        het_offset=record.count("het_job_offset") if record.nonzero("het_job_id") else None,
+        het_job_id=None if het is None else str(het),
+        het_offset=None if het is None else record.count("het_job_offset"),
         restarts=record.count("restart_cnt"),
         tasks=_count(task) if task is not None and state is JobState.PENDING else 1,
         reason=record.text("state_reason"),
@@ -115,10 +115,6 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         gres_detail=tuple(record.words("gres_detail")) if record.get("gres_detail") else (),
         min_cpus_per_node=record.count("minimum_cpus_per_node"),
     )
-
-
-def _digits(number: int | None) -> str | None:
-    return None if number is None else str(number)
 
 
 def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:

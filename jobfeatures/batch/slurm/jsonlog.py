@@ -7,7 +7,7 @@ job of the queue, the others are of accounting and hold their steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.jsonaccounting import parse_db_job, version_of
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job
-from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
+from jobfeatures.batch.slurm.jsonvalues import JsonRecord, exit_code_of, parse_document
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes, queue_pairs, record_of
 from jobfeatures.model import JobState
@@ -78,16 +78,7 @@ def _with_memory(steps: list[JobRecord], job: JobRecord) -> JobRecord:
 def _of_queue(record: JsonRecord) -> JobRecord:
     job = parse_json_job(record)
     waits = job.state is JobState.PENDING
-    status = signal = None
-    if job.state.is_finished:
-        code = record.get("exit_code")
-        if isinstance(code, Mapping):
-            status = record.count("exit_code", "return_code")
-            signal = record.nonzero("exit_code", "signal", "id") or record.nonzero(
-                "exit_code", "signal", "signal_id"
-            )
-        elif (raw := record.count("exit_code")) is not None:
-            status, signal = raw >> 8 & 0xFF, raw & 0x7F or None
+    status, signal = exit_code_of(record) if job.state.is_finished else (None, None)
     per_cpu, per_node = record.mebibytes("memory_per_cpu"), record.mebibytes("memory_per_node")
     memory = None
     if per_cpu is not None:
@@ -104,7 +95,7 @@ def _of_queue(record: JsonRecord) -> JobRecord:
         qos=record.text("qos"),
         eligible_secs=job.eligible_secs,
         restarts=job.restarts,
-        exit_status=None if signal else status,
+        exit_status=status,
         exit_signal=signal,
         total_nodes=None if waits else job.total_nodes,
         total_cpus=None if waits else job.total_cpus,

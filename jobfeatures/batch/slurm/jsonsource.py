@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -127,31 +128,20 @@ class JsonCluster:
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
-        taken_at_secs = self._clock.now_secs()
-        document = self._answer("jobs", "jobs")
-        return self._parsed(
-            lambda: parse_json_jobs(document, source=self._rest.name, taken_at_secs=taken_at_secs)
-        )
+        return self._reported("jobs", "jobs", parse_json_jobs)
 
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions."""
-        taken_at_secs = self._clock.now_secs()
-        nodes = self._answer("nodes", "nodes")
         partitions = self._answer("partitions", "partitions")
-        cluster = self._parsed(
-            lambda: parse_json_cluster(nodes, partitions, source=self._rest.name, taken_at_secs=taken_at_secs)
-        )
+        cluster = self._reported("nodes", "nodes", partial(parse_json_cluster, partitions=partitions))
         if not cluster.nodes:
             raise SourceError(f"{self._rest.name}: no nodes in the answer")
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs and steps that accounting saw pending, running or ending since then."""
-        taken_at_secs = self._clock.now_secs()
-        document = self._answer(f"jobs?start_time=uts{int(since_secs)}", "jobs", service="slurmdb")
-        return self._parsed(
-            lambda: parse_json_accounting(document, source=self._rest.name, taken_at_secs=taken_at_secs)
-        )
+        question = f"jobs?start_time=uts{int(since_secs)}"
+        return self._reported(question, "jobs", parse_json_accounting, service="slurmdb")
 
     def poll_scheduler(self) -> Scheduler:
         """Return how busy slurmctld and its schedulers are."""
@@ -169,10 +159,13 @@ class JsonCluster:
         """Raise SourceError: they are known by the commands only."""
         raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
 
-    def _reported(self, question: str, field: str, parse: Callable[..., T]) -> T:
+    def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
         taken_at_secs = self._clock.now_secs()
-        document = self._answer(question, field)
-        return self._parsed(lambda: parse(document, source=self._rest.name, taken_at_secs=taken_at_secs))
+        document = self._answer(question, field, service=service)
+        try:
+            return parse(document, source=self._rest.name, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(str(error)) from error
 
     def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
         """Return a document that answers. An empty list beside errors is no answer."""
@@ -181,9 +174,3 @@ class JsonCluster:
         if said and not document.get(field):
             raise SourceError(f"{self._rest.name}: {shown(said[0])}")
         return document
-
-    def _parsed(self, parse: Callable[[], T]) -> T:
-        try:
-            return parse()
-        except ParseError as error:
-            raise SourceError(str(error)) from error

@@ -152,6 +152,18 @@ def parse_number(value: Any, field: str) -> Limit:
     return value
 
 
+def exit_code_of(record: JsonRecord) -> tuple[int | None, int | None]:
+    """Return exit status and signal, of an object or a wait status; what a signal ended has no status."""
+    if isinstance(record.get("exit_code"), Mapping):
+        signals = (record.nonzero("exit_code", "signal", name) for name in ("id", "signal_id"))
+        signal = next(filter(None, signals), None)
+        return (None if signal else record.count("exit_code", "return_code")), signal
+    code = record.count("exit_code")
+    if code is None or code & 0x7F:
+        return None, code and code & 0x7F
+    return code >> 8 & 0xFF, None
+
+
 # The order in which Slurm's commands let a flag stand for a job that has several.
 _FLAGS = (
     *("COMPLETING", "STAGE_OUT", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"),
