@@ -10,7 +10,7 @@ from jobfeatures.batch.pbs import VARIABLES
 from jobfeatures.batch.pbs.records import Records
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.command import first_line, run_command
-from jobfeatures.errors import ParseError, SourceError, shown
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 
 MAX_ANSWER_BYTES = 512 * 2**20
 
@@ -35,6 +35,12 @@ class Answer:
     records: Records
     gone: frozenset[str] = frozenset()
     complaint: str = ""
+
+    @property
+    def problems(self) -> tuple[Rejected, ...]:
+        """Return what could not be taken, and what was complained of."""
+        complaint = (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
+        return (*self.records.rejected, *complaint)
 
     @property
     def whole(self) -> bool:

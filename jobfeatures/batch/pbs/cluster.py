@@ -8,7 +8,7 @@ Torque: pbs_node_attributes(7B), pbsnodes(8B).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from jobfeatures.batch.basics import busy_state, count_ranges, find_host
 from jobfeatures.batch.pbs.records import Record, Records
@@ -59,7 +59,7 @@ def make_notice(record: Record) -> NodeNotice:
         raise ParseError("field is missing", field="state", text=record.name)
     draining = not DRAINS.isdisjoint(words)
     try:
-        return NodeNotice(draining, cpus=_first_count(record.attributes, *CPUS))
+        return NodeNotice(draining, cpus=_first(record.attributes, parse_count, *CPUS))
     except ParseError:  # what cannot be read takes nothing else away
         return NodeNotice(draining)
 
@@ -80,11 +80,11 @@ def make_node(record: Record) -> ClusterNode:
     words = split_states(values.get("state", ""))
     if not words:
         raise ParseError("field is missing", field="state", text=record.name)
-    cpus = _first_count(values, *CPUS)
-    allocated = _first_count(values, "resources_assigned.ncpus")
+    cpus = _first(values, parse_count, *CPUS)
+    allocated = _first(values, parse_count, "resources_assigned.ncpus")
     if allocated is None and "np" in values:
         allocated = count_slots(values.get("jobs", ""))
-    memory = _first_size(values, "resources_available.mem")
+    memory = _first(values, parse_size, "resources_available.mem")
     if memory is None and (
         physical := _PHYSICAL.search(values.get("status", values.get("status.physmem", "")))
     ):
@@ -95,9 +95,9 @@ def make_node(record: Record) -> ClusterNode:
         cpus=cpus,
         allocated_cpus=allocated,
         memory_bytes=memory,
-        allocated_memory_bytes=_first_size(values, "resources_assigned.mem"),
-        gpus=_first_count(values, "resources_available.ngpus", "gpus"),
-        allocated_gpus=_first_count(values, "resources_assigned.ngpus"),
+        allocated_memory_bytes=_first(values, parse_size, "resources_assigned.mem"),
+        gpus=_first(values, parse_count, "resources_available.ngpus", "gpus"),
+        allocated_gpus=_first(values, parse_count, "resources_assigned.ngpus"),
         address=values.get("Mom") or None,
     )
 
@@ -168,15 +168,6 @@ def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs:
     )
 
 
-def _first_count(values: Mapping[str, str], *names: str) -> int | None:
-    for name in names:
-        if values.get(name):
-            return parse_count(values[name], field=name)
-    return None
-
-
-def _first_size(values: Mapping[str, str], *names: str) -> int | None:
-    for name in names:
-        if values.get(name):
-            return parse_size(values[name], field=name)
-    return None
+def _first(values: Mapping[str, str], parse: Callable[..., int], *names: str) -> int | None:
+    """Return the first of these values that is there. Raises ParseError."""
+    return next((parse(values[name], field=name) for name in names if values.get(name)), None)

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
-from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.clock import Clock
-from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source, parse_each
+from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.logfiles import bounded_lines, reading
 from jobfeatures.model import Cluster, JobTable
@@ -39,20 +37,10 @@ class PbsCluster:
         Torque for keep_completed seconds, in PBS not at all.
         """
         taken_at_secs = self._clock.now_secs()
-        answer = self._commands.ask_queue()
-        rejected = list(answer.records.rejected)
-        if answer.complaint:
-            rejected.append(Rejected("qstat", f"standard error says {answer.complaint}"))
-        make = partial(
-            make_job,
-            batch_system=self.name,
-            states=self._commands.states,
-            node_name=None,
-            note=rejected.append,
-            source="qstat",
-        )
+        answer = self._commands.ask("queue")
+        rejected = list(answer.problems)
         broken: list[Rejected] = []
-        made = list(parse_each(make, answer.records.found.values(), broken))
+        made = list(self._commands.make_jobs(answer, node_name=None, note=rejected.append, broken=broken))
         return JobTable(
             source=self.name,
             jobs={job.key: job for job in made if not job.key.job_id.endswith("[]")},
@@ -64,7 +52,7 @@ class PbsCluster:
     def poll_cluster(self) -> Cluster:
         """Return nodes and execution queues."""
         taken_at_secs = self._clock.now_secs()
-        nodes, queues = self._commands.ask_nodes(None), self._commands.ask_queues()
+        nodes, queues = self._commands.ask("nodes"), self._commands.ask("queues")
         cluster = make_cluster(nodes.records, queues.records, source=self.name, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
             raise SourceError(f"pbsnodes: no nodes in the answer: {nodes.complaint or cluster.rejected[:1]}")

@@ -10,13 +10,17 @@ One that is too old, or was built without, is asked for text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.pbs.asking import Answer, NotUnderstoodError, ask
+from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
-from jobfeatures.model import JobState
+from jobfeatures.errors import Rejected, parse_each
+from jobfeatures.model import Job, JobState
 
 _COMMON: Mapping[str, JobState | None] = {
     "E": JobState.COMPLETING,
@@ -30,24 +34,29 @@ _COMMON: Mapping[str, JobState | None] = {
 
 
 class Question(NamedTuple):
-    """Arguments of a command: for JSON or XML, and for text; None where there is no such answer."""
+    """A command, the kind of records in its answer, and its arguments: for JSON or XML, and for text.
 
+    None where there is no such answer.
+    """
+
+    command: str
+    kind: str
     structured: tuple[str, ...] | None
     text: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one of them is asked; `members` are the names of jobs, nodes and queues in its answers."""
+    """How one of them is asked; `members` are the names of jobs, nodes and queues in its answers.
+
+    The questions: some jobs; the queue, all jobs, those of arrays one by one;
+    a node; all nodes; the queues.
+    """
 
     states: Mapping[str, JobState | None]
     parse: Callable[[bytes, str, str], Records]  # with a name of `members`, and the source
     members: Mapping[str, str]
-    jobs: Question
-    queue: Question  # all jobs, those of arrays one by one
-    node: Question
-    nodes: Question
-    queues: Question
+    questions: Mapping[str, Question]
 
 
 def _parse_json(data: bytes, member: str, source: str) -> Records:
@@ -70,21 +79,25 @@ DIALECTS: Mapping[str, Dialect] = {
         },
         parse=_parse_json,
         members={"job": "Jobs", "node": "nodes", "queue": "Queue"},
-        jobs=Question(("-f", "-F", "json"), ("-f",)),
-        queue=Question(("-t", "-f", "-F", "json"), ("-t", "-f")),
-        node=Question(("-v", "-F", "json"), ("-v",)),
-        nodes=Question(("-a", "-F", "json"), ("-a",)),
-        queues=Question(("-Q", "-f", "-F", "json"), ("-Q", "-f")),
+        questions={
+            "jobs": Question("qstat", "job", ("-f", "-F", "json"), ("-f",)),
+            "queue": Question("qstat", "job", ("-t", "-f", "-F", "json"), ("-t", "-f")),
+            "node": Question("pbsnodes", "node", ("-v", "-F", "json"), ("-v",)),
+            "nodes": Question("pbsnodes", "node", ("-a", "-F", "json"), ("-a",)),
+            "queues": Question("qstat", "queue", ("-Q", "-f", "-F", "json"), ("-Q", "-f")),
+        },
     ),
     "torque": Dialect(
         states={**_COMMON, "C": None},
         parse=_parse_xml,
         members={"job": "Job", "node": "Node"},
-        jobs=Question(("-x",), ("-f",)),
-        queue=Question(("-t", "-x"), ("-t", "-f")),
-        node=Question(("-x",), None),
-        nodes=Question(("-x",), None),
-        queues=Question(None, ("-Q", "-f")),
+        questions={
+            "jobs": Question("qstat", "job", ("-x",), ("-f",)),
+            "queue": Question("qstat", "job", ("-t", "-x"), ("-t", "-f")),
+            "node": Question("pbsnodes", "node", ("-x",), None),
+            "nodes": Question("pbsnodes", "node", ("-x",), None),
+            "queues": Question("qstat", "queue", None, ("-Q", "-f")),
+        },
     ),
 }
 
@@ -95,37 +108,15 @@ class Commands:
     def __init__(self, name: str, qstat: str = "qstat", *, timeout_secs: float = 10.0) -> None:
         self.name = name
         self._dialect = DIALECTS[name]
+        self._folder = qstat.removesuffix("qstat")
         self._qstat = qstat
-        self._pbsnodes = f"{qstat.removesuffix('qstat')}pbsnodes"
         self._timeout_secs = timeout_secs
         self._is_old = False  # it knows text only
 
-    @property
-    def states(self) -> Mapping[str, JobState | None]:
-        """Return what its letters for the states of jobs mean."""
-        return self._dialect.states
-
-    def ask_jobs(self, job_ids: Sequence[str]) -> Answer:
-        """Ask about these jobs."""
-        return self._ask(self._qstat, "job", self._dialect.jobs, job_ids)
-
-    def ask_queue(self) -> Answer:
-        """Ask about all jobs, those of arrays one by one."""
-        return self._ask(self._qstat, "job", self._dialect.queue)
-
-    def ask_nodes(self, node_name: str | None) -> Answer:
-        """Ask about a node, or about all."""
-        if node_name is None:
-            return self._ask(self._pbsnodes, "node", self._dialect.nodes)
-        return self._ask(self._pbsnodes, "node", self._dialect.node, (node_name,))
-
-    def ask_queues(self) -> Answer:
-        """Ask about the queues."""
-        return self._ask(self._qstat, "queue", self._dialect.queues)
-
-    def _ask(self, command: str, kind: str, question: Question, names: Sequence[str] = ()) -> Answer:
-        source = command.rpartition("/")[2]
-        structured, text = question
+    def ask(self, question: str, *names: str) -> Answer:
+        """Ask one of the dialect's questions, about jobs or a node of these names."""
+        source, kind, structured, text = self._dialect.questions[question]
+        command = self._qstat if source == "qstat" else self._folder + source
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
             try:
@@ -143,3 +134,17 @@ class Commands:
 
     def _run(self, argv: Sequence[str], parse: Callable[[bytes], Records]) -> Answer:
         return ask(argv, parse, timeout_secs=self._timeout_secs)
+
+    def make_jobs(
+        self, answer: Answer, *, node_name: str | None, note: Note, broken: list[Rejected]
+    ) -> Iterator[Job]:
+        """Yield the jobs of an answer of qstat; what has no id or state is added to `broken`."""
+        make = partial(
+            make_job,
+            batch_system=self.name,
+            states=self._dialect.states,
+            node_name=node_name,
+            note=note,
+            source="qstat",
+        )
+        return parse_each(make, answer.records.found.values(), broken)

@@ -7,18 +7,18 @@ Torque: qstat(1B), pbs_job_attributes(7B).
 
 from __future__ import annotations
 
-import calendar
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from jobfeatures.batch.basics import Note, Texts, is_same_host
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import (
     Share,
-    compute_shares,
+    memory_limit,
     parse_duration,
     parse_job_id,
-    parse_size,
+    read_shares,
     share_of,
     split_array_id,
 )
@@ -28,7 +28,8 @@ from jobfeatures.quantities import parse_count
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CTIME = re.compile(
-    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\Z"
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-5][0-9]|60) "
+    r"(19[7-9][0-9]|[2-9][0-9]{3})\Z"
 )
 _GPU = re.compile(r"([A-Za-z0-9._-]{1,255})-gpu/([0-9]{1,4})\Z")
 _NODES_PART = re.compile(r"([0-9]{1,7}|[A-Za-z][A-Za-z0-9._-]{0,254})(?::.*)?\Z")
@@ -110,7 +111,7 @@ def make_job(
         limits=Limits(
             wall_secs=wall,
             cpu_secs=multiplied(wall, cpus or requested) if cpu_limit is None else cpu_limit,
-            memory_bytes=memory_limit(fields, mine, tuple(shares)),
+            memory_bytes=memory_limit(fields, mine, len(shares), "Resource_List.mem", "Resource_List.pmem"),
         ),
         array_job_id=array_job_id,
         array_task_id=array_task_id,
@@ -134,14 +135,8 @@ class Fields(Texts):
         super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")
 
     def shares(self) -> Mapping[str, Share]:
-        """Return what the job has by host; where exec_vnode cannot be read, as exec_host tells it."""
-        hosts, vnodes = self.text("exec_host"), self.text("exec_vnode")
-        for vnode_text in dict.fromkeys((vnodes, None)):
-            try:
-                return compute_shares(hosts, vnode_text)
-            except ParseError as error:
-                self.reject(error, error.field, error.text)
-        return {}
+        """Return what the job has by host."""
+        return read_shares(self, "exec_host", "exec_vnode")
 
     def gpus(self, node_name: str | None) -> tuple[str, ...]:
         """Return the indices of the job's cards on a node, of Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
@@ -170,15 +165,12 @@ def parse_time(text: str) -> int:
     match = _CTIME.match(text)
     if match is None:
         return parse_count(text)
-    if match[1] not in _MONTHS:
-        raise ParseError("not a time", text=text)
-    month, numbers = _MONTHS.index(match[1]) + 1, [int(match[place]) for place in (2, 3, 4, 5)]
-    year, (day, hour, minute, second) = int(match[6]), numbers
-    if year < 1970 or not 1 <= day <= calendar.monthrange(year, month)[1]:
-        raise ParseError("not a time", text=text)
-    if hour > 23 or minute > 59 or second > 60:
-        raise ParseError("not a time", text=text)
-    return calendar.timegm((year, month, day, hour, minute, second))
+    day, hour, minute, second, year = map(int, match.groups()[1:])
+    try:
+        begun = datetime(year, _MONTHS.index(match[1]) + 1, day, hour, minute, tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise ParseError("not a time", text=text) from error
+    return int(begun) + second
 
 
 def parse_whole(text: str) -> int:
@@ -213,21 +205,6 @@ def count_ppn(text: str) -> int | None:
             return None
         total += nodes * int(each[0])
     return total
-
-
-def memory_limit(fields: Fields, mine: Share, nodes: Sequence[str]) -> int | None:
-    """Return the resident memory that a job may use on this node.
-
-    That of exec_vnode, else mem of a job on one node, else pmem, which is of
-    a process, for each of its CPUs here. vmem and pvmem are virtual memory.
-    """
-    if mine.memory_bytes is not None:
-        return mine.memory_bytes or None
-    whole = fields.read(parse_size, "Resource_List.mem")
-    if whole and len(nodes) == 1:
-        return whole
-    each = fields.read(parse_size, "Resource_List.pmem")
-    return each * mine.cpus if each and mine.cpus else None
 
 
 def _reason(letter: str, state: JobState) -> str | None:

@@ -13,16 +13,14 @@ from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
-    Share,
-    compute_shares,
     job_id_of,
+    memory_limit,
     parse_duration,
-    parse_size,
+    read_shares,
     share_of,
     split_array_id,
 )
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.quantities import parse_count
 
@@ -45,27 +43,11 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     job_id = job_id_of(environ)
 
     variables = Texts(environ, note)
-    shares: Mapping[str, Share] = {}
-    for vnodes in dict.fromkeys((variables.text("PBS_HOOK_EXEC_VNODE"), None)):
-        try:
-            shares = compute_shares(variables.text("PBS_HOOK_EXEC_HOST"), vnodes)
-            break
-        except ParseError as error:
-            variables.reject(error, error.field, error.text)
+    shares = read_shares(variables, "PBS_HOOK_EXEC_HOST", "PBS_HOOK_EXEC_VNODE")
     mine = share_of(shares, node_name)
     total_cpus = sum(share.cpus or 0 for share in shares.values()) or None
-    wall, cpu_limit = (
-        variables.read(parse_duration, "PBS_HOOK_WALLTIME"),
-        variables.read(parse_duration, "PBS_HOOK_CPUT"),
-    )
-    memory, memory_each = (
-        variables.read(parse_size, "PBS_HOOK_MEM"),
-        variables.read(parse_size, "PBS_HOOK_PMEM"),
-    )
-    if mine.memory_bytes is not None:
-        memory = mine.memory_bytes or None
-    elif not memory or len(shares) != 1:
-        memory = memory_each * mine.cpus if memory_each and mine.cpus else None
+    wall = variables.read(parse_duration, "PBS_HOOK_WALLTIME")
+    cpu_limit = variables.read(parse_duration, "PBS_HOOK_CPUT")
     array_job_id, array_task_id = split_array_id(job_id)
     runs = variables.read(parse_count, "PBS_HOOK_RUN_COUNT")
     return Job(
@@ -83,7 +65,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
         limits=Limits(
             wall_secs=wall,
             cpu_secs=multiplied(wall, total_cpus) if cpu_limit is None else cpu_limit,
-            memory_bytes=memory,
+            memory_bytes=memory_limit(variables, mine, len(shares), "PBS_HOOK_MEM", "PBS_HOOK_PMEM"),
         ),
         array_job_id=array_job_id,
         array_task_id=array_task_id,

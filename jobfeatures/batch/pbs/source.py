@@ -10,14 +10,13 @@ from jobfeatures.batch.basics import Users
 from jobfeatures.batch.pbs.asking import Answer
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Commands
-from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.momfiles import read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import News, ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.errors import News, ParseError, Rejected, SourceError, parse_each
+from jobfeatures.model import JobKey, JobTable, NodeNotice
 
 _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 
@@ -68,7 +67,7 @@ class QstatSource(PolledSource):
         here = self._read_mom(problems)
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs, here=here)
         if asked:
-            self._keep(self._commands.ask_jobs(asked), asked, problems)
+            self._keep(self._commands.ask("jobs", *asked), asked, problems)
         self._ask_node(now_secs, problems)
         return self._jobs.table(
             complete=True,
@@ -93,27 +92,16 @@ class QstatSource(PolledSource):
         problems: list[Rejected],
     ) -> None:
         """Keep what was answered: a job that the server does not know has ended unless it is here."""
-        problems += answer.records.rejected
-        if answer.complaint:
-            problems.append(Rejected("qstat", f"standard error says {answer.complaint}"))
-        made: dict[str, Job] = {}
-        for record in answer.records.found.values():
-            try:
-                job = make_job(
-                    record,
-                    batch_system=self.name,
-                    states=self._commands.states,
-                    node_name=self._node_name,
-                    note=problems.append,
-                    source="qstat",
-                )
-            except ParseError as error:
-                problems.append(Rejected.from_error(error))
-            else:
-                made[job.key.job_id] = replace(job, uid=self._users.uid(job.user))
+        problems += answer.problems
+        made = {
+            job.key.job_id: replace(job, uid=self._users.uid(job.user))
+            for job in self._commands.make_jobs(
+                answer, node_name=self._node_name, note=problems.append, broken=problems
+            )
+        }
         jobs = {job_id: made[job_id] for job_id in asked if job_id in made}
         gone = answer.gone.intersection(asked) - jobs.keys() - self._jobs.seen
-        gone -= set(map(_plain, answer.records.unsure))
+        gone -= set(parse_each(parse_job_id, answer.records.unsure, []))
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone)
 
     def _ask_node(self, now_secs: float, problems: list[Rejected]) -> None:
@@ -124,7 +112,7 @@ class QstatSource(PolledSource):
         self._node_asked_secs = now_secs
         problem: Rejected | None = None
         try:
-            answer = self._commands.ask_nodes(self._node_name)
+            answer = self._commands.ask("node", self._node_name)
             record = find_node(answer.records.found, self._node_name)
             if record is not None:
                 self._node = make_notice(record)
@@ -135,10 +123,3 @@ class QstatSource(PolledSource):
         self._node_problem = "" if problem is None else str(problem)
         if problem is not None:
             problems.append(problem)
-
-
-def _plain(name: str) -> str:
-    try:
-        return parse_job_id(name)
-    except ParseError:
-        return name

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from jobfeatures.batch.basics import count_ranges, is_same_host
+from jobfeatures.batch.basics import Texts, count_ranges, is_same_host
 from jobfeatures.errors import ParseError
 
 WORD_BYTES = 8
@@ -172,6 +172,31 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
         return next(iter(shares.values())) if len(shares) == 1 else Share()
     found = [share for host, share in shares.items() if is_same_host(host, node_name)]
     return found[0] if len(found) == 1 else Share()
+
+
+def read_shares(texts: Texts, hosts: str, vnodes: str) -> Mapping[str, Share]:
+    """Return what the job has by host; where its vnodes cannot be read, as its hosts tell it."""
+    for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
+        try:
+            return compute_shares(texts.text(hosts), vnode_text)
+        except ParseError as error:
+            texts.reject(error, error.field, error.text)
+    return {}
+
+
+def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -> int | None:
+    """Return the resident memory that a job on so many hosts may use on this one.
+
+    That of exec_vnode, else mem of a job on one host, else pmem, which is of
+    a process, for each of its CPUs here. vmem and pvmem are virtual memory.
+    """
+    if mine.memory_bytes is not None:
+        return mine.memory_bytes or None
+    total = texts.read(parse_size, whole)
+    if total and hosts == 1:
+        return total
+    per_cpu = texts.read(parse_size, each)
+    return per_cpu * mine.cpus if per_cpu and mine.cpus else None
 
 
 def split_resources(text: str) -> Iterator[tuple[str, str]]:
