@@ -23,7 +23,7 @@ from jobfeatures_exporter.profiles.common import (
     page_cache,
     swap_used,
 )
-from jobfeatures_exporter.snapshot import JobSample
+from jobfeatures_exporter.snapshot import JobSample, NodeSample
 
 UNIT = ("manager", "hostname", "cgrouphostname", "uuid")
 DEVICE = (*UNIT, "device")
@@ -108,10 +108,9 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         counts = sample.scheduling
         yield SWITCHES, values, counts.voluntary_switches + counts.involuntary_switches
         yield FAULTS, values, counts.major_faults
-    for gpu in view.gpus_of.get(sample.key, ()):
-        if gpu.uuid in view.cards:
-            index = number_text(view.card_number(view.cards[gpu.uuid])[0])
-            yield FLAG, (*values, index, f"{host}/gpu-{index}", gpu.uuid, ""), 1
+    for card in view.cards_of(sample.key):
+        index = number_text(view.card_number(card)[0])
+        yield FLAG, (*values, index, f"{host}/gpu-{index}", card.card.uuid, ""), 1
 
 
 def of_node(view: View) -> Iterator[Reading]:
@@ -124,11 +123,9 @@ def of_node(view: View) -> Iterator[Reading]:
     for system, count in sorted(units.items()):
         yield UNITS, (system, view.context.node_name), count
     host = (view.context.node_name,)
-    node = view.context.snapshot.node if view.context.snapshot is not None else None
     made = view.context.sysinfo
     yield from known(host, (PER_CORE, made.threads_per_core if made is not None else None))
-    if node is None:
-        return
+    node = view.snapshot.node or NodeSample()
     if node.cpu is not None:
         for mode in MODES:
             yield NODE_CPU, (*host, mode), getattr(node.cpu, mode)

@@ -16,11 +16,13 @@ from jobfeatures_exporter.snapshot import (
     JobSample,
     MemoryBytes,
     ProcessSample,
+    Snapshot,
     StepSample,
     WorkKey,
 )
 
 Reading = tuple[Metric, Values, Number]
+NOTHING = Snapshot(taken_at_secs=0.0, duration_secs=0.0, node=None, jobs={})
 
 
 def gauge(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
@@ -38,12 +40,16 @@ class View:
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self.snapshot = context.snapshot or NOTHING
 
     @cached_property
     def cards(self) -> dict[str, GpuSample]:
         """Return the cards by UUID."""
-        snapshot = self.context.snapshot
-        return {} if snapshot is None else {sample.card.uuid: sample for sample in snapshot.gpus}
+        return {sample.card.uuid: sample for sample in self.snapshot.gpus}
+
+    def cards_of(self, key: WorkKey) -> list[GpuSample]:
+        """Return the cards that a job has or uses."""
+        return [self.cards[each.uuid] for each in self.gpus_of.get(key, ()) if each.uuid in self.cards]
 
     @cached_property
     def gpus_of(self) -> dict[WorkKey, list[JobGpu]]:
@@ -57,23 +63,18 @@ class View:
     def processes_of(self) -> dict[WorkKey, list[ProcessSample]]:
         """Return each job's processes."""
         found: dict[WorkKey, list[ProcessSample]] = {}
-        snapshot = self.context.snapshot
-        if snapshot is not None:
-            for pid, process in snapshot.processes.items():
-                key = snapshot.key_of(pid)
-                if key is not None:
-                    found.setdefault(key, []).append(process)
+        for pid, process in self.snapshot.processes.items():
+            if (key := self.snapshot.key_of(pid)) is not None:
+                found.setdefault(key, []).append(process)
         return found
 
     @cached_property
     def _own_cores(self) -> dict[WorkKey, list[int]]:
-        snapshot = self.context.snapshot
-        return {} if snapshot is None else find_own_cores(snapshot)
+        return find_own_cores(self.snapshot)
 
     def core_nanosecs(self, sample: JobSample) -> Mapping[int, int]:
         """Return what a job used of each core, as far as that is known."""
-        snapshot = self.context.snapshot
-        return {} if snapshot is None else core_nanosecs(snapshot, self._own_cores, sample)
+        return core_nanosecs(self.snapshot, self._own_cores, sample)
 
     @cached_property
     def jobs(self) -> dict[JobKey, Job]:

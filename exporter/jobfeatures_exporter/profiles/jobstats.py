@@ -69,12 +69,10 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
             yield from _of_group(job_id, step.step, step)
             values = (job_id, step.step, "")
             yield from known(values, (CPUS, sample.cpus))  # a step without a cpuset has the job's
-    for gpu in view.gpus_of.get(sample.key, ()):
-        if gpu.uuid in view.cards:
-            card = view.cards[gpu.uuid]
-            values = _card_labels(view, card, job_id, number_text(uid))
-            yield from _of_card(view, card, values)
-            yield from known(values, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
+    for card in view.cards_of(sample.key):
+        values = _card_labels(view, card, job_id, number_text(uid))
+        yield from _of_card(view, card, values)
+        yield from known(values, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
 
 
 def of_node(view: View) -> Iterator[Reading]:
@@ -83,8 +81,8 @@ def of_node(view: View) -> Iterator[Reading]:
         return
     whole = [each for each in view.cards.values() if each.card.parent_uuid is None]
     yield DEVICES, (), len(whole)
-    shown = {sample.key for sample in view.context.shown_samples if job_id_of(sample) is not None}
-    taken = {gpu.uuid for key, gpus in view.gpus_of.items() if key in shown for gpu in gpus}
+    jobs = [each.key for each in view.context.shown_samples if job_id_of(each) is not None]
+    taken = {card.card.uuid for key in jobs for card in view.cards_of(key)}
     for uuid, card in view.cards.items():
         if uuid not in taken:
             yield from _of_card(view, card, _card_labels(view, card, "", ""))

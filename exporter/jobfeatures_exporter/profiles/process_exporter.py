@@ -66,7 +66,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     for state in (*_STATES.values(), _OTHER):
         yield STATES, (*values, state), states[state]
     yield from _open_files(view, values, processes)
-    node = view.context.snapshot.node if view.context.snapshot is not None else None
+    node = view.snapshot.node
     if node is not None and node.boot_time_secs is not None:
         ticks = min(each.start_ticks for each in processes)
         yield START, values, node.boot_time_secs + ticks // TICKS_PER_SEC
@@ -74,7 +74,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
 
 def _open_files(view: View, values: Values, processes: list[ProcessSample]) -> Iterator[Reading]:
     """Yield nothing where a process cannot be read: its files would be missing from the sum."""
-    known = view.context.snapshot.open_files if view.context.snapshot is not None else {}
+    known = view.snapshot.open_files
     found = [known[each.pid] for each in processes if each.pid in known]
     if len(found) == len(processes):
         yield FILES, values, sum(each.opened for each in found)

@@ -79,8 +79,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     )
     for core, nanosecs in view.core_nanosecs(sample).items():
         yield CORE, (*values, str(core)), nanosecs
-    commands = view.context.snapshot.commands if view.context.snapshot is not None else {}
-    for each in commands.get(sample.key, ()):
+    for each in view.snapshot.commands.get(sample.key, ()):
         if each.cpu_secs >= MIN_COMMAND_SECS and each.command not in _NO_COMMANDS:
             yield COMMAND, (*values, each.command), each.cpu_secs
     processes = [each for each in view.processes_of.get(sample.key, ()) if each.command not in _NOT_COUNTED]
@@ -90,9 +89,8 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         threads[_STATES.get(process.state, "unknown")] += process.threads
     for state, count in sorted(threads.items()):
         yield THREADS, (*values, state), count
-    for gpu in view.gpus_of.get(sample.key, ()):
-        if gpu.uuid in view.cards:
-            yield from _of_card(view.cards[gpu.uuid], values)
+    for card in view.cards_of(sample.key):
+        yield from _of_card(card, values)
 
 
 def _of_card(sample: GpuSample, job: Values) -> list[Reading]:
