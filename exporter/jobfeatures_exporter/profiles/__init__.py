@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
+from types import ModuleType
 from typing import NamedTuple
 
 from jobfeatures.metrics import Metric
@@ -32,32 +33,26 @@ class Profile(NamedTuple):
     meaning: str
     metrics: tuple[Metric, ...]
     of_job: Callable[[View, JobSample], Iterator[Reading]]
-    of_node: Callable[[View], Iterator[Reading]] = _nothing
+    of_node: Callable[[View], Iterator[Reading]]
     reads_processes: bool = False
     reads_cores: bool = False  # what v1 counts of each job by CPU
     reads_open_files: bool = False
 
 
+def _of(meaning: str, module: ModuleType, **reads: bool) -> Profile:
+    return Profile(meaning, module.METRICS, module.of_job, getattr(module, "of_node", _nothing), **reads)
+
+
 PROFILES: dict[str, Profile] = {
-    "treydock": Profile("treydock/cgroup_exporter", treydock.METRICS, treydock.of_job),
-    "jobstats": Profile(
-        "Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter",
-        jobstats.METRICS,
-        jobstats.of_job,
-        jobstats.of_node,
+    "treydock": _of("treydock/cgroup_exporter", treydock),
+    "jobstats": _of("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", jobstats),
+    "slurm-job-exporter": _of(
+        "guilbaults/slurm-job-exporter", slurm_job_exporter, reads_processes=True, reads_cores=True
     ),
-    "slurm-job-exporter": Profile(
-        "guilbaults/slurm-job-exporter",
-        slurm_job_exporter.METRICS,
-        slurm_job_exporter.of_job,
-        reads_processes=True,
-        reads_cores=True,
-    ),
-    "ceems": Profile("CEEMS' exporter", ceems.METRICS, ceems.of_job, ceems.of_node),
-    "process-exporter": Profile(
+    "ceems": _of("CEEMS' exporter", ceems),
+    "process-exporter": _of(
         "ncabatoff/process-exporter, a group being a job",
-        process_exporter.METRICS,
-        process_exporter.of_job,
+        process_exporter,
         reads_processes=True,
         reads_open_files=True,
     ),

@@ -188,13 +188,7 @@ def _sum(group: list[Work], pid: int) -> Work:
 
 
 def _sum_io(ios: list[ProcessIo]) -> ProcessIo:
-    return ProcessIo(
-        read_bytes=sum(io.read_bytes for io in ios),
-        written_bytes=sum(io.written_bytes for io in ios),
-        data_read_bytes=sum(io.data_read_bytes for io in ios),
-        data_written_bytes=sum(io.data_written_bytes for io in ios),
-        data_cancelled_bytes=sum(io.data_cancelled_bytes for io in ios),
-    )
+    return ProcessIo(*map(sum, zip(*ios, strict=True)))
 
 
 def _sum_gpus(one: GpuWork, other: GpuWork) -> GpuWork:
@@ -277,6 +271,11 @@ def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
                 )
             )
     return found
+
+
+def whole(value: float | None) -> int | None:
+    """Return a figure as the format has it: without fractions, None where it is not known."""
+    return None if value is None else round(value)
 
 
 def _kib_up(size_bytes: int) -> int:

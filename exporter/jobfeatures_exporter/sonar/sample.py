@@ -25,11 +25,13 @@ from jobfeatures.formats.sonar.envelopes import (
 )
 from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
 from jobfeatures_exporter.snapshot import GpuSample, NodeSample, ProcessDetail, Snapshot
-from jobfeatures_exporter.sonar.process import Work, measure_processes, roll_up
+from jobfeatures_exporter.sonar.process import Work, measure_processes, roll_up, whole
 
 FIRST_USER_UID = 1000  # below are the system's own
-UNKNOWN_USER = "_user_unknown"
+# Members of the format that are called as we call them.
+_OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +135,7 @@ def _system(origin: Origin, snapshot: Snapshot) -> Document:
                 }
                 for name, disk in node.disks.items()
             ],
-            "load1": node.load1,
-            "load5": node.load5,
-            "load15": node.load15,
-            "runnable_entities": node.runnable_entities,
-            "existing_entities": node.existing_entities,
+            **{name: getattr(node, name) for name in _OF_NODE},
         }
     return without_defaults(fields)
 
@@ -147,26 +145,21 @@ def _gpu(gpu: GpuSample) -> Document:
         {
             "uuid": unicode_text(gpu.card.uuid),
             "failing": gpu.failing,
-            "fan": _whole(gpu.fan_percent),
+            "fan": whole(gpu.fan_percent),
             "compute_mode": unicode_text(gpu.compute_mode),
             "performance_state": extended(gpu.performance_state),
             "memory": (gpu.memory_used_bytes or 0) // 1024,
             "ce_util": _share(gpu.ce_util_percent),
             "memory_util": _share(gpu.memory_util_percent),
-            "temperature": _whole(gpu.temperature_celsius),
-            "power": _whole(gpu.power_watts),
-            "power_limit": _whole(gpu.power_limit_watts),
+            "temperature": whole(gpu.temperature_celsius),
+            "power": whole(gpu.power_watts),
+            "power_limit": whole(gpu.power_limit_watts),
             "ce_clock": gpu.ce_clock_mhz,
             "memory_clock": gpu.memory_clock_mhz,
         }
     )
-    return (
-        fields if gpu.card.index is None else {"index": gpu.card.index, **fields}
-    )  # the first card has index 0
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
+    index = gpu.card.index
+    return fields if index is None else {"index": index, **fields}  # the first card has index 0
 
 
 def _share(value: float | None) -> int | None:

@@ -18,7 +18,11 @@ from jobfeatures.formats.sonar.envelopes import (
     without_defaults,
 )
 from jobfeatures_exporter.snapshot import GpuCard, SysinfoSample
+from jobfeatures_exporter.sonar.process import whole
 
+# Members of the format that are called as we call them.
+_OF_NODE = ("os_name", "os_release", "architecture", "sockets", "cores_per_socket", "threads_per_core")
+_OF_CARD = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
 _NEEDED = {
     "sockets": "the number of CPU sockets",
     "cores_per_socket": "the number of cores",
@@ -36,12 +40,7 @@ def sysinfo_envelope(origin: Origin, sample: SysinfoSample) -> Document:
         "time": timestamp(sample.taken_at_secs, origin.zone),
         "cluster": origin.cluster,
         "node": origin.node,
-        "os_name": sample.os_name,
-        "os_release": sample.os_release,
-        "architecture": sample.architecture,
-        "sockets": sample.sockets,
-        "cores_per_socket": sample.cores_per_socket,
-        "threads_per_core": sample.threads_per_core,
+        **{name: getattr(sample, name) for name in _OF_NODE},
         "memory": (sample.memory_bytes or 0) // 1024,
         **without_defaults(_optional(origin, sample)),
     }
@@ -69,26 +68,16 @@ def _optional(origin: Origin, sample: SysinfoSample) -> Document:
 def _card(card: GpuCard) -> Document:
     fields = without_defaults(
         {
-            "uuid": unicode_text(card.uuid),
-            "address": unicode_text(card.address),
-            "manufacturer": unicode_text(card.manufacturer),
-            "model": unicode_text(card.model),
-            "architecture": unicode_text(card.architecture),
-            "driver": unicode_text(card.driver),
-            "firmware": unicode_text(card.firmware),
+            **{name: unicode_text(getattr(card, name)) for name in _OF_CARD},
             "memory": (card.memory_bytes or 0) // 1024,
-            "power_limit": _whole(card.power_limit_watts),
-            "max_power_limit": _whole(card.max_power_limit_watts),
-            "min_power_limit": _whole(card.min_power_limit_watts),
+            "power_limit": whole(card.power_limit_watts),
+            "max_power_limit": whole(card.max_power_limit_watts),
+            "min_power_limit": whole(card.min_power_limit_watts),
             "max_ce_clock": card.max_ce_clock_mhz,
             "max_memory_clock": card.max_memory_clock_mhz,
         }
     )
     return fields if card.index is None else {"index": card.index, **fields}  # the first card has index 0
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
 
 
 def _base64(text: str) -> str:
