@@ -6,13 +6,13 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import SinkError, UnsafePathError
 from jobfeatures_exporter.sinks.message import Message, Sink
-from jobfeatures_exporter.sinks.spool import Limits, MemorySpool, Spool
+from jobfeatures_exporter.sinks.spool import Limits, Spool
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def compute_retry_secs(failures: int) -> float:
 class SinkKeeper:
     """One sink, its queue and its thread. `window_secs` spreads the sending of many nodes.
 
-    `open_spool` is called at the start; where it fails, what waits is kept in memory.
+    What waits is kept in a folder, from the start on; without one, or where it cannot be used, in memory.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class SinkKeeper:
         clock: Clock,
         *,
         limits: Limits,
-        open_spool: Callable[[], Spool] | None = None,
+        directory: str | None = None,
         window_secs: float = 0.0,
     ) -> None:
         self.name = name
         self._sink = sink
-        self._spool: Spool = MemorySpool(limits)
-        self._open_spool = open_spool
+        self._limits = limits
+        self._directory = directory
+        self._spool = Spool(limits)
         self._clock = clock
         self._window_secs = window_secs
         self._sent: Counter[str] = Counter()
@@ -86,11 +87,10 @@ class SinkKeeper:
 
     def start(self) -> None:
         """Start sending; what waited in a folder goes first."""
-        if self._open_spool is not None:
-            try:
-                self._spool = self._open_spool()
-            except (OSError, UnsafePathError) as error:
-                log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
+        try:
+            self._spool = Spool(self._limits, self._directory)
+        except (OSError, UnsafePathError) as error:
+            log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
         self._wake.set()
         self._thread.start()
 

@@ -1,6 +1,6 @@
 """Documents that wait for a sink, oldest first: in memory, or in a folder that outlives us.
 
-Both are bounded in bytes and number; what is too much is dropped from the old
+They are bounded in bytes and number; what is too much is dropped from the old
 end and counted. One thread puts, one takes: a lock keeps them apart, and no
 method waits for a far side.
 """
@@ -44,265 +44,224 @@ class Limits(NamedTuple):
     max_count: int
 
 
-class MemorySpool:
-    """Keeps messages as long as we live."""
+class Spool:
+    """A queue of messages: in a folder, where there is one, and in memory as long as that takes none.
 
-    def __init__(self, limits: Limits) -> None:
+    So a full, read-only or failing disk keeps nothing from being sent. A crash loses what waits in memory.
+    """
+
+    def __init__(self, limits: Limits, directory: str | None = None) -> None:
+        """Begin with what waits in the folder. Raises OSError, UnsafePathError."""
         self._limits = limits
         self._lock = threading.Lock()
-        self._messages: OrderedDict[int, Message] = OrderedDict()
-        self._bytes = 0
+        self._folder = None if directory is None else _Folder(directory)
+        # By rising number: the size of the file, or the message itself where it waits in memory.
+        self._waiting: OrderedDict[int, int | Message] = OrderedDict()
         self._last = 0
-        self.dropped = 0
-        self.corrupt = 0
+        if self._folder is not None:
+            self._waiting.update(self._folder.sizes)
+            self._last = self._folder.last
+        self._bytes = sum(map(_size, self._waiting.values()))
+        self._is_failing = False
+        self.dropped = 0  # for which there was no room, since the start
+        self._drop_surplus()
+
+    @property
+    def corrupt(self) -> int:
+        """Return how many files were set aside, since the start."""
+        return 0 if self._folder is None else self._folder.corrupt
 
     def put(self, message: Message) -> None:
-        """Add one, and drop the oldest beyond the limits."""
+        """Add one at the new end, and drop the oldest beyond the limits."""
         with self._lock:
             self._last += 1
-            self._messages[self._last] = message
-            self._bytes += len(message.body)
-            while self._messages and (
-                self._bytes > self._limits.max_bytes or len(self._messages) > self._limits.max_count
-            ):
-                self._remove(next(iter(self._messages)))
-                self.dropped += 1
+            place = self._waiting[self._last] = self._written(self._last, message)
+            self._bytes += _size(place)
+            self._drop_surplus()
 
     def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest."""
+        """Return the oldest that can be read and its number, None of nothing.
+
+        Raises OSError where it cannot be read now.
+        """
         with self._lock:
-            return next(iter(self._messages.items()), None)
+            while self._waiting:
+                number, waiting = next(iter(self._waiting.items()))
+                if isinstance(waiting, Message):
+                    return number, waiting
+                assert self._folder is not None  # noqa: S101  # there is a file
+                try:
+                    return number, self._folder.read(number, waiting)
+                except FileNotFoundError:  # somebody took it away
+                    self._forget(number)
+                except (OSError, ParseError) as error:
+                    if getattr(error, "errno", None) in _OURS:  # it says nothing of the file
+                        in_memory = self._oldest_in_memory()
+                        if in_memory is None:
+                            raise
+                        return in_memory
+                    self._forget(number)
+                    self._folder.pass_over(number, error)
+            return None
 
     def remove(self, number: int) -> None:
         """Take one away; it may have been dropped meanwhile."""
         with self._lock:
-            self._remove(number)
+            if number in self._waiting:
+                self._remove(number)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Let go of the folder, with what it takes of that in memory."""
+        with self._lock:
+            if self._folder is None:
+                return
+            with contextlib.suppress(OSError):
+                while (found := self._oldest_in_memory()) is not None:
+                    number, message = found
+                    self._waiting[number] = self._folder.write(number, format_spooled(message))
+            self._folder.close()
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._waiting)
+
+    def _written(self, number: int, message: Message) -> int | Message:
+        """Return the size of a message's file, or the message where no folder takes it."""
+        if self._folder is None:
+            return message
+        where = {"folder": self._folder.path}
+        try:
+            size = self._folder.write(number, format_spooled(message))
+        except OSError as error:
+            if not self._is_failing:  # once per outage
+                log.error("documents wait in memory: %s", error, extra=where)
+            self._is_failing = True
+            return message
+        if self._is_failing:
+            log.info("documents wait in the folder again", extra=where)
+        self._is_failing = False
+        return size
+
+    def _oldest_in_memory(self) -> tuple[int, Message] | None:
+        found = self._waiting.items()
+        return next(((number, each) for number, each in found if isinstance(each, Message)), None)
+
+    def _drop_surplus(self) -> None:
+        while self._waiting and (
+            self._bytes > self._limits.max_bytes or len(self._waiting) > self._limits.max_count
+        ):
+            self._remove(next(iter(self._waiting)))
+            self.dropped += 1
 
     def _remove(self, number: int) -> None:
-        message = self._messages.pop(number, None)
-        if message is not None:
-            self._bytes -= len(message.body)
+        if not isinstance(self._forget(number), Message) and self._folder is not None:
+            self._folder.unlink(number)
+
+    def _forget(self, number: int) -> int | Message:
+        waiting = self._waiting.pop(number)
+        self._bytes -= _size(waiting)
+        return waiting
 
 
-class DiskSpool:
-    """Keeps messages in a folder of its own: one file each, named by a rising number.
+def _size(waiting: int | Message) -> int:
+    return waiting if isinstance(waiting, int) else len(waiting.body)
+
+
+class _Folder:
+    """A folder of our own: one file for each message, named by its number.
 
     A file is written under another name, brought to the disk, and renamed: after
     a crash it is there as a whole or not at all. What cannot be read is set
     aside as ``NUMBER.corrupt``.
     """
 
-    def __init__(self, directory: str, limits: Limits) -> None:
+    def __init__(self, path: str) -> None:
         """Open the folder, made where it is missing, for us alone. Raises OSError, UnsafePathError."""
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        self.directory = directory
-        self._folder = os.open(directory, DIRECTORY)
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._sizes: OrderedDict[int, int] = OrderedDict()
-        self._bytes = 0
-        self.dropped = 0
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        self.path = path
         self.corrupt = 0
+        self._descriptor = os.open(path, DIRECTORY)
         try:
-            must_be_ours(self._folder, directory)
+            must_be_ours(self._descriptor, path)
             self._claim()
-            self._scan()
+            self.sizes = self._scan()  # of the files that are there, by number
         except (OSError, UnsafePathError):
-            os.close(self._folder)
+            os.close(self._descriptor)
             raise
-
-    def put(self, message: Message) -> None:
-        """Write one, and drop the oldest beyond the limits. Raises OSError and keeps what there was."""
-        data = format_spooled(message)
-        with self._lock:
-            self._last += 1
-            self._write(self._last, data)
-            self._sizes[self._last] = len(data)
-            self._bytes += len(data)
-            self._drop_surplus()
-
-    def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest that can be read."""
-        with self._lock:
-            while self._sizes:
-                number = next(iter(self._sizes))
-                try:
-                    with opened(_name(number), _OLD, self._folder) as file:
-                        return number, parse_spooled(_read(file, self._sizes[number]))
-                except FileNotFoundError:  # somebody took it away
-                    self._forget(number)
-                except (OSError, ParseError) as error:
-                    if getattr(error, "errno", None) in _OURS:
-                        raise  # it says nothing of the file
-                    is_later = isinstance(error, ParseError) and error.field == "format"
-                    what = "left to a later version" if is_later else "set aside"
-                    log.warning("spooled document %s: %s", what, error, extra={"folder": self.directory})
-                    (self._forget if is_later else self._set_aside)(number)
-            return None
-
-    def remove(self, number: int) -> None:
-        """Take one away; it may have been dropped meanwhile."""
-        with self._lock:
-            self._unlink(number)
-
-    def close(self) -> None:
-        """Let go of the folder; whatever else is asked then fails."""
-        with self._lock:
-            if self._folder >= 0:
-                os.close(self._folder)
-                self._folder = -1
-
-    def __len__(self) -> int:
-        return len(self._sizes)
+        self.last = max([*self.sizes, *(int(name[:20]) for name in self._aside)], default=0)
 
     def _claim(self) -> None:
         try:
-            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BlockingIOError(error.errno, "another process uses this folder", self.directory) from error
+            raise BlockingIOError(error.errno, "another process uses this folder", self.path) from error
 
-    def _scan(self) -> None:
+    def _scan(self) -> dict[int, int]:
         found = {}
         aside = []
-        with os.scandir(self._folder) as entries:
+        with os.scandir(self._descriptor) as entries:
             for entry in entries:
                 if match := _NAME.match(entry.name):
                     found[int(match[1])] = entry.stat(follow_symlinks=False).st_size
                 elif _TEMPORARY.match(entry.name):
-                    os.unlink(entry.name, dir_fd=self._folder)
+                    os.unlink(entry.name, dir_fd=self._descriptor)
                 elif _CORRUPT.match(entry.name):
                     aside.append(entry.name)
-        self._sizes = OrderedDict(sorted(found.items()))
-        self._bytes = sum(found.values())
         self._aside = sorted(aside)
-        self._last = max([*found, *(int(name[:20]) for name in aside)], default=0)
-        self._drop_surplus()
+        return dict(sorted(found.items()))
 
-    def _write(self, number: int, data: bytes) -> None:
+    def write(self, number: int, data: bytes) -> int:
+        """Write a file, and return its size. Raises OSError; then there is none."""
         temporary = f"{number:020}.new"
         try:
-            with opened(temporary, _NEW, self._folder, 0o600) as file:
+            with opened(temporary, _NEW, self._descriptor, 0o600) as file:
                 written = 0
                 while written < len(data):
                     written += os.write(file, data[written:])
                 os.fsync(file)
-            os.rename(temporary, _name(number), src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            os.fsync(self._folder)
+            os.rename(temporary, _name(number), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            os.fsync(self._descriptor)
         except OSError:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=self._folder)
+                os.unlink(temporary, dir_fd=self._descriptor)
             raise
+        return len(data)
 
-    def _drop_surplus(self) -> None:
-        while self._sizes and (
-            self._bytes > self._limits.max_bytes or len(self._sizes) > self._limits.max_count
-        ):
-            self._unlink(next(iter(self._sizes)))
-            self.dropped += 1
+    def read(self, number: int, size: int) -> Message:
+        """Return the message of a file. Raises OSError, ParseError."""
+        with opened(_name(number), _OLD, self._descriptor) as file:
+            return parse_spooled(_read(file, size))
 
-    def _unlink(self, number: int) -> None:
-        if number in self._sizes:
-            self._forget(number)
-            try:
-                os.unlink(_name(number), dir_fd=self._folder)
-            except FileNotFoundError:
-                pass
-            except OSError as error:  # it is done with all the same; after a restart it goes once more
-                log.warning("spooled document stays: %s", error, extra={"folder": self.directory})
+    def unlink(self, number: int) -> None:
+        """Take a file away."""
+        try:
+            os.unlink(_name(number), dir_fd=self._descriptor)
+        except FileNotFoundError:
+            pass
+        except OSError as error:  # it is done with all the same; after a restart it goes once more
+            log.warning("spooled document stays: %s", error, extra={"folder": self.path})
 
-    def _set_aside(self, number: int) -> None:
-        self._forget(number)
+    def pass_over(self, number: int, error: OSError | ParseError) -> None:
+        """Set a file aside that cannot be read; that of a later version is left to it."""
+        is_later = isinstance(error, ParseError) and error.field == "format"
+        what = "left to a later version" if is_later else "set aside"
+        log.warning("spooled document %s: %s", what, error, extra={"folder": self.path})
+        if is_later:
+            return
         self.corrupt += 1
         name = f"{number:020}.corrupt"
         try:
-            os.rename(_name(number), name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            os.rename(_name(number), name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
             self._aside.append(name)
             while len(self._aside) > KEPT_CORRUPT:
-                os.unlink(self._aside.pop(0), dir_fd=self._folder)
-        except OSError as error:
-            log.warning("cannot set a spooled document aside: %s", error, extra={"folder": self.directory})
-
-    def _forget(self, number: int) -> None:
-        self._bytes -= self._sizes.pop(number)
-
-
-class SafeSpool:
-    """A folder of messages, and memory within the same limits for those that the folder does not take.
-
-    So a full, read-only or failing disk keeps nothing from being sent. A crash loses what waits in memory.
-    """
-
-    def __init__(self, folder: DiskSpool, limits: Limits) -> None:
-        self._folder = folder
-        self._memory = MemorySpool(limits)
-        self._is_failing = False
-
-    def put(self, message: Message) -> None:
-        """Add one, to the folder if that takes it."""
-        try:
-            self._folder.put(message)
-        except OSError as error:
-            self._memory.put(message)
-            if not self._is_failing:  # once per outage
-                log.error("documents wait in memory: %s", error, extra={"folder": self._folder.directory})
-            self._is_failing = True
-        else:
-            if self._is_failing:
-                log.info("documents wait in the folder again", extra={"folder": self._folder.directory})
-            self._is_failing = False
-
-    def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest of both and its number, negative of one in memory; None of nothing.
-
-        Raises OSError where it cannot be read now.
-        """
-        waiting = self._memory.oldest()
-        try:
-            found = self._folder.oldest()
-        except OSError:
-            if waiting is None:
-                raise
-            found = None
-        if waiting is None or (found is not None and found[1].made_at_secs <= waiting[1].made_at_secs):
-            return found
-        return -waiting[0], waiting[1]
-
-    def remove(self, number: int) -> None:
-        """Take one away."""
-        if number < 0:
-            self._memory.remove(-number)
-        else:
-            self._folder.remove(number)
+                os.unlink(self._aside.pop(0), dir_fd=self._descriptor)
+        except OSError as failure:
+            log.warning("cannot set a spooled document aside: %s", failure, extra={"folder": self.path})
 
     def close(self) -> None:
-        """Let go of the folder, with what it takes of that in memory."""
-        with contextlib.suppress(OSError):
-            while (found := self._memory.oldest()) is not None:
-                self._folder.put(found[1])
-                self._memory.remove(found[0])
-        self._folder.close()
-
-    @property
-    def dropped(self) -> int:
-        """Return how many there was no room for."""
-        return self._folder.dropped + self._memory.dropped
-
-    @property
-    def corrupt(self) -> int:
-        """Return how many files were set aside."""
-        return self._folder.corrupt
-
-    def __len__(self) -> int:
-        return len(self._folder) + len(self._memory)
-
-
-Spool = MemorySpool | SafeSpool
+        """Let go of the folder; whatever else is asked then fails."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def format_spooled(message: Message) -> bytes:

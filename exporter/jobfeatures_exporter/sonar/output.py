@@ -12,7 +12,7 @@ from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sinks import make_sink
 from jobfeatures_exporter.sinks.keeper import SinkKeeper
-from jobfeatures_exporter.sinks.spool import DiskSpool, Limits, SafeSpool, Spool
+from jobfeatures_exporter.sinks.spool import Limits
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin, options_of
@@ -29,6 +29,7 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
     limits = Limits(config.sonar_spool_max_bytes, config.sonar_spool_max_files)
     if 0 in limits:
         raise ConfigurationError("sonar.spool_max_bytes", "and sonar.spool_max_files must be 1 or more")
+    folder = config.sonar_spool_directory
     sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
     keepers = [
         SinkKeeper(
@@ -36,16 +37,12 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
             sink,
             clock,
             limits=limits,
-            open_spool=_opener(config.sonar_spool_directory, name, limits),
+            directory=None if folder is None else f"{folder}/{name}",
             window_secs=config.sonar_sending_window_secs if name in NETWORK_SINKS else 0.0,
         )
         for name, sink in sinks.items()
     ]
     return Sender(origin, keepers, clock, make_privacy(config).document)
-
-
-def _opener(directory: str | None, sink: str, limits: Limits) -> Callable[[], Spool] | None:
-    return None if directory is None else lambda: SafeSpool(DiskSpool(f"{directory}/{sink}", limits), limits)
 
 
 def make_node_sender(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobfeatures.errors import SinkError
 from jobfeatures_exporter.sinks import keeper as module
 from jobfeatures_exporter.sinks.keeper import SinkKeeper, compute_retry_secs
-from jobfeatures_exporter.sinks.spool import DiskSpool, Limits, SafeSpool
+from jobfeatures_exporter.sinks.spool import Limits, Spool
 
 ROOMY = Limits(10**6, 100)
 
@@ -143,13 +143,10 @@ def test_a_fault_in_a_sink_does_not_end_the_sending(make_keeper, sink, make_mess
 
 
 def test_what_waited_in_a_folder_goes_first_after_a_restart(make_keeper, sink, make_message, tmp_path):
-    def open_spool():
-        return DiskSpool(str(tmp_path / "spool"), ROOMY)
-
-    queue = open_spool()
+    queue = Spool(ROOMY, str(tmp_path / "spool"))
     queue.put(make_message(1))
     queue.close()
-    keeper = make_keeper(open_spool=open_spool)
+    keeper = make_keeper(directory=str(tmp_path / "spool"))
     keeper.start()
     sink.wait_for(lambda: len(sink.taken) == 1)
     keeper.put(make_message(2))
@@ -158,7 +155,7 @@ def test_what_waited_in_a_folder_goes_first_after_a_restart(make_keeper, sink, m
 
 
 def test_without_its_folder_it_sends_all_the_same(make_keeper, sink, make_message, caplog):
-    keeper = make_keeper(open_spool=lambda: DiskSpool("/proc/no/such/place", ROOMY))
+    keeper = make_keeper(directory="/proc/no/such/place")
     keeper.start()
     keeper.put(make_message(1))
     sink.wait_for(lambda: sink.taken)
@@ -167,7 +164,7 @@ def test_without_its_folder_it_sends_all_the_same(make_keeper, sink, make_messag
 
 def test_a_full_disk_silences_no_sink(make_keeper, sink, make_message, tmp_path, full_disk, caplog):
     sink.is_up = False
-    keeper = make_keeper(open_spool=lambda: SafeSpool(DiskSpool(str(tmp_path / "spool"), ROOMY), ROOMY))
+    keeper = make_keeper(directory=str(tmp_path / "spool"))
     keeper.start()
     keeper.put(make_message(1))
     full_disk.is_full = True

@@ -12,10 +12,8 @@ from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures_exporter.sinks import spool
 from jobfeatures_exporter.sinks.message import Message
 from jobfeatures_exporter.sinks.spool import (
-    DiskSpool,
     Limits,
-    MemorySpool,
-    SafeSpool,
+    Spool,
     format_spooled,
     parse_spooled,
 )
@@ -30,7 +28,7 @@ def open_spool(tmp_path):
     made = []
 
     def make(limits=ROOMY):
-        made.append(DiskSpool(str(tmp_path / "spool/http"), limits))
+        made.append(Spool(limits, str(tmp_path / "spool/http")))
         return made[-1]
 
     make.folder = tmp_path / "spool/http"
@@ -41,7 +39,7 @@ def open_spool(tmp_path):
 
 @pytest.fixture(params=["memory", "disk"])
 def make_spool(request, open_spool):
-    return MemorySpool if request.param == "memory" else open_spool
+    return Spool if request.param == "memory" else open_spool
 
 
 def bodies(queue):
@@ -98,7 +96,7 @@ def test_taking_away_what_was_dropped_meanwhile_does_nothing(make_spool, make_me
 @pytest.mark.program
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5))
 def test_a_queue_in_memory_is_a_bounded_list(steps, count):
-    queue, model = MemorySpool(Limits(10**9, count)), []
+    queue, model = Spool(Limits(10**9, count)), []
     for number, is_put in enumerate(steps):
         if is_put:
             queue.put(Message(kind="sample", cluster="c", node="n", made_at_secs=0.0, body=b"%d" % number))
@@ -128,8 +126,8 @@ def test_messages_outlive_a_kill(open_spool):
     code = (
         "import sys\n"
         "from jobfeatures_exporter.sinks.message import Message\n"
-        "from jobfeatures_exporter.sinks.spool import DiskSpool, Limits\n"
-        "queue = DiskSpool(sys.argv[1], Limits(10**8, 10**6))\n"
+        "from jobfeatures_exporter.sinks.spool import Spool, Limits\n"
+        "queue = Spool(Limits(10**8, 10**6), sys.argv[1])\n"
         "number = 0\n"
         "while True:\n"
         "    queue.put(Message(kind='sample', cluster='c', node='n', made_at_secs=0.0,"
@@ -229,7 +227,9 @@ def test_a_file_that_somebody_took_away_is_passed_over(open_spool, make_message)
     assert bodies(queue) == [make_message(1).body]
 
 
-def test_a_disk_that_takes_nothing_keeps_what_there_was(open_spool, make_message, monkeypatch):
+def test_a_disk_that_takes_nothing_keeps_what_there_was_and_the_rest_waits_in_memory(
+    open_spool, make_message, monkeypatch
+):
     queue = open_spool()
     queue.put(make_message(1))
 
@@ -237,11 +237,14 @@ def test_a_disk_that_takes_nothing_keeps_what_there_was(open_spool, make_message
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(spool.os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        queue.put(make_message(2))
+    queue.put(make_message(2))
     monkeypatch.undo()
     queue.put(make_message(3))
-    assert bodies(queue) == [make_message(1).body, make_message(3).body]
+    assert [each.name for each in sorted(open_spool.folder.iterdir())] == [
+        "00000000000000000001.envelope",
+        "00000000000000000003.envelope",
+    ]
+    assert bodies(queue) == [make_message(number).body for number in (1, 2, 3)]
 
 
 def test_a_folder_that_others_may_write_is_refused(open_spool):
@@ -257,11 +260,12 @@ def test_a_folder_in_use_is_refused(open_spool):
         open_spool()
 
 
-def test_a_queue_that_was_closed_takes_nothing_more(open_spool, make_message):
+def test_a_folder_gets_nothing_more_from_a_queue_that_was_closed(open_spool, make_message):
     queue = open_spool()
     queue.close()
-    with pytest.raises(OSError, match="Bad file"):
-        queue.put(make_message(1))
+    queue.put(make_message(1))
+    assert list(open_spool.folder.iterdir()) == []
+    assert bodies(queue) == [make_message(1).body]
 
 
 def test_the_files_are_for_us_alone(open_spool, make_message):
@@ -291,7 +295,7 @@ def test_what_the_disk_does_not_take_waits_in_memory_within_the_same_limits(
     open_spool, make_message, full_disk
 ):
     limits = Limits(10**6, 3)
-    queue = SafeSpool(open_spool(limits), limits)
+    queue = open_spool(limits)
     full_disk.is_full = True
     for number in range(5):
         queue.put(make_message(number))
@@ -299,10 +303,41 @@ def test_what_the_disk_does_not_take_waits_in_memory_within_the_same_limits(
     assert bodies(queue) == [make_message(number).body for number in (2, 3, 4)]
 
 
+def test_without_descriptors_for_the_folder_what_waits_in_memory_is_sent(
+    open_spool, make_message, monkeypatch, full_disk
+):
+    queue = open_spool()
+    queue.put(make_message(1))
+    full_disk.is_full = True
+    queue.put(make_message(2))
+    full_disk.is_full = False
+
+    def none_left(*_arguments):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "opened", none_left)
+        assert queue.oldest() == (2, make_message(2))
+    assert bodies(queue) == [make_message(1).body, make_message(2).body]
+
+
+def test_folder_and_memory_together_keep_to_the_limits(open_spool, make_message, full_disk):
+    queue = open_spool(Limits(10**6, 3))
+    queue.put(make_message(1))
+    queue.put(make_message(2))
+    full_disk.is_full = True
+    queue.put(make_message(3))
+    queue.put(make_message(4))
+    full_disk.is_full = False
+    assert (len(queue), queue.dropped) == (3, 1)
+    assert [each.name for each in open_spool.folder.iterdir()] == ["00000000000000000002.envelope"]
+    assert bodies(queue) == [make_message(number).body for number in (2, 3, 4)]
+
+
 def test_what_waits_in_memory_at_the_end_goes_to_a_disk_that_takes_it_again(
     open_spool, make_message, full_disk
 ):
-    queue = SafeSpool(open_spool(), Limits(10**6, 100))
+    queue = open_spool()
     full_disk.is_full = True
     queue.put(make_message(1))
     full_disk.is_full = False
