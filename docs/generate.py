@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobfeatures import cli as jobfeatures_cli
-from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Lifetime, Profile
@@ -20,7 +19,6 @@ from jobfeatures.settingsflags import display
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter import budget, profiles
 from jobfeatures_exporter import cli as exporter_cli
-from jobfeatures_exporter import exits as exporter_exits
 from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest import page as foreign
@@ -32,6 +30,7 @@ from makepackages.texts import programs
 
 sys.path.insert(0, str(Path(__file__).parent))
 from dashboards import dashboards_text
+from exitstatuses import EXITS, LOG, USUAL
 from logtable import logs_page
 from sssschema import format_schema
 
@@ -400,7 +399,7 @@ def _elsewhere(name: str) -> str:
     return ", ".join(found) or "–"
 
 
-_USUAL = "\n".join(f"- {status}: {meaning}" for status, meaning in jobfeatures_exits.USUAL.items())
+_USUAL = "\n".join(f"- {status}: {meaning}" for status, meaning in USUAL.items())
 EXITS_HEAD = f"""# Exit statuses
 
 {NOTE}
@@ -415,18 +414,18 @@ or setting in any case, of commands that read logs also a log that could not be 
 def exits_page() -> str:
     """Return the page of all exit statuses; commands whose statuses mean the same share a line."""
     parts = [EXITS_HEAD]
-    for program, commands, special in (
-        ("jobfeatures", jobfeatures_cli.COMMANDS, jobfeatures_exits.EXITS),
-        ("jobfeatures-exporter", exporter_cli.COMMANDS, exporter_exits.EXITS),
+    for program, commands in (
+        ("jobfeatures", jobfeatures_cli.COMMANDS),
+        ("jobfeatures-exporter", exporter_cli.COMMANDS),
     ):
         parts.append(f"\n## {program}\n\n")
         lines: dict[str, list[str]] = {}
         for name in commands:
             own = [
                 f"{status}: {meaning}"
-                for status, meaning in special.get(name, {}).items()
+                for status, meaning in EXITS[program].get(name, {}).items()
                 if status or "`" in meaning or ";" in meaning  # that all went well is said above
-                if meaning != jobfeatures_exits.LOG  # so is this
+                if meaning != LOG  # so is this
             ]
             if own:
                 lines.setdefault(". ".join(own), []).append(f"`{name}`")

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from jobfeatures import cli as jobfeatures_cli
-from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.client import VARIABLES
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS
@@ -20,7 +19,6 @@ from jobfeatures.settings import settings_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter import budget, profiles
 from jobfeatures_exporter import cli as exporter_cli
-from jobfeatures_exporter import exits as exporter_exits
 from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest import page as foreign
@@ -28,11 +26,11 @@ from jobfeatures_exporter.ingest import page as foreign
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.texts import programs
 
+sys.path.insert(0, str(Path(__file__).parent))
+from exitstatuses import EXITS
+
 RELEASED = Path(__file__).parent / "released.json"
-PROGRAMS = (
-    ("jobfeatures", jobfeatures_cli.COMMANDS, jobfeatures_exits.EXITS),
-    ("jobfeatures-exporter", exporter_cli.COMMANDS, exporter_exits.EXITS),
-)
+PROGRAMS = (("jobfeatures", jobfeatures_cli.COMMANDS), ("jobfeatures-exporter", exporter_cli.COMMANDS))
 
 
 def promised() -> dict[str, list[str]]:
@@ -49,7 +47,7 @@ def promised() -> dict[str, list[str]]:
         "settings": settings,
         "keys": {f"{each.area.value} {each.name}" for each in KEYS}
         | {f"status {each.name}" for each in STATUS_KEYS},
-        "commands": {f"{program} {name}" for program, commands, _ in PROGRAMS for name in commands},
+        "commands": {f"{program} {name}" for program, commands in PROGRAMS for name in commands},
         "flags": {
             f"{command.name} {flag}"
             for command in every
@@ -59,8 +57,8 @@ def promised() -> dict[str, list[str]]:
         },
         "exit statuses": {
             f"{program} {name} {status}"
-            for program, _, exits in PROGRAMS
-            for name, meanings in exits.items()
+            for program, _ in PROGRAMS
+            for name, meanings in EXITS[program].items()
             for status in meanings
         },
         "folders": {MACHINE, JOBS, STATUS},

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -21,10 +22,8 @@ from makepackages.source import note_revision
 
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
-from jobfeatures.exits import EXITS
 from jobfeatures_exporter import cli as exporter_cli
 from jobfeatures_exporter.collectors import COLLECTORS
-from jobfeatures_exporter.exits import EXITS as EXPORTER_EXITS
 from jobfeatures_exporter.terminal.cells import has_colours
 from tests.running import PATIENCE_SECS, readable, started, until
 
@@ -150,8 +149,10 @@ def test_help_tells_every_default(program, name):
 
 
 def test_exit_statuses_are_of_commands_that_there_are():
-    assert EXITS.keys() == jobfeatures_cli.COMMANDS.keys()
-    assert EXPORTER_EXITS.keys() == exporter_cli.COMMANDS.keys()
+    exits = runpy.run_path(str(Path(__file__).parents[1] / "docs/exitstatuses.py"))["EXITS"]
+    assert {program: table.keys() for program, table in exits.items()} == {
+        program: module.COMMANDS.keys() for program, module in PROGRAMS.items()
+    }
 
 
 @pytest.mark.parametrize(("program", "name"), COMMANDS)

@@ -83,7 +83,6 @@ PURE = {
     "jobfeatures.quantities",
     "jobfeatures.series",
     "jobfeatures.exits",
-    "jobfeatures_exporter.exits",
     "jobfeatures.check.consistency",
     "jobfeatures.check.forms",
     "jobfeatures.check.listing",

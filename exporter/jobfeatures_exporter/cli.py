@@ -1,7 +1,7 @@
 """The `jobfeatures-exporter` command.
 
 Exit status: 0 done; 1 the work failed; 2 wrong usage or settings, said before
-a port opens; 130 interrupted. `jobfeatures_exporter.exits` has them by command.
+a port opens; 130 interrupted. docs/reference/exits.md has them by command.
 """
 
 from __future__ import annotations
