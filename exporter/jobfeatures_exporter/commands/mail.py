@@ -14,7 +14,6 @@ import time
 from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.command import run_command
 from jobfeatures.errors import JobfeaturesError, shown
-from jobfeatures.settingsflags import parse_duration_flag
 
 # "Slurm Job_id=12 Name=fit.sh Ended, Run time 00:01:40, COMPLETED, ExitCode 0"; of an array "Slurm Array
 # Summary Job_id=12_* (12) Name=…". Names are users': the id is what stands before them.
@@ -52,10 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="sender", metavar="ADDRESS", help="the sender (default: sendmail's)")
     parser.add_argument(
         "--timeout",
+        dest="prometheus.timeout",
         metavar="DURATION",
-        default="20s",
-        help="time limit of each answer of the server (default: %(default)s)",
+        help="the same as --prometheus.timeout (default: %(default)s)",
     )
+    parser.set_defaults(**{"prometheus.timeout": "20s"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,14 +94,11 @@ def _figures(arguments: argparse.Namespace) -> str:
     job = job_that_ended(arguments.subject)
     if job is None:
         return ""
-    from dataclasses import replace
-
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.text import format_reports
     from jobfeatures_exporter.remote.prometheus import Prometheus
 
     access = access_of(arguments, "--prometheus", arguments.prometheus)
-    access = replace(access, timeout_secs=parse_duration_flag("--timeout", arguments.timeout))
     question = Question(
         job=job, at_secs=time.time(), since_secs=30 * 86_400.0, batch_system="slurm", where=access.url
     )

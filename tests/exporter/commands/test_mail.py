@@ -6,6 +6,7 @@ import email
 import email.policy
 import io
 import json
+import socket
 import sys
 
 import pytest
@@ -134,3 +135,11 @@ def test_where_the_sites_mailer_fails_that_is_told(server, send, mailers, capfd)
     (mailers.folder / "mail").unlink()
     assert send(server.url, "another subject") == 1
     assert "No such file" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--timeout", "--prometheus.timeout"])
+def test_both_flags_for_the_time_of_an_answer_count(send, mailers, capsys, flag):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert send(f"http://127.0.0.1:{silent.getsockname()[1]}", ENDED, flag, "0.1s") == 0
+    assert "no answer after 0.1 s" in capsys.readouterr().err
+    assert len(mailers.got("mail")) == 1
