@@ -72,7 +72,7 @@ class Controller:
         self._feeds = [AccountingFeed(source, is_taken=watches_schedule) for source in self.sources]
         self._qualities = self._make_qualities(config) if watches_schedule else []
         self._schedules: list[Keeper[ScheduleQuality]] = [
-            self._keep(f"{quality.name}-schedule", quality.ask, _nothing) for quality in self._qualities
+            self._keep(f"{quality.name}-schedule", quality.ask) for quality in self._qualities
         ]
         if self._sender is not None:
             self._add_documents(self._sender)
@@ -121,7 +121,9 @@ class Controller:
             )
         ]
 
-    def _keep(self, name: str, ask: Callable[[], Any], on_change: Callable[[], None]) -> Keeper[Any]:
+    def _keep(
+        self, name: str, ask: Callable[[], Any], on_change: Callable[[], None] = lambda: None
+    ) -> Keeper[Any]:
         interval_secs = self._config.controller_interval_secs
         return Keeper(
             name,
@@ -254,10 +256,6 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
     for keeper in keepers:
         if (table := keeper.status.table) is not None:
             yield table
-
-
-def _nothing() -> None:
-    """Do nothing with news."""
 
 
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.knowledge import Knowledge
 from jobfeatures_exporter.snapshot import Accounting, JobGpu, JobSample, Snapshot
 
 MAX_ENDED = 10_000
@@ -35,16 +35,6 @@ class _Kept:
     was_shown: bool = False
 
 
-class KnownJobs(Protocol):
-    """What is known of jobs: `ending` are looked at for the last time."""
-
-    jobs: Mapping[JobKey, Job]
-    ending: Mapping[JobKey, Job]
-
-    def is_on_node(self, key: JobKey) -> bool:
-        """Return whether a batch system says that a job is here."""
-
-
 class Retention:
     """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `max_ended` at most.
 
@@ -61,7 +51,7 @@ class Retention:
         self._snapshot: Snapshot | None = None
 
     def take(
-        self, snapshot: Snapshot, known: KnownJobs, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
+        self, snapshot: Snapshot, known: Knowledge, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
         ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)

@@ -20,8 +20,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sinks.secret import read_secret
+from jobfeatures_exporter.sinks.message import Message, read_secret
 
 log = logging.getLogger(__name__)
 

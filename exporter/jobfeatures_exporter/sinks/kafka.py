@@ -7,8 +7,7 @@ from typing import Any
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sinks.secret import read_secret
+from jobfeatures_exporter.sinks.message import Message, read_secret
 
 log = logging.getLogger(__name__)
 FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})

@@ -1,9 +1,11 @@
-"""A document on its way, and what takes it."""
+"""A document on its way, what takes it, and the passwords that this needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
+
+from jobfeatures.errors import SinkError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +27,15 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of what is open."""
+
+
+def read_secret(path: str) -> str:
+    """Return the first line of a file. Raises SinkError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            secret = file.readline(4096).rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SinkError(f"{path}: {error}") from error
+    if not secret:
+        raise SinkError(f"{path}: is empty")
+    return secret

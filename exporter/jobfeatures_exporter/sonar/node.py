@@ -13,6 +13,7 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown, show
 from jobfeatures.formats.sonar.envelopes import SEED, Document, Origin
 from jobfeatures.formats.sonar.values import fault_of_hostname
 from jobfeatures.privatefile import read_private
+from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.details import read_details
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
@@ -90,25 +91,21 @@ class NodeDocuments:
 
     def __init__(
         self,
-        *,
+        config: DaemonConfig,
         origin: Origin,
-        options: SampleOptions,
         clock: Clock,
         look: Callable[[], Snapshot | None],
-        procfs: str,
-        sysfs: str,
         unreadable: Unreadable,
-        topology: Iterable[str] = (),
     ) -> None:
+        self._options = options = options_of(config)
         self._origin = origin
         self._sample_origin = replace(origin, attributes={**origin.attributes, **options.attributes()})
-        self._options = options
         self._clock = clock
         self._look = look
-        self._procfs = procfs
-        self._sysfs = sysfs
+        self._procfs = config.path_procfs
+        self._sysfs = config.path_sysfs
         # The older form has no place for hwloc's text.
-        self._topology = [each for each in topology if origin.profile != SEED or each != TEXT]
+        self._topology = [each for each in config.sonar_topology if origin.profile != SEED or each != TEXT]
         self._users = Users()
         self._previous: tuple[Snapshot, float] | None = None
         self._unreadable = unreadable

@@ -12,8 +12,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.sampler import make_sampler
-from jobfeatures_exporter.sonar.node import NodeDocuments
-from jobfeatures_exporter.sonar.output import make_node_documents
+from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 GPU_WAIT_SECS = 5.0  # for drivers to answer once
 _LOOK_SECS = 0.05
@@ -35,7 +34,7 @@ def node_documents(config: ExporterConfig) -> Iterator[NodeDocuments]:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
         while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
             time.sleep(_LOOK_SECS)
-        yield make_node_documents(config, clock, sampler.sample, Unreadable())
+        yield NodeDocuments(config, make_origin(config), clock, sampler.sample, Unreadable())
     finally:
         gpus.stop()
         sampler.close()

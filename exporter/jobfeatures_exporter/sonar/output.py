@@ -15,7 +15,7 @@ from jobfeatures_exporter.sinks.keeper import SinkKeeper
 from jobfeatures_exporter.sinks.spool import Limits
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
-from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin, options_of
+from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 from jobfeatures_exporter.sonar.sender import Sender
 
 NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
@@ -51,23 +51,7 @@ def make_node_sender(
     """Return the sender of this node's documents; None without sinks. Raises ConfigurationError."""
     sender = make_sender(config, clock)
     if sender is not None:
-        documents = make_node_documents(config, clock, look, unreadable)
+        documents = NodeDocuments(config, make_origin(config), clock, look, unreadable)
         sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
         sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
     return sender
-
-
-def make_node_documents(
-    config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
-) -> NodeDocuments:
-    """Return what makes this node's documents. Raises ConfigurationError."""
-    return NodeDocuments(
-        origin=make_origin(config),
-        options=options_of(config),
-        clock=clock,
-        look=look,
-        procfs=config.path_procfs,
-        sysfs=config.path_sysfs,
-        unreadable=unreadable,
-        topology=config.sonar_topology,
-    )

@@ -16,6 +16,7 @@ from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.records import ErrorRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.snapshot import (
@@ -170,11 +171,8 @@ def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, option
 
 def documents(clock, procfs, cgroup, origin, look=None):
     sampler = Sampler(procfs=procfs, cgroup=cgroup, clock=clock, jobs=dict)
-    made = NodeDocuments(
-        origin=origin, options=SampleOptions(exclude_system_jobs=False), clock=clock, look=look or sampler.sample,
-        procfs=procfs, sysfs="/sys", unreadable=Unreadable(),
-    )  # fmt: skip
-    return sampler, made
+    config = ExporterConfig(sonar_exclude_system_jobs=False, sonar_topology=(), path_procfs=procfs)
+    return sampler, NodeDocuments(config, origin, clock, look or sampler.sample, Unreadable())
 
 
 def test_a_captured_node_makes_the_golden_document(clock, origin, tmp_path, monkeypatch):
