@@ -15,9 +15,9 @@ from jobfeatures_exporter.view.units import format_core_time, format_count, form
 from jobfeatures_exporter.web.pages.finding import find_section
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.layout import page
-from jobfeatures_exporter.web.pages.markup import Html, join, tag
+from jobfeatures_exporter.web.pages.markup import Html, tag
 from jobfeatures_exporter.web.pages.partitions import nodes_table, queue_table
-from jobfeatures_exporter.web.pages.pieces import Part, as_of, bar, known, lines, section, tile, tiles
+from jobfeatures_exporter.web.pages.pieces import Part, as_of, bar, known, section, tile, tiles
 from jobfeatures_exporter.web.pages.plans import plans_section
 from jobfeatures_exporter.web.pages.quality import quality_section
 from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
@@ -67,18 +67,18 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
         states = {state: count for (_, state), count in view.nodes.states.items()}
         draining = view.nodes.flags.get(("", "DRAIN"), 0)
         below = f"{states.get('DOWN', 0):,} down, {draining:,} draining"
-        made.append(tile(f"Nodes{said}", lines(f"{sum(states.values()):,}", below)))
+        made.append(tile(f"Nodes{said}", f"{sum(states.values()):,}", below))
         for title, sums in (("CPUs", view.nodes.cpus), ("GPUs", view.nodes.gpus)):
             whole = sum(sums.values())
             if whole:
                 used = sums.get(("", "allocated"), 0)
                 words = f"{used:,} of {whole:,} allocated"
                 drawn = bar(f"{words} {title}", Part(used / whole))
-                made.append(tile(f"{title}{said}", join(drawn, lines(format_share(used / whole), words))))
-    made.append(tile(f"Jobs that run{said}", lines(known(view.running_jobs, format_count))))
-    made.append(tile(f"Jobs that wait{said}", lines(known(view.pending_jobs, format_count))))
+                made.append(tile(f"{title}{said}", format_share(used / whole), words, drawn=drawn))
+    made.append(tile(f"Jobs that run{said}", known(view.running_jobs, format_count)))
+    made.append(tile(f"Jobs that wait{said}", known(view.pending_jobs, format_count)))
     if view.curves:
         largest = view.curves[0].best
         cost = f"of the largest pool: {format_core_time(largest.core_secs)}"
-        made.append(tile(f"Cheapest shutdown{said}", lines(format_when(largest.after_secs), cost)))
+        made.append(tile(f"Cheapest shutdown{said}", format_when(largest.after_secs), cost))
     return made

@@ -9,7 +9,7 @@ from jobfeatures_exporter.view.units import format_bytes, format_core_time, form
 from jobfeatures_exporter.web.pages.course import lines_of_job
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
-from jobfeatures_exporter.web.pages.pieces import ago, known, lines, moment, note, section, tile, tiles
+from jobfeatures_exporter.web.pages.pieces import ago, known, moment, note, section, tile, tiles
 
 
 def render_gone(
@@ -44,10 +44,10 @@ def render_gone(
     return page(
         f"Job {span.key.job_id}",
         head,
-        tiles(tile("Ran for", lines(format_span(ran_secs), f"ended {since}")), *_figures(past, ran_secs)),
+        tiles(tile("Ran for", format_span(ran_secs), f"ended {since}"), *_figures(past, ran_secs)),
         section("Last hour", "last-hour", lines_of_job(course, now_secs, given)),
         section("After its end", "gone", note(about), note(*reported_later(span.key.job_id))),
-        links=(("", "All jobs"), *([(grafana, "Grafana")] if grafana else [])),
+        links=((grafana, "Grafana"),),
         base="../",
     )
 
@@ -62,7 +62,7 @@ def _figures(past: Past | None, ran_secs: float) -> list[Html]:
         mean = f"on average {format_cpus(past.cpu_secs / ran_secs)}{given} {noun}"
     used = known(past.cpu_secs, format_core_time)
     held = known(past.memory_bytes, format_bytes)
-    return [tile("CPU time", lines(used, mean)), tile("Memory", lines(held, "when it was last seen"))]
+    return [tile("CPU time", used, mean), tile("Memory", held, "when it was last seen")]
 
 
 def reported_later(job_id: str) -> tuple[Child, ...]:
@@ -78,6 +78,5 @@ def render_unknown(job_id: str) -> str:
         tag("p", "Job ", name(job_id), " is not known here.", class_="about"),
         note(f"Jobs have a page on each of their nodes, and for {format_span(HOUR_SECS)} after their end."),
         note(*reported_later(job_id)),
-        links=(("", "All jobs"),),
         base="../",
     )

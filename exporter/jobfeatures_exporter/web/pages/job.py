@@ -111,7 +111,7 @@ def render_job(
         section("Features", "features", _features(details)),
         section("JOBSTATUS", "jobstatus", _status(context, key, tz)),
         section("What is known, and by whom", "evidence", _evidence(context, details, sample, key, tz)),
-        links=_links(details),
+        links=((details.grafana, "Grafana"),),
         base="../",
     )
 
@@ -138,10 +138,6 @@ def _head(context: Context, shown: JobView, tz: tzinfo | None) -> Html:
         tag("p", listed([each for each in parts if each], " · "), class_="about"),
         tag("p", "on ", node, ", ", read, class_="about", id="as-of"),
     )
-
-
-def _links(details: JobDetails) -> tuple[tuple[str, str], ...]:
-    return (("", "All jobs"), *([(details.grafana, "Grafana")] if details.grafana else []))
 
 
 def _processes(details: JobDetails, numbers: Numbers, key: JobKey) -> Html:

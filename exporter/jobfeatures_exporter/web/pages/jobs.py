@@ -38,12 +38,12 @@ from jobfeatures_exporter.web.pages.pieces import (
     ago,
     badge,
     bar,
+    box,
     figure,
     lines,
     note,
     numeric,
     table,
-    tile,
 )
 
 WORDS = {
@@ -116,7 +116,7 @@ def job_tiles(each: JobView, now_secs: float, tz: tzinfo | None) -> list[Html]:
     ]
     made += [("Waste if drained", _draining(each)), ("Waste if killed", _kill(each))]
     return [
-        tile(title, cell.content if isinstance(cell.content, Html) else lines(cell.content))
+        box(title, cell.content if isinstance(cell.content, Html) else lines(cell.content))
         for title, cell in made
     ]
 

@@ -19,12 +19,11 @@ def page(
 ) -> str:
     """Return the document. `head` is what stands beside the title; `links` are further ones.
 
-    `base` leads to the page at /, where addresses without a scheme begin.
+    `base` leads to the page at /; empty: this is it. Links without an address are left out.
     """
-    found = [
-        tag("li", tag("a", text, href=href if "://" in href else (base + href) or "./"))
-        for href, text in (*LINKS, *links)
-    ]
+    every = [(base + href, text) for href, text in LINKS]
+    every += [(base, "All jobs")] if base else []
+    found = [tag("li", tag("a", text, href=href)) for href, text in (*every, *links) if href]
     navigation = tag("nav", tag("ul", *found), aria_label="Other pages")
     body = tag(
         "body",

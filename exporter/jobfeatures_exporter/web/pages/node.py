@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
-from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
+from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT, Metric
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.collectors import drains, node
 from jobfeatures_exporter.context import Context
@@ -44,7 +44,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     badge,
     bar,
     figure,
-    lines,
+    figure_of,
     moment,
     section,
     tile,
@@ -166,9 +166,8 @@ def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
         parts.append(f"{made.os_name} {made.os_release} {made.architecture}")
         if made.cpu_model:
             parts.append(made.cpu_model)
-    cores = numbers.one(node.CORES)
-    if cores is not None:
-        parts.append(join(figure(node.CORES, cores, format_figure), " logical cores"))
+    if numbers.one(node.CORES) is not None:
+        parts.append(join(figure_of(numbers, node.CORES, format_figure), " logical cores"))
     read = as_of(numbers.one(NODE_READ_AT), context.now_secs, tz)
     return join(tag("p", listed(parts, " · "), class_="about"), tag("p", read, class_="about", id="as-of"))
 
@@ -213,67 +212,64 @@ def _tiles(context: Context, numbers: Numbers, shown: NodeView, *, has_gpus: boo
     made: list[Html | None] = [_cpu_tile(shown), _memory_tile(shown), _load_tile(numbers)]
     if has_gpus:
         made.append(_gpu_tile(context))
-    made += [_jobs_tile(shown), _worst_tile(shown), _draining_tile(shown), _kill_tile(shown)]
+    idle = "idle until the last job ends"
+    made += [
+        _jobs_tile(shown),
+        _worst_tile(shown),
+        _waste_tile("If drained now", drains.DRAINING_WASTE, shown.draining, idle, _why_not_the_rows(shown)),
+        _waste_tile("If killed now", drains.KILL_WASTE, shown.kill, "of work would be lost"),
+    ]
     return tiles(*(each for each in made if each))
 
 
 def _cpu_tile(shown: NodeView) -> Html:
     busy, cores = shown.busy_cpus, shown.cores
     if busy is None or not cores:
-        return tile("CPUs busy", lines(UNKNOWN))
-    share = busy / cores
-    label = f"{format_cpus(busy)} of {format_figure(cores)} CPUs busy"
-    drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
-    return tile(
-        "CPUs busy",
-        join(drawn, lines(join(format_share(share)), f"{format_cpus(busy)} of {format_figure(cores)}")),
-    )
+        return tile("CPUs busy", UNKNOWN)
+    share, used = busy / cores, f"{format_cpus(busy)} of {format_figure(cores)}"
+    drawn = bar(f"{used} CPUs busy", Part(share, "over" if share > CROWDED else "used"))
+    return tile("CPUs busy", format_share(share), used, drawn=drawn)
 
 
 def _memory_tile(shown: NodeView) -> Html:
     total, free = shown.memory_bytes, shown.available_bytes
     if not total or free is None:
-        return tile("Memory", lines(UNKNOWN))
+        return tile("Memory", UNKNOWN)
     share = 1 - free / total
     label = f"{format_bytes(total - free)} of {format_bytes(total)} memory in use"
     drawn = bar(label, Part(share, "bad-bar" if share > CROWDED else "used"))
-    parts = join(
-        figure(node.MEMORY, free, format_bytes), " free of ", figure(node.MEMORY, total, format_bytes)
-    )
-    return tile("Memory", join(drawn, lines(format_share(share), parts)))
+    of_all = figure(node.MEMORY, total, format_bytes)
+    parts = join(figure(node.MEMORY, free, format_bytes), " free of ", of_all)
+    return tile("Memory", format_share(share), parts, drawn=drawn)
 
 
 def _load_tile(numbers: Numbers) -> Html:
-    loads = [numbers.one(node.LOAD, each) for each in ("1", "5", "15")]
-    first, *others = (figure(node.LOAD, each, format_figure) for each in loads)
-    later = join(others[0], " in 5 min, ", others[1], " in 15 min")
-    return tile("Load", lines(first, later))
+    now, of_5, of_15 = (figure_of(numbers, node.LOAD, format_figure, each) for each in ("1", "5", "15"))
+    return tile("Load", now, join(of_5, " in 5 min, ", of_15, " in 15 min"))
 
 
 def _gpu_tile(context: Context) -> Html:
     cards = context.snapshot.gpus if context.snapshot is not None else ()
     busy = [each.ce_util_percent for each in cards if each.ce_util_percent is not None]
-    noun = "card" if len(cards) == 1 else "cards"
+    count = counted(len(cards), "card")
     if not busy:
-        return tile("GPUs", lines(f"{len(cards)} {noun}", "use not known"))
+        return tile("GPUs", count, "use not known")
     share = sum(busy) / len(busy) / 100
     drawn = bar(f"GPUs {format_share(share)} busy", Part(share))
-    return tile("GPUs", join(drawn, lines(format_share(share), f"busy, of {len(cards)} {noun}")))
+    return tile("GPUs", format_share(share), f"busy, of {count}", drawn=drawn)
 
 
 def _jobs_tile(shown: NodeView) -> Html:
     held, total = shown.allocation, shown.allocatable_cpus
     running = f"{shown.running:,}" if shown.running or shown.jobs_are_known else UNKNOWN
-    if held is None:
-        return tile("Jobs", lines(running, "CPUs allocated: not known", shown.allocation_doubt))
-    if not total:
-        return tile("Jobs", lines(running, f"{held} CPUs allocated", shown.allocation_doubt))
-    share = shown.allocated_cpus / total
-    given = join(f"{held} of ", figure(NODE_CPUS, total, format_figure), " CPUs allocated")
-    drawn = bar(
-        f"{held} of {format_figure(total)} CPUs allocated", Part(share, "over" if share > 1 else "used")
-    )
-    return tile("Jobs", join(drawn, lines(running, given, shown.allocation_doubt)))
+    given: Child = "CPUs allocated: not known" if held is None else f"{held} CPUs allocated"
+    drawn = None
+    if held is not None and total:
+        share = shown.allocated_cpus / total
+        given = join(f"{held} of ", figure(NODE_CPUS, total, format_figure), " CPUs allocated")
+        label = f"{held} of {format_figure(total)} CPUs allocated"
+        drawn = bar(label, Part(share, "over" if share > 1 else "used"))
+    return tile("Jobs", running, given, shown.allocation_doubt, drawn=drawn)
 
 
 def _worst_tile(shown: NodeView) -> Html | None:
@@ -281,38 +277,23 @@ def _worst_tile(shown: NodeView) -> Html | None:
     worst = shown.most_wasteful
     if worst is None:
         return None
-    return tile("Wastes most now", lines(job_link(worst.key), *worst.waste_now.words))
+    return tile("Wastes most now", job_link(worst.key), *worst.waste_now.words)
 
 
-def _draining_tile(shown: NodeView) -> Html:
-    title, waste = "If drained now", shown.draining
+def _waste_tile(title: str, metric: Metric, waste: WasteSum, said: str, more: str | None = None) -> Html:
     if waste.core_secs is None:
-        return _unknown_waste(title, waste)
-    said = f"idle until the last job ends ({waste.basis})"
-    drawn = figure(drains.DRAINING_WASTE, waste.core_secs, format_core_time)
-    return tile(title, lines(drawn, said, waste.coverage, _why_not_the_rows(shown, waste.core_secs)))
+        return tile(title, UNKNOWN, "known of no job" if waste.jobs else "jobs are not known")
+    drawn = figure(metric, waste.core_secs, format_core_time)
+    return tile(title, drawn, f"{said} ({waste.basis})", waste.coverage, more)
 
 
-def _why_not_the_rows(shown: NodeView, core_secs: float) -> str | None:
-    """Return why the node wastes something else than its jobs' rows add up to; None where it does not."""
+def _why_not_the_rows(shown: NodeView) -> str | None:
+    """Return why draining wastes something else than the jobs' rows add up to; None where it does not."""
+    core_secs = shown.draining.core_secs
     in_rows = sum(each.draining or 0 for each in shown.jobs if each.is_running)
     rows = format_core_time(in_rows)
-    if not math.isfinite(core_secs) or rows == format_core_time(core_secs):
+    if core_secs is None or not math.isfinite(core_secs) or rows == format_core_time(core_secs):
         return None
     if core_secs < in_rows:
         return f"the rows add up to {rows}: a job reports more than its CPUs can waste"
     return f"{rows} in the jobs' rows, {format_core_time(core_secs - in_rows)} in CPUs without a job"
-
-
-def _kill_tile(shown: NodeView) -> Html:
-    title, waste = "If killed now", shown.kill
-    if waste.core_secs is None:
-        return _unknown_waste(title, waste)
-    said = f"of work would be lost ({waste.basis})"
-    return tile(
-        title, lines(figure(drains.KILL_WASTE, waste.core_secs, format_core_time), said, waste.coverage)
-    )
-
-
-def _unknown_waste(title: str, waste: WasteSum) -> Html:
-    return tile(title, lines(UNKNOWN, "known of no job" if waste.jobs else "jobs are not known"))

@@ -88,9 +88,14 @@ def badge(text: str, kind: str = "") -> Html:
     return tag("span", text, class_=f"badge {kind}".rstrip())
 
 
-def tile(title: str, *content: Child) -> Html:
-    """Return one of the figures at the head of the page."""
+def box(title: str, *content: Child) -> Html:
+    """Return a box at the head of the page."""
     return tag("div", tag("dt", title), tag("dd", *content))
+
+
+def tile(title: str, *content: Child, drawn: Html | None = None) -> Html:
+    """Return one of the figures at the head of the page: lines, below what is drawn of them."""
+    return box(title, drawn, lines(*content))
 
 
 def tiles(*made: Html) -> Html:

@@ -76,13 +76,10 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
     users = figure_of(numbers, schedule.USERS, format_count, source)
     weighted = figure_of(numbers, schedule.WEIGHTED, format_core_time, source)
     return [
-        tile("Ended late", join(drawn, lines(known(share, format_share), of_all))),
-        tile("Tardiness", lines(weighted, tardiness)),
-        tile(
-            "Waiting or running",
-            join(bar(words, *parts) if whole else None, lines(format_count(whole), words)),
-        ),
-        tile("Users", lines(users, join(unsettled, " ended jobs not judged yet"))),
+        tile("Ended late", known(share, format_share), of_all, drawn=drawn),
+        tile("Tardiness", weighted, tardiness),
+        tile("Waiting or running", format_count(whole), words, drawn=bar(words, *parts) if whole else None),
+        tile("Users", users, join(unsettled, " ended jobs not judged yet")),
     ]
 
 
