@@ -14,7 +14,6 @@ from jobfeatures_exporter.view.units import (
     format_share,
     format_span,
 )
-from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
@@ -26,6 +25,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     bar,
     figure,
     figure_cell,
+    job_link,
     lines,
     note,
     numeric,

@@ -1,28 +1,53 @@
-"""The page of the controller role: nodes, queues, users, drain plans. Pure."""
+"""The page of the controller role: a search for jobs, nodes, queues, users, drain plans. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from jobfeatures_exporter.cluster.finding import Found
+from jobfeatures.model import Job
+from jobfeatures_exporter.cluster.finding import Found, user_of
 from jobfeatures_exporter.cluster.view import ClusterView
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import view_sources
-from jobfeatures_exporter.view.units import format_core_time, format_count, format_share, format_when
-from jobfeatures_exporter.web.pages.finding import find_section
-from jobfeatures_exporter.web.pages.health import health_section
+from jobfeatures_exporter.view.units import (
+    counted,
+    format_core_time,
+    format_count,
+    format_figure,
+    format_share,
+    format_when,
+)
+from jobfeatures_exporter.web.links import fill
+from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.layout import page
-from jobfeatures_exporter.web.pages.markup import Html, tag
+from jobfeatures_exporter.web.pages.markup import Html, listed, name, tag
 from jobfeatures_exporter.web.pages.partitions import nodes_table, queue_table
-from jobfeatures_exporter.web.pages.pieces import Part, as_of, bar, known, section, tile, tiles
+from jobfeatures_exporter.web.pages.pieces import (
+    UNKNOWN,
+    Cell,
+    Part,
+    Row,
+    as_of,
+    bar,
+    job_address,
+    known,
+    lines,
+    moment,
+    note,
+    numeric,
+    section,
+    table,
+    tile,
+    tiles,
+)
 from jobfeatures_exporter.web.pages.plans import plans_section
 from jobfeatures_exporter.web.pages.quality import quality_section
-from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
 
 NOTHING = Found()
+SHOWN_NODES = 8
 
 
 def render_controller(
@@ -44,7 +69,7 @@ def render_controller(
         _as_of(context, tz),
         troubles_notice(troubles, context.now_secs, tz),
         tiles(*(each for view in views for each in _tiles(view, several=len(views) > 1))),
-        find_section(find, found, node_url, tz),
+        _find_section(find, found, node_url, tz),
         section("Nodes", "nodes", nodes_table(context, numbers)),
         section("Queue", "queue", queue_table(context, numbers)),
         *(quality_section(each, numbers, tz) for each in context.schedules),
@@ -82,3 +107,57 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
         cost = f"of the largest pool: {format_core_time(largest.core_secs)}"
         made.append(tile(f"Cheapest shutdown{said}", format_when(largest.after_secs), cost))
     return made
+
+
+def _find_section(text: str, found: Found, node_url: str | None, tz: tzinfo | None) -> Html:
+    """Return the search, which works without a script; nothing but its form where nothing is looked for."""
+    form = tag(
+        "form",
+        tag("label", "Job or user ", tag("input", type="search", name="find", value=text, id="find-text")),
+        tag("button", "Find"),
+        role="search",
+        action="./",
+        method="get",
+        class_="tools",
+    )
+    if not text:
+        return section("Find", "find", form)
+    if not found.count:
+        return section(
+            "Find", "find", form, note("No job of that number and no user of that name is in the queue.")
+        )
+    said = note(f"{counted(found.count, 'job')} found")
+    rows = [_found_row(job, node_url, tz) for job in found.jobs]
+    made = table(
+        "Jobs that were found, running ones first",
+        ["Job", "User", "State", "Partition", "CPUs", "Started", "Nodes"],
+        rows,
+        identity="found-table",
+        kind="cards",
+        more=found.count - len(rows),
+    )
+    return section("Find", "find", form, said, made)
+
+
+def _found_row(job: Job, node_url: str | None, tz: tzinfo | None) -> Row:
+    nodes = [_node(job, node, node_url) for node in job.nodes[:SHOWN_NODES]]
+    more = len(job.nodes) - len(nodes)
+    user = user_of(job)
+    return Row(
+        Cell(lines(name(job.key.job_id, 24), job.key.batch_system), kind="job"),
+        Cell(lines(name(user, 24) if user else UNKNOWN, name(job.name) if job.name else None), kind="user"),
+        job.state.value.lower().replace("_", " "),
+        name(job.partition, 32) if job.partition else UNKNOWN,
+        numeric(known(job.total_cpus, format_figure)),
+        UNKNOWN if job.start_secs is None else moment(job.start_secs, tz),
+        Cell(listed([*nodes, *([f"{more:,} more"] if more > 0 else [])]) if nodes else UNKNOWN, kind="wide"),
+    )
+
+
+def _node(job: Job, node: str, node_url: str | None) -> Html:
+    """Return a node's name; a link to the job's page there where the site says what its address is."""
+    address = None if node_url is None else job_address(job.key)
+    shown = name(node, 32)
+    if node_url is None or address is None:
+        return shown
+    return tag("a", shown, href=f"{fill(node_url, node=node).rstrip('/')}/{address}")

@@ -8,9 +8,8 @@ from datetime import tzinfo
 
 from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
 from jobfeatures_exporter.view.units import counted, format_bytes, format_cpus, format_share
-from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
-from jobfeatures_exporter.web.pages.pieces import Row, moment, note, section, table
+from jobfeatures_exporter.web.pages.pieces import Row, job_link, moment, note, section, table
 
 HEIGHT = 20  # of a line in its own units; as wide as it has minutes
 WIDE, TALL, MARGIN = 720, 150, 4

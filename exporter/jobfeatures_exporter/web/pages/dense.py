@@ -16,11 +16,10 @@ from jobfeatures_exporter.view.units import (
     format_share,
     format_span,
 )
-from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
 from jobfeatures_exporter.web.pages.jobs import DOWN_FIRST, LAST, hints_cell, natural, order_of
 from jobfeatures_exporter.web.pages.markup import Html, join, name, shorten
-from jobfeatures_exporter.web.pages.pieces import UNKNOWN, Cell, Row, figure, known, note, table
+from jobfeatures_exporter.web.pages.pieces import UNKNOWN, Cell, Row, figure, job_link, known, note, table
 
 
 def dense_table(

@@ -1,17 +1,19 @@
-"""How the exporter itself fares: sources, collectors, directories, sinks. Pure."""
+"""How the exporter itself fares: sources, collectors, directories, sinks; and what it cannot ask. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
 
 from jobfeatures.metrics import SOURCE_AGE, Metric
+from jobfeatures.model import JobTable
 from jobfeatures_exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import format_bytes, format_count, format_figure, format_span
-from jobfeatures_exporter.web.pages.markup import Html, join, name, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
     Cell,
     Row,
@@ -20,6 +22,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     figure_cell,
     figure_of,
     lines,
+    moment,
     note,
     numeric,
     section,
@@ -128,3 +131,28 @@ def _sinks(context: Context, numbers: Numbers) -> Html:
 
 def _millis(secs: float) -> str:
     return f"{format_figure(secs * 1000)}\u202fms"
+
+
+def words_of(context: Context) -> dict[str, str]:
+    """Return what each source says of its failure, or of what it could not tell."""
+    return {
+        each.name: each.last_error or (each.table.node_problem if isinstance(each.table, JobTable) else "")
+        for each in context.sources
+    }
+
+
+def troubles_notice(
+    troubles: Sequence[SourceView], now_secs: float, tz: tzinfo | None, *more: Html
+) -> Html | None:
+    """Return the notice, with `more` below; None where there is nothing to say."""
+    found = [*(_trouble(each, now_secs, tz) for each in troubles), *more]
+    return tag("div", *found, class_="notice", role="note") if found else None
+
+
+def _trouble(each: SourceView, now_secs: float, tz: tzinfo | None) -> Html:
+    since: Child = None
+    if each.failing_secs is not None:
+        since = join(" (since ", moment(now_secs - each.failing_secs, tz), ")")
+    said = join(": ", name(each.words, 300)) if each.words else None
+    advice = tag("p", each.advice[:1].upper() + each.advice[1:], class_="sub") if each.advice else None
+    return join(tag("p", tag("strong", each.sentence), since, said), advice)

@@ -27,7 +27,6 @@ from jobfeatures_exporter.view.units import (
     format_time,
     machine_time,
 )
-from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
@@ -40,6 +39,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     bar,
     box,
     figure,
+    job_link,
     lines,
     note,
     numeric,

@@ -27,11 +27,10 @@ from jobfeatures_exporter.view.units import (
     format_when,
 )
 from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
-from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.cards import cards_section
 from jobfeatures_exporter.web.pages.course import time_line
 from jobfeatures_exporter.web.pages.dense import dense_table
-from jobfeatures_exporter.web.pages.health import health_section
+from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
@@ -45,13 +44,13 @@ from jobfeatures_exporter.web.pages.pieces import (
     bar,
     figure,
     figure_of,
+    job_link,
     moment,
     section,
     tile,
     tiles,
 )
 from jobfeatures_exporter.web.pages.reports import reports_section
-from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
 
 CROWDED = 0.95
 MAX_COURSES = 200  # jobs whose last hour is drawn

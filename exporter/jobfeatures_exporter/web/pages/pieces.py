@@ -1,16 +1,18 @@
-"""Small pieces of the page: figures, bars, badges, tiles, tables. Pure."""
+"""Small pieces of the page: figures, links, bars, badges, tiles, tables. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from urllib.parse import quote
 
 from jobfeatures.metrics import Metric
+from jobfeatures.model import JobKey
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_span, format_time, machine_time
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
 
 MAX_ROWS = 500  # of one table; a page of thousands is no page
 UNKNOWN = "–"
@@ -32,6 +34,21 @@ def figure_of(numbers: Numbers, metric: Metric, form: Callable[[float], str], *l
 def moment(epoch_secs: float, tz: tzinfo | None) -> Html:
     """Return a point in time."""
     return tag("time", format_time(epoch_secs, tz), datetime=machine_time(epoch_secs))
+
+
+def job_address(key: JobKey, base: str = "") -> str | None:
+    """Return where a job's page is; None for a name that an address cannot hold."""
+    if not key.job_id or set(key.job_id) <= {"."}:
+        return None
+    spelled = quote(key.job_id, safe="", errors="surrogateescape")
+    return f"{base}job/{spelled}?system={quote(key.batch_system, safe='', errors='surrogateescape')}"
+
+
+def job_link(key: JobKey, base: str = "") -> Html:
+    """Return a job's number as a link to its page."""
+    where = job_address(key, base)
+    shown = name(key.job_id, 24)
+    return shown if where is None else tag("a", shown, href=where)
 
 
 def ago(at_secs: float, now_secs: float) -> str:
