@@ -27,10 +27,7 @@ from jobfeatures_exporter.view.waste import UNKNOWN_WASTE, Held, WasteNow, compu
 
 ENDS_SOON_SECS = 600.0
 NEAR_LIMIT = 0.9  # of its memory
-IDLE_AFTER_SECS = 600.0  # a job may take its time to begin
-IDLE_CPUS = 0.1  # of its allocation, on average and now
 IDLE_GPU = 0.05
-IO_STALLED = 0.25  # of its time, some task of it waited for storage
 NOT_BATCH = frozenset({"none", "container", "service", "session"})  # stand where a batch system's name does
 OTHERS = "other"  # the sum of jobs beyond a page's budget
 
@@ -301,39 +298,6 @@ def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
     bases = [each for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END]
     found = [numbers.one(JOB_REMAINING, *key, basis) for basis in bases]
     return [each for each in found if each is not None]
-
-
-def find_hints(each: JobView) -> list[tuple[str, str]]:
-    """Return what somebody may want to look at: (kind of badge, words)."""
-    if not each.is_running:
-        return [("bad", "processes remain")] if each.processes_remain else []
-    found: list[tuple[str, str]] = []
-    settled = (each.elapsed_secs or 0.0) >= IDLE_AFTER_SECS
-    cpus, now = each.allocated_cpus, each.cpus_used
-    mean = each.cpus_mean
-    if settled and cpus and mean is not None and now is not None and max(mean, now) < IDLE_CPUS * cpus:
-        found += _why_idle(each, cpus)
-    if settled and (idle := each.idle_gpus):
-        found.append(("warn", f"{idle} of {len(each.gpus)} GPUs idle" if len(each.gpus) > 1 else "GPU idle"))
-    if each.is_near_its_memory:
-        found.append(("bad", "memory near its limit"))
-    if each.is_late:
-        found.append(("bad", "past its end"))
-    elif each.ends_soon:
-        found.append(("warn", "ends soon"))
-    if each.is_overdue:
-        found.append(("", "payload overdue"))
-    return found
-
-
-def _why_idle(each: JobView, cpus: Number) -> list[tuple[str, str]]:
-    """Return what to say of a job that uses next to nothing of its CPUs."""
-    if each.identity.state == JobState.SUSPENDED.value:
-        return []
-    if each.claimed_cpus is not None and each.claimed_cpus < IDLE_CPUS * cpus:
-        return [("warn", "no payload")]
-    waits = (each.io_stalled_secs or 0.0) >= IO_STALLED * (each.elapsed_secs or 0.0)
-    return [("warn", "waits for storage" if waits else "CPUs idle")]
 
 
 def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:

@@ -15,10 +15,10 @@ from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.history import Course
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.snapshot import Accounting, JobSample, StepSample
+from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, find_cpu_secs
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.processes import ProcessView
-from jobfeatures_exporter.view.reasons import explain_hints
 from jobfeatures_exporter.view.units import (
     counted,
     format_bytes,
@@ -94,7 +94,7 @@ def render_job(
     """Return the page of a job that the node's page shows too."""
     numbers, key, now_secs = Numbers(families), shown.key, context.now_secs
     sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
-    hints = [tag("p", badge(words, kind), " ", reason) for kind, words, reason in explain_hints(shown)]
+    hints = [tag("p", badge(each.words, each.kind), " ", each.reason) for each in find_hints(shown)]
     return page(
         f"Job {key.job_id}",
         _head(context, shown, tz),

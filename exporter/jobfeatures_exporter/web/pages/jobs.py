@@ -14,7 +14,8 @@ from jobfeatures.status.waste import Basis, RemainingBasis
 from jobfeatures_exporter.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.history import Course
-from jobfeatures_exporter.view.job import JobView, find_hints
+from jobfeatures_exporter.view.hints import find_hints
+from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import (
     format_bytes,
@@ -292,7 +293,7 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
 def hints_cell(each: JobView) -> Cell:
     """Return the hints on a job; most come first."""
     found = find_hints(each)
-    return Cell(join(*(badge(words, kind) for kind, words in found)), -float(len(found)), "hints")
+    return Cell(join(*(badge(each.words, each.kind) for each in found)), -float(len(found)), "hints")
 
 
 def _unknown() -> Cell:

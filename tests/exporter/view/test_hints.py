@@ -3,8 +3,8 @@
 import pytest
 
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import GpuUse, JobView
-from jobfeatures_exporter.view.reasons import explain_hints
 
 LONG = {"elapsed_secs": 7200.0}
 IDLE = {**LONG, "cpus_now": 0.1, "cpus_mean": 0.2, "allocated_cpus": 8}
@@ -25,6 +25,6 @@ IDLE = {**LONG, "cpus_now": 0.1, "cpus_mean": 0.2, "allocated_cpus": 8}
     ],
 )
 def test_a_hint_has_its_reason(known, words, reason):
-    ((_, said, why),) = explain_hints(JobView(key=JobKey("slurm", "1"), **known))
+    ((_, said, why),) = find_hints(JobView(key=JobKey("slurm", "1"), **known))
     assert said == words
     assert reason in why
