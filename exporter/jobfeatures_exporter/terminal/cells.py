@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
+UNKNOWN = "?"  # a figure
 _MARKS = frozenset({"Mn", "Me"})
 MAX_MARKS = 2  # on one letter
 
@@ -54,6 +55,11 @@ def fit(text: str, columns: int) -> str:
             break
         kept += each
     return kept + "…" if columns > 0 else ""
+
+
+def or_unknown(value: float | None, form: Callable[[float], str]) -> str:
+    """Return a number as text, a question mark for one that is not known."""
+    return UNKNOWN if value is None else form(value)
 
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:

@@ -25,9 +25,9 @@ from jobfeatures_exporter.top.columns import (
     GAP,
     Column,
     choose_columns,
-    filter_rows,
-    make_rows,
-    sort_rows,
+    filter_jobs,
+    jobs_of,
+    sort_jobs,
 )
 from jobfeatures_exporter.top.looking import Look, Looker
 from jobfeatures_exporter.top.pages import Pages
@@ -273,30 +273,30 @@ class Top(App[None]):
 
     def _draw(self) -> None:
         look = self._look
-        rows = make_rows(look.node)
-        shown = sort_rows(filter_rows(rows, self._words), self._order, is_reversed=self._is_reversed)
-        self._draw_head(len(rows), len(shown))
+        jobs = jobs_of(look.node)
+        shown = sort_jobs(filter_jobs(jobs, self._words), self._order, is_reversed=self._is_reversed)
+        self._draw_head(len(jobs), len(shown))
         shape = choose_columns(
             shown, self.size.width - 1, has_processes=bool(self._expanded)
         )  # one for the bar
         lines: list[list[Text]] = []
-        jobs: list[tuple[JobKey, int]] = []
-        for row in shown:
-            key = row.job.key
-            lines.append(_texts(make_cells(shape, row), STYLES[style_of(row.job)]))
-            jobs.append((key, 0))
+        places: list[tuple[JobKey, int]] = []
+        for job in shown:
+            key = job.key
+            lines.append(_texts(make_cells(shape, job), STYLES[style_of(job)]))
+            places.append((key, 0))
             found = look.processes.get(key, "reading its processes …") if key in self._expanded else []
             if isinstance(found, str):
                 lines.append(_note(shape, f" └ {found}"))
-                jobs.append((key, -1))
+                places.append((key, -1))
                 continue
             for each in found[:MOST_PROCESSES]:
                 lines.append(_texts(make_process_cells(shape, each), "dim"))
-                jobs.append((key, each.view.pid))
+                places.append((key, each.view.pid))
             if len(found) > MOST_PROCESSES:
                 lines.append(_note(shape, f" └ … and {len(found) - MOST_PROCESSES:,} more"))
-                jobs.append((key, -1))
-        self._put(shape, lines, jobs)
+                places.append((key, -1))
+        self._put(shape, lines, places)
 
     def _draw_head(self, total: int, shown: int) -> None:
         lines = make_head(self._look.node, self._source)

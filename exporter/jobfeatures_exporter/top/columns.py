@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from jobfeatures_exporter.terminal.cells import fit, width_of
+from jobfeatures_exporter.terminal.cells import UNKNOWN, fit, or_unknown, width_of
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import (
+    Form,
     format_bytes,
     format_core_time,
     format_cpus,
@@ -19,18 +19,10 @@ from jobfeatures_exporter.view.units import (
     format_span,
 )
 
-UNKNOWN = "?"
 GAP = 2  # between columns
 PROCESS_WIDTH = 15  # a number of seven digits, indented three times
 COMMAND_WIDTH = 15  # the most that the kernel keeps
 NARROWEST_NAME = 12  # which it gets before the columns behind it in KEPT get any
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A job."""
-
-    job: JobView
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +32,8 @@ class Column:
     key: str  # that sorts by it
     head: str
     meaning: str
-    text_of: Callable[[Row], str]
-    value_of: Callable[[Row], Any]
+    text_of: Callable[[JobView], str]
+    value_of: Callable[[JobView], Any]
     is_number: bool = True  # stands at the right, and the largest comes first
     largest_first: bool = True
 
@@ -52,41 +44,30 @@ def natural(text: str) -> tuple[tuple[int, str], ...]:
     return tuple((len(part) if at % 2 else 0, part) for at, part in parts)
 
 
-def _of(used: float | None, given: float | None, form: Callable[[float], str]) -> str:
+def _of(used: float | None, given: float | None, form: Form) -> str:
     if used is None and given is None:
         return UNKNOWN
-    return f"{_or_unknown(used, form)}/{_or_unknown(given, form)}"
+    return f"{or_unknown(used, form)}/{or_unknown(given, form)}"
 
 
-def _or_unknown(value: float | None, form: Callable[[float], str]) -> str:
-    return UNKNOWN if value is None else form(value)
+def _cpus(job: JobView) -> str:
+    return _of(job.cpus_used, job.allocated_cpus, short_cpus)
 
 
-def _cpus(row: Row) -> str:
-    return _of(row.job.cpus_used, row.job.allocated_cpus, short_cpus)
+def _memory(job: JobView) -> str:
+    return _of(job.memory, job.memory_limit, short_bytes)
 
 
-def _memory(row: Row) -> str:
-    return _of(row.job.memory, row.job.memory_limit, short_bytes)
+def _gpus(job: JobView) -> str:
+    return _of(job.gpus_used, job.given_gpus, short_cpus) if has_gpus(job) else ""
 
 
-def _gpus(row: Row) -> str:
-    job = row.job
-    return _of(job.gpus_used, job.given_gpus, short_cpus) if has_gpus(row) else ""
+def _gpus_value(job: JobView) -> float | None:
+    return job.gpus_used if job.gpus_used is not None else job.given_gpus
 
 
-def _gpus_value(row: Row) -> float | None:
-    return row.job.gpus_used if row.job.gpus_used is not None else row.job.given_gpus
-
-
-def _left(row: Row) -> str:
-    return (
-        "ended" if row.job.processes_remain else _or_unknown(row.job.left_secs, format_span).replace(" ", "")
-    )
-
-
-def _left_secs(row: Row) -> float | None:
-    return row.job.left_secs
+def _left(job: JobView) -> str:
+    return "ended" if job.processes_remain else or_unknown(job.left_secs, format_span).replace(" ", "")
 
 
 def short_bytes(value: float) -> str:
@@ -105,101 +86,105 @@ def short_cpus(value: float) -> str:
 
 
 def _figure(
-    key: str, head: str, meaning: str, value_of: Callable[[Row], float | None], form: Callable[[float], str]
+    key: str, head: str, meaning: str, value_of: Callable[[JobView], float | None], form: Form
 ) -> Column:
-    return Column(key, head, meaning, lambda row: _or_unknown(value_of(row), form), value_of)
+    return Column(key, head, meaning, lambda job: or_unknown(value_of(job), form), value_of)
 
 
-def _text(key: str, head: str, meaning: str, text_of: Callable[[Row], str], width: int) -> Column:
-    def value_of(row: Row) -> tuple[tuple[int, str], ...] | None:
-        text = text_of(row)
-        return natural(text) if text else None
+def _text(
+    key: str, head: str, meaning: str, text_of: Callable[[JobView], str], width: int, unknown: str = ""
+) -> Column:
+    def shown(job: JobView) -> str:
+        return fit(text_of(job), width) or unknown
 
-    shown = partial(_fit_or_unknown, text_of, width, UNKNOWN if head == "USER" else "")
+    def value_of(job: JobView) -> tuple[tuple[int, str], ...] | None:
+        return natural(text_of(job)) if text_of(job) else None
+
     return Column(key, head, meaning, shown, value_of, is_number=False, largest_first=False)
 
 
-def _fit_or_unknown(text_of: Callable[[Row], str], width: int, unknown: str, row: Row) -> str:
-    return fit(text_of(row), width) or unknown
-
-
 COLUMNS = (
-    _text("j", "JOB", "number of the job", lambda row: row.job.key.job_id, 14),
-    _text("u", "USER", "its user", lambda row: row.job.identity.user, 10),
-    Column("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda row: row.job.cpus_used),
-    _figure("i", "IDLE", "CPUs allocated and idle now", lambda row: row.job.waste_now.idle_cpus, short_cpus),
-    Column("m", "MEMORY", "memory used, of its limit", _memory, lambda row: row.job.memory),
+    _text("j", "JOB", "number of the job", lambda job: job.key.job_id, 14),
+    _text("u", "USER", "its user", lambda job: job.identity.user, 10, UNKNOWN),
+    Column("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda job: job.cpus_used),
+    _figure("i", "IDLE", "CPUs allocated and idle now", lambda job: job.waste_now.idle_cpus, short_cpus),
+    Column("m", "MEMORY", "memory used, of its limit", _memory, lambda job: job.memory),
     _figure(
         "n",
         "UNUSED",
         "memory within its limit and unused",
-        lambda row: row.job.waste_now.unused_bytes,
+        lambda job: job.waste_now.unused_bytes,
         short_bytes,
     ),
     _figure(
         "w",
         "WASTE",
         "IDLE, UNUSED or idle GPUs as a share of the node, the largest",
-        lambda row: row.job.waste_now.share,
+        lambda job: job.waste_now.share,
         format_share,
     ),
     Column("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
-    Column("t", "LEFT", "time until the first of all that ends it", _left, _left_secs, largest_first=False),
-    _figure("d", "DRAIN", "core time idle if it drained now", lambda row: row.job.draining, core_time),
-    _figure("k", "KILL", "core time lost if it was killed now", lambda row: row.job.kill, core_time),
-    _text("a", "NAME", "name of the job", lambda row: row.job.identity.name, 200),
+    Column(
+        "t",
+        "LEFT",
+        "time until the first of all that ends it",
+        _left,
+        lambda job: job.left_secs,
+        largest_first=False,
+    ),
+    _figure("d", "DRAIN", "core time idle if it drained now", lambda job: job.draining, core_time),
+    _figure("k", "KILL", "core time lost if it was killed now", lambda job: job.kill, core_time),
+    _text("a", "NAME", "name of the job", lambda job: job.identity.name, 200),
 )
 BY_KEY = {each.key: each for each in COLUMNS}
 # Where there is no room for all, the first of these stay.
 KEPT = ("JOB", "CPUS", "WASTE", "MEMORY", "LEFT", "USER", "GPUS", "IDLE", "UNUSED", "NAME", "KILL", "DRAIN")
 
 
-def has_gpus(row: Row) -> bool:
+def has_gpus(job: JobView) -> bool:
     """Return whether a job has or uses GPUs."""
-    return bool(row.job.given_gpus or row.job.gpus_used)
+    return bool(job.given_gpus or job.gpus_used)
 
 
-def make_rows(node: NodeView) -> list[Row]:
+def jobs_of(node: NodeView) -> list[JobView]:
     """Return the jobs that run here, and those that have left processes."""
-    return [Row(each) for each in node.jobs if each.is_running or each.processes_remain]
+    return [each for each in node.jobs if each.is_running or each.processes_remain]
 
 
-def sort_rows(rows: Sequence[Row], order: str, *, is_reversed: bool = False) -> list[Row]:
-    """Return the rows by the column with this key; what is not known comes last, equal ones by job."""
+def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False) -> list[JobView]:
+    """Return the jobs by the column with this key; what is not known comes last, equal ones by job."""
     column = BY_KEY[order]
-    rows = sorted(rows, key=lambda row: (row.job.key.batch_system, natural(row.job.key.job_id)))
-    known = [row for row in rows if column.value_of(row) is not None]
-    unknown = [row for row in rows if column.value_of(row) is None]
+    jobs = sorted(jobs, key=lambda job: (job.key.batch_system, natural(job.key.job_id)))
+    known = [job for job in jobs if column.value_of(job) is not None]
+    unknown = [job for job in jobs if column.value_of(job) is None]
     return sorted(known, key=column.value_of, reverse=column.largest_first != is_reversed) + unknown
 
 
-def filter_rows(rows: Sequence[Row], words: str) -> list[Row]:
-    """Return the rows that have each of these words in job, user, name or state, in any case."""
+def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
+    """Return the jobs that have each of these words in job, user, name or state, in any case."""
     wanted = words.casefold().split()
 
-    def is_meant(row: Row) -> bool:
-        who = row.job.identity
-        text = "\n".join(
-            (row.job.key.batch_system, row.job.key.job_id, who.user, who.name, who.state)
-        ).casefold()
+    def is_meant(job: JobView) -> bool:
+        who = job.identity
+        text = "\n".join((job.key.batch_system, job.key.job_id, who.user, who.name, who.state)).casefold()
         return all(each in text for each in wanted)
 
-    return [row for row in rows if is_meant(row)]
+    return [job for job in jobs if is_meant(job)]
 
 
-def clean_cell(column: Column, row: Row) -> str:
+def clean_cell(column: Column, job: JobView) -> str:
     """Return what stands in a cell, without spaces that not every terminal shows."""
-    return column.text_of(row).replace("\u202f", "")
+    return column.text_of(job).replace("\u202f", "")
 
 
 def choose_columns(
-    rows: Sequence[Row], columns: int | None, *, has_processes: bool = False
+    jobs: Sequence[JobView], columns: int | None, *, has_processes: bool = False
 ) -> list[tuple[Column, int]]:
     """Return the columns that a terminal of this width has room for, with their widths; None: all."""
-    shown = [each for each in COLUMNS if each.head != "GPUS" or any(map(has_gpus, rows))]
+    shown = [each for each in COLUMNS if each.head != "GPUS" or any(map(has_gpus, jobs))]
     widths = {
         each.head: max(
-            [len(each.head) + 1, *(width_of(clean_cell(each, row)) for row in rows)]
+            [len(each.head) + 1, *(width_of(clean_cell(each, job)) for job in jobs)]
         )  # an arrow fits
         for each in shown
     }

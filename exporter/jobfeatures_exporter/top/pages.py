@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.access import Access
@@ -25,25 +25,10 @@ WANTED = NAMES | {BOOT.sample_name}
 READY_SECS = 10.0  # that batch systems may take to answer for the first time
 
 
-class Pages(Protocol):
-    """What gives looks."""
-
-    name: str
-    without_processes: str  # what to say of a job of which none is found
-
-    def look(self) -> Numbers:
-        """Return the latest figures. Raises SourceError and ParseError."""
-
-    def processes(self) -> Snapshot | str:
-        """Return a look that lists processes and whose they are, or why there is none."""
-
-    def close(self) -> None:
-        """End what was started."""
-
-
 class DaemonPages:
     """The pages of a daemon; the processes of this machine, where it is the daemon's."""
 
+    # What to say of a job of which none is found.
     without_processes = "none is found by its control group; top --local asks the batch systems, too"
 
     def __init__(self, access: Access, config: DaemonConfig) -> None:
@@ -54,7 +39,7 @@ class DaemonPages:
         self.name = access.url
 
     def look(self) -> Numbers:
-        """Fetch a page."""
+        """Fetch a page. Raises SourceError and ParseError."""
         numbers = parse_page(self._text(), source=self._access.url)
         self._boot_time_secs = numbers.one(BOOT)
         return numbers
@@ -68,7 +53,7 @@ class DaemonPages:
         return answer.body.decode("utf-8", "replace")
 
     def processes(self) -> Snapshot | str:
-        """Read them here."""
+        """Return a look that lists processes and whose they are, or why there is none."""
         from jobfeatures_exporter.top.processes import ELSEWHERE, LocalProcesses
 
         if self._local is None:
@@ -109,6 +94,9 @@ class OwnPages:
     def close(self) -> None:
         """Stop looking."""
         self._daemon.stop()
+
+
+Pages = DaemonPages | OwnPages  # what gives looks
 
 
 WITHOUT_TRACES = {

@@ -6,18 +6,16 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobfeatures_exporter.terminal.cells import fit, width_of
+from jobfeatures_exporter.terminal.cells import UNKNOWN, fit, or_unknown, width_of
 from jobfeatures_exporter.top.columns import (
     GAP,
-    UNKNOWN,
     Column,
-    Row,
     choose_columns,
     clean_cell,
-    make_rows,
+    jobs_of,
     short_bytes,
     short_cpus,
-    sort_rows,
+    sort_jobs,
 )
 from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.view.job import JobView
@@ -53,12 +51,12 @@ class Line:
 
 def make_lines(node: NodeView, *, order: str, columns: int | None = None, source: str = "") -> list[Line]:
     """Return a summary, what is wrong, and all jobs; without `columns` as wide as they are."""
-    rows = sort_rows(make_rows(node), order)
-    chosen = choose_columns(rows, columns)
+    jobs = sort_jobs(jobs_of(node), order)
+    chosen = choose_columns(jobs, columns)
     made = make_head(node, source)
     made.append(Line(join_cells(chosen, [each.head for each, _ in chosen]), Style.HEAD))
-    made += [Line(join_cells(chosen, make_cells(chosen, row)), style_of(row.job)) for row in rows]
-    if not rows:
+    made += [Line(join_cells(chosen, make_cells(chosen, job)), style_of(job)) for job in jobs]
+    if not jobs:
         made.append(Line(node.without_jobs))
     return made if columns is None else [Line(fit(each.text, columns), each.style) for each in made]
 
@@ -78,9 +76,9 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
     return [Line(each.text.replace("\u202f", " "), each.style) for each in made]
 
 
-def make_cells(chosen: Sequence[tuple[Column, int]], row: Row) -> list[str]:
+def make_cells(chosen: Sequence[tuple[Column, int]], job: JobView) -> list[str]:
     """Return the cells of a job, each as wide as its column."""
-    return [_fill(clean_cell(column, row), column, width) for column, width in chosen]
+    return [_fill(clean_cell(column, job), column, width) for column, width in chosen]
 
 
 def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) -> list[str]:
@@ -90,7 +88,7 @@ def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) 
     texts = {
         "JOB": f" {indent}└{process.pid}",
         "USER": process.state,
-        "CPUS": UNKNOWN if live.cpus_now is None else short_cpus(live.cpus_now),
+        "CPUS": or_unknown(live.cpus_now, short_cpus),
         "MEMORY": short_bytes(process.resident_bytes),
         "NAME": process.command,
     }
@@ -105,10 +103,10 @@ def join_cells(chosen: Sequence[tuple[Column, int]], texts: Sequence[str]) -> st
     return (" " * GAP).join(cells).rstrip()
 
 
-def style_of(row: JobView) -> Style:
+def style_of(job: JobView) -> Style:
     """Return that of a job: some end soon, come near their memory limit, or have ended and left processes."""
-    ends_soon = row.left_secs is not None and row.left_secs < SOON_SECS
-    return Style.WARNING if row.processes_remain or row.is_near_its_memory or ends_soon else Style.PLAIN
+    ends_soon = job.left_secs is not None and job.left_secs < SOON_SECS
+    return Style.WARNING if job.processes_remain or job.is_near_its_memory or ends_soon else Style.PLAIN
 
 
 def _fill(text: str, column: Column, width: int) -> str:
@@ -120,7 +118,7 @@ def _fill(text: str, column: Column, width: int) -> str:
 def _summary(node: NodeView, source: str) -> str:
     parts = [counted(node.running, "job") if node.running or node.jobs_are_known else "jobs not known"]
     if node.cores is not None:
-        busy = UNKNOWN if node.busy_cpus is None else format_cpus(node.busy_cpus)
+        busy = or_unknown(node.busy_cpus, format_cpus)
         total = node.allocatable_cpus if node.allocatable_cpus is not None else node.cores
         held = f"{node.allocation or UNKNOWN} of {format_figure(total)} allocated"
         if node.unknown_allocations:
@@ -135,5 +133,4 @@ def _summary(node: NodeView, source: str) -> str:
 
 
 def _sum(waste: WasteSum) -> str:
-    said = UNKNOWN if waste.core_secs is None else format_core_time(waste.core_secs)
-    return " ".join(filter(None, (said, waste.coverage)))
+    return " ".join(filter(None, (or_unknown(waste.core_secs, format_core_time), waste.coverage)))

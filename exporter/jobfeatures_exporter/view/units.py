@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
+
+Form = Callable[[float], str]  # how a number is written
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SPANS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.top.columns import COLUMNS, GAP, choose_columns, filter_rows, make_rows, sort_rows
+from jobfeatures_exporter.top.columns import COLUMNS, GAP, choose_columns, filter_jobs, jobs_of, sort_jobs
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 
@@ -38,11 +38,11 @@ FULL, OTHER = (
     replace(each, waste_now=waste_now(each, cpus=16, memory_bytes=64 * GIB)) for each in (FULL, OTHER)
 )
 NODE = NodeView(jobs=(FULL, NOTHING, OTHER), cores=16, memory_bytes=64 * GIB)
-ROWS = make_rows(NODE)
+ROWS = jobs_of(NODE)
 
 
-def ids(rows):
-    return [row.job.key.job_id for row in rows]
+def ids(jobs):
+    return [job.key.job_id for job in jobs]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def ids(rows):
 )
 def test_each_column_sorts_and_what_is_not_known_comes_last_both_ways(orders, found):
     for order in orders:
-        assert ids(sort_rows(ROWS, order)) == found, order
+        assert ids(sort_jobs(ROWS, order)) == found, order
         known = 3 if order == "j" else 2
         back = found[:known][::-1] + found[known:]
-        assert ids(sort_rows(ROWS, order, is_reversed=True)) == back, order
+        assert ids(sort_jobs(ROWS, order, is_reversed=True)) == back, order
 
 
 def test_the_columns_have_different_keys_and_none_of_them_quits_or_reverses():
@@ -79,7 +79,7 @@ def test_the_columns_have_different_keys_and_none_of_them_quits_or_reverses():
     ],
 )
 def test_a_filter_wants_each_of_its_words_somewhere_in_any_case(words, found):
-    assert ids(filter_rows(ROWS, words)) == found
+    assert ids(filter_jobs(ROWS, words)) == found
 
 
 def test_where_there_is_no_room_the_columns_that_matter_stay():
@@ -94,4 +94,4 @@ def test_where_there_is_no_room_the_columns_that_matter_stay():
 
 
 def test_without_cards_there_is_no_column_for_them():
-    assert "GPUS" not in [each.head for each, _ in choose_columns(make_rows(NodeView(jobs=(NOTHING,))), None)]
+    assert "GPUS" not in [each.head for each, _ in choose_columns(jobs_of(NodeView(jobs=(NOTHING,))), None)]

@@ -13,7 +13,7 @@ from jobfeatures.model import JobKey
 from jobfeatures.series import parse_lines
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.terminal.cells import width_of
-from jobfeatures_exporter.top.columns import COLUMNS, choose_columns, make_rows
+from jobfeatures_exporter.top.columns import COLUMNS, choose_columns, jobs_of
 from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.top.table import Style, join_cells, make_lines, make_process_cells
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
@@ -98,11 +98,11 @@ def test_the_job_that_wastes_most_now_is_named_above_the_table():
 
 def test_processes_stand_below_their_job_indented_and_clean():
     process = LiveProcess(ProcessView(4711, 2, "a\x1b[2Jb", "R", 9.0, 3 * 2**30, 1), 0.5)
-    chosen = choose_columns(make_rows(NODE), 200, has_processes=True)
+    chosen = choose_columns(jobs_of(NODE), 200, has_processes=True)
     assert join_cells(chosen, make_process_cells(chosen, process)).split() == [
         "└4711", "R", "0.5", "3G", "a\ufffd[2Jb",
     ]  # fmt: skip
-    narrow = choose_columns(make_rows(NODE), 30, has_processes=True)
+    narrow = choose_columns(jobs_of(NODE), 30, has_processes=True)
     assert make_process_cells(narrow, replace(process, cpus_now=None))[:2] == [
         " └a\ufffd[2Jb       ",
         "     ?",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
 
 from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
-from jobfeatures_exporter.view.units import counted, format_bytes, format_cpus, format_share
+from jobfeatures_exporter.view.units import Form, counted, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
 from jobfeatures_exporter.web.pages.pieces import Row, job_link, moment, note, section, table
 
@@ -138,7 +138,7 @@ def lines_of_job(
     return tag("dl", *found, class_="courses")
 
 
-def _said(what: str, times: Sequence[float], values: Sequence[float], form: Callable[[float], str]) -> str:
+def _said(what: str, times: Sequence[float], values: Sequence[float], form: Form) -> str:
     """Return a course in words, and over which time it is known: the last hour, or some minutes."""
     known = [(at, value) for at, value in zip(times, values, strict=True) if not math.isnan(value)]
     if not known:

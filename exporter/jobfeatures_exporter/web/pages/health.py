@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
 
 from jobfeatures.metrics import SOURCE_AGE, Metric
@@ -12,7 +12,7 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
-from jobfeatures_exporter.view.units import format_bytes, format_count, format_figure, format_span
+from jobfeatures_exporter.view.units import Form, format_bytes, format_count, format_figure, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
     Cell,
@@ -91,7 +91,7 @@ def _collectors(numbers: Numbers) -> Html:
 def _own(context: Context, numbers: Numbers) -> Html:
     rows: list[Row] = []
 
-    def add_figure(title: str, metric: Metric, form: Callable[[float], str]) -> None:
+    def add_figure(title: str, metric: Metric, form: Form) -> None:
         rows.append(Row(title, figure_cell(numbers, metric, form)))
 
     if numbers.one(process.SAMPLE) is not None:

@@ -9,7 +9,7 @@ from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.collectors import cluster, queue
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
+from jobfeatures_exporter.view.units import Form, format_bytes, format_figure, format_share, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
@@ -83,7 +83,9 @@ def _named(partition: str) -> Html:
     return name(partition, 32) if partition else join("in no partition")
 
 
-def _amount(metric: Metric, sums: ClusterSums, field: str, partition: str, numbers: Numbers, form) -> Cell:  # type: ignore[no-untyped-def]
+def _amount(
+    metric: Metric, sums: ClusterSums, field: str, partition: str, numbers: Numbers, form: Form
+) -> Cell:
     found = {kind: count for (of, kind), count in getattr(sums, field).items() if of == partition}
     whole = sum(found.values())
     if not whole:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from jobfeatures.metrics import Metric
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.units import format_span, format_time, machine_time
+from jobfeatures_exporter.view.units import Form, format_span, format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
 
 MAX_ROWS = 500  # of one table; a page of thousands is no page
@@ -19,14 +19,14 @@ UNKNOWN = "–"
 BAR_WIDTH, BAR_HEIGHT = 100, 8
 
 
-def figure(metric: Metric, value: Number | None, form: Callable[[float], str]) -> Html:
+def figure(metric: Metric, value: Number | None, form: Form) -> Html:
     """Return a figure of /metrics: text for people, the value for machines, the metric when pointed at."""
     if value is None:
         return tag("span", UNKNOWN, class_="none")
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
 
 
-def figure_of(numbers: Numbers, metric: Metric, form: Callable[[float], str], *labels: str) -> Html:
+def figure_of(numbers: Numbers, metric: Metric, form: Form, *labels: str) -> Html:
     """Return the figure of /metrics that has these label values."""
     return figure(metric, numbers.one(metric, *labels), form)
 
@@ -65,7 +65,7 @@ def as_of(
     return join("as of ", moment(taken_secs, tz), f", {ago(taken_secs, now_secs)}")
 
 
-def known(value: float | None, form: Callable[[float], str]) -> str:
+def known(value: float | None, form: Form) -> str:
     """Return a number as text, a dash for one that is not known."""
     return UNKNOWN if value is None else form(value)
 
@@ -145,7 +145,7 @@ def numeric(content: Child, order: float | str | None = None) -> Cell:
     return Cell(content, order, "number")
 
 
-def figure_cell(numbers: Numbers, metric: Metric, form: Callable[[float], str], *labels: str) -> Cell:
+def figure_cell(numbers: Numbers, metric: Metric, form: Form, *labels: str) -> Cell:
     """Return the cell of a figure that has these label values; its column is sorted by it."""
     value = numbers.one(metric, *labels)
     return numeric(figure(metric, value, form), value)
