@@ -66,12 +66,12 @@ class NodeUse:
     @property
     def cpu_share(self) -> float | None:
         """Return the used part of the CPU time that it was given."""
-        return _ratio(self.cpu_secs, _times(self.allocated_cpus, self.elapsed_secs))
+        return compute_ratio(self.cpu_secs, _times(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
         """Return the highest use as a part of what it was given."""
-        return _ratio(self.memory_peak, self.allocated_memory)
+        return compute_ratio(self.memory_peak, self.allocated_memory)
 
     @property
     def gpu_secs(self) -> float | None:
@@ -142,7 +142,7 @@ class JobReport:
     def time_share(self) -> float | None:
         """Return the part of its time limit that it took."""
         limit = self.wall_limit_secs
-        return None if limit is None or math.isinf(limit) else _ratio(self.elapsed_secs, limit)
+        return None if limit is None or math.isinf(limit) else compute_ratio(self.elapsed_secs, limit)
 
     @property
     def cpu_share(self) -> float | None:
@@ -154,7 +154,7 @@ class JobReport:
     @property
     def cpus_used(self) -> float | None:
         """Return how many CPUs were in use on average."""
-        return _ratio(self.cpu_secs, self.elapsed_secs)
+        return compute_ratio(self.cpu_secs, self.elapsed_secs)
 
     @property
     def memory_share(self) -> float | None:
@@ -218,7 +218,8 @@ def _peak_of_killed(node: NodeUse) -> float | None:
     return peak
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
+def compute_ratio(part: float | None, whole: float | None) -> float | None:
+    """Return a part of a whole, None where one is not known or the whole is nothing."""
     return None if part is None or not whole else part / whole
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
+from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, compute_ratio
 from jobfeatures_exporter.jobreport.hints import find_hints
-from jobfeatures_exporter.terminal.cells import align, clean, fit, width_of
+from jobfeatures_exporter.terminal.cells import UNKNOWN, align, clean, fit, or_unknown, width_of
 from jobfeatures_exporter.view.units import (
     counted,
     format_bytes,
@@ -20,7 +21,6 @@ from jobfeatures_exporter.view.units import (
     format_time,
 )
 
-UNKNOWN = "?"
 BAR_COLUMNS = 20
 MAX_NODES = 40  # rows; the sums are of all
 MAX_TASKS = 40
@@ -45,8 +45,7 @@ def format_reports(
 ) -> str:
     """Return the text: one job at length, tasks of an array as a table; colours and bars on a terminal."""
     lines = _one(reports[0], tz, is_terminal) if len(reports) == 1 else _array(reports, is_terminal)
-    if notes:
-        lines += ["", "Notes", *(f"  - {clean(note)}" for note in notes)]
+    lines += _listed("Notes", notes)
     return "\n".join(lines).replace("\u202f", " ") + "\n"
 
 
@@ -62,12 +61,12 @@ def _one(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[str]:
     cards = _card_lines(report)
     if cards:
         lines += ["", *cards]
-    hints = find_hints(report)
-    if hints:
-        lines += ["", _bold("Hints", is_terminal), *(f"  - {clean(hint.text)}" for hint in hints)]
-    if report.notes:
-        lines += ["", _bold("Notes", is_terminal), *(f"  - {clean(note)}" for note in report.notes)]
-    return lines
+    lines += _listed("Hints", [hint.text for hint in find_hints(report)], is_terminal)
+    return lines + _listed("Notes", report.notes, is_terminal)
+
+
+def _listed(title: str, texts: Sequence[str], is_terminal: bool = False) -> list[str]:
+    return ["", _bold(title, is_terminal), *(f"  - {clean(text)}" for text in texts)] if texts else []
 
 
 def _rows(report: JobReport, tz: tzinfo | None) -> list[_Row]:
@@ -84,12 +83,11 @@ def _rows(report: JobReport, tz: tzinfo | None) -> list[_Row]:
         for name in ("user", "account", "partition")
         if name in info
     )
-    state = report.state.lower().replace("_", " ") or ("running" if report.is_running else "ended")
     return [
         _Row("Job", job),
         _Row("Name", info.get("name", "")),
         _Row("User", who),
-        _Row("State", state + (", figures so far" if report.is_running else "")),
+        _Row("State", _state(report) + (", figures so far" if report.is_running else "")),
         _Row("Start", "" if report.start_secs is None else format_time(report.start_secs, tz)),
         _Row("End", "" if report.end_secs is None else format_time(report.end_secs, tz)),
         _Row("Time", _time(report), report.time_share, is_use=False),
@@ -102,12 +100,12 @@ def _rows(report: JobReport, tz: tzinfo | None) -> list[_Row]:
     ]
 
 
+def _state(report: JobReport) -> str:
+    return report.state.lower().replace("_", " ") or ("running" if report.is_running else "ended")
+
+
 def _next(restarts: str) -> str:
-    return (
-        str(int(restarts) + 1)
-        if restarts.isascii() and restarts.isdigit() and len(restarts) < 10
-        else UNKNOWN
-    )
+    return str(int(restarts) + 1) if re.fullmatch("[0-9]{1,9}", restarts) else UNKNOWN
 
 
 def _time(report: JobReport) -> str:
@@ -123,16 +121,16 @@ def _time(report: JobReport) -> str:
 def _cpus(report: JobReport) -> str:
     if report.allocated_cpus is None and report.cpu_secs is None:
         return ""
-    used = UNKNOWN if report.cpus_used is None else format_figure(report.cpus_used)
-    given = UNKNOWN if report.allocated_cpus is None else format_figure(report.allocated_cpus)
+    used = or_unknown(report.cpus_used, format_figure)
+    given = or_unknown(report.allocated_cpus, format_figure)
     return f"{used} of {given} in use on average{_part(report.cpu_share)}"
 
 
 def _memory(report: JobReport) -> str:
     if report.memory_peak is None and report.allocated_memory is None:
         return ""
-    used = UNKNOWN if report.memory_peak is None else format_bytes(report.memory_peak)
-    given = UNKNOWN if report.allocated_memory is None else format_bytes(report.allocated_memory)
+    used = or_unknown(report.memory_peak, format_bytes)
+    given = or_unknown(report.allocated_memory, format_bytes)
     if report.memory_peak is None and report.ran_out_of_memory:
         return f"{given} ran out; the highest use is not known, no sample was taken of it"
     return f"{used} of {given} at the highest{_part(report.memory_share)}"
@@ -141,19 +139,13 @@ def _memory(report: JobReport) -> str:
 def _gpus(report: JobReport) -> str:
     if report.gpu_count is None:
         return ""
-    used = UNKNOWN
-    if report.gpu_secs is not None and report.elapsed_secs:
-        used = format_figure(report.gpu_secs / report.elapsed_secs)
+    used = or_unknown(compute_ratio(report.gpu_secs, report.elapsed_secs), format_figure)
     return f"{used} of {format_figure(report.gpu_count)} in use on average{_part(report.gpu_share)}"
 
 
 def _energy(report: JobReport) -> str:
-    parts = [
-        f"{name} {_kwh(joules)}"
-        for name, joules in (("CPUs", report.cpu_joules), ("GPUs", report.gpu_joules))
-        if joules is not None
-    ]
-    return ", ".join(parts)
+    found = {"CPUs": report.cpu_joules, "GPUs": report.gpu_joules}
+    return ", ".join(f"{name} {_kwh(joules)}" for name, joules in found.items() if joules is not None)
 
 
 def _kwh(joules: float) -> str:
@@ -211,20 +203,19 @@ def _node_table(report: JobReport) -> list[str]:
 
 
 def _row(head: str, of: NodeUse | JobReport) -> list[str]:
-    cpus, gpus = (
-        None if secs is None or not of.elapsed_secs else secs / of.elapsed_secs
-        for secs in (of.cpu_secs, of.gpu_secs)
-    )
+    gpus = or_unknown(compute_ratio(of.gpu_secs, of.elapsed_secs), format_figure)
+    return [head, *_used(of), gpus, or_unknown(of.gpu_count, format_figure)]
+
+
+def _used(of: NodeUse | JobReport) -> list[str]:
+    """Return the CPUs and the memory that were used, of how much, and which part that is."""
     return [
-        head,
-        _figure(cpus),
-        _figure(of.allocated_cpus),
-        _share(of.cpu_share),
-        _bytes(of.memory_peak),
-        _bytes(of.allocated_memory),
-        _share(of.memory_share),
-        _figure(gpus),
-        _figure(of.gpu_count),
+        or_unknown(compute_ratio(of.cpu_secs, of.elapsed_secs), format_figure),
+        or_unknown(of.allocated_cpus, format_figure),
+        or_unknown(of.cpu_share, format_share),
+        or_unknown(of.memory_peak, format_bytes),
+        or_unknown(of.allocated_memory, format_bytes),
+        or_unknown(of.memory_share, format_share),
     ]
 
 
@@ -233,15 +224,14 @@ def _card_lines(report: JobReport) -> list[str]:
     elapsed = report.elapsed_secs
     for node in report.nodes:
         for card in node.gpus:
-            busy = None if card.busy_secs is None or not elapsed else card.busy_secs / elapsed
             rows.append(
                 [
                     fit(card.uuid, 44),
                     fit(node.place.name, 24),
                     fit(card.model, 24) or UNKNOWN,
-                    _share(busy),
-                    _bytes(card.memory_peak),
-                    _bytes(card.memory),
+                    or_unknown(compute_ratio(card.busy_secs, elapsed), format_share),
+                    or_unknown(card.memory_peak, format_bytes),
+                    or_unknown(card.memory, format_bytes),
                 ]
             )
     return align(rows[: MAX_NODES + 1], [False, False, False, True, True, True]) if len(rows) > 1 else []
@@ -258,14 +248,9 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
             [
                 fit(report.info.get("array_task_id", UNKNOWN), 12),
                 fit(report.job_id, 20),
-                report.state.lower().replace("_", " ") or ("running" if report.is_running else "ended"),
-                UNKNOWN if report.elapsed_secs is None else format_span(report.elapsed_secs),
-                _figure(report.cpus_used),
-                _figure(report.allocated_cpus),
-                _share(report.cpu_share),
-                _bytes(report.memory_peak),
-                _bytes(report.allocated_memory),
-                _share(report.memory_share),
+                _state(report),
+                or_unknown(report.elapsed_secs, format_span),
+                *_used(report),
             ]
         )
     lines = [_bold(title, is_terminal), "", *align(rows, [False, False, False] + [True] * 7)]
@@ -274,30 +259,15 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
     idle = [report.idle_cpu_secs for report in reports if report.idle_cpu_secs is not None]
     used = [report.cpu_secs for report in reports if report.cpu_secs is not None]
     lines += ["", f"CPU time  {format_core_time(sum(used))} used, {format_core_time(sum(idle))} idle"]
-    hints: dict[str, list[JobReport]] = {}
-    texts: dict[str, str] = {}
+    hints: dict[str, list[tuple[JobReport, str]]] = {}
     for report in reports:
         for hint in find_hints(report):
-            hints.setdefault(hint.name, []).append(report)
-            texts.setdefault(hint.name, hint.text)
-    if hints:
-        lines += ["", _bold("Hints", is_terminal)]
-        for name, those in hints.items():
-            task = those[0].info.get("array_task_id", those[0].job_id)
-            lines.append(f"  - {counted(len(those), 'task')}, such as {fit(task, 20)}: {clean(texts[name])}")
+            hints.setdefault(hint.name, []).append((report, hint.text))
+    texts = []
+    for those in hints.values():
+        task, text = those[0]
+        name = fit(task.info.get("array_task_id", task.job_id), 20)
+        texts.append(f"{counted(len(those), 'task')}, such as {name}: {text}")
+    lines += _listed("Hints", texts, is_terminal)
     notes = dict.fromkeys(note for report in reports for note in report.notes)
-    if notes:
-        lines += ["", _bold("Notes", is_terminal), *(f"  - {clean(note)}" for note in list(notes)[:20])]
-    return lines
-
-
-def _figure(value: float | None) -> str:
-    return UNKNOWN if value is None else format_figure(value)
-
-
-def _bytes(value: float | None) -> str:
-    return UNKNOWN if value is None else format_bytes(value)
-
-
-def _share(value: float | None) -> str:
-    return UNKNOWN if value is None else format_share(value)
+    return lines + _listed("Notes", list(notes)[:20], is_terminal)
