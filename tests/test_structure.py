@@ -337,7 +337,7 @@ ONLY_IN = {
 SIBLINGS = {
     "jobfeatures.batch": {
         f"jobfeatures.batch.{name}"
-        for name in ("basics", "clocks", "controller", "groups", "questions", "source", "system")
+        for name in ("basics", "clocks", "controller", "groups", "programs", "questions", "source", "system")
     },
     "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
     "jobfeatures.formats": set(),

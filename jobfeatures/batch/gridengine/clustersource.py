@@ -12,8 +12,9 @@ from jobfeatures.batch.gridengine.accounting import read_records, whole_secs
 from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
+from jobfeatures.batch.programs import Programs
 from jobfeatures.clock import Clock
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import first_line
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
@@ -36,21 +37,20 @@ class GridEngineCluster:
         clock: Clock,
         *,
         qstat: str = "qstat",
-        qhost: str = "qhost",
         accounting_file: str | None = None,
         timeout_secs: float = 60.0,
     ) -> None:
         """`timeout_secs` limits each question; without an `accounting_file` there is no accounting."""
         self._clock = clock
-        self._qstat = qstat
-        self._qhost = qhost
+        self._programs = Programs(
+            qstat, "qstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
+        )
         self._accounting_file = accounting_file
-        self._timeout_secs = timeout_secs
 
     def poll_queue(self) -> JobTable:
         """Return the queue; of jobs that have ended the latest `finished_jobs` of sge_conf(5) stay in it."""
         taken_at_secs = self._clock.now_secs()
-        data = self._run([self._qstat, *QUEUE_QUESTION])
+        data = self._ask("qstat", *QUEUE_QUESTION)
         with failing_source(QUEUE_SOURCE, ParseError):
             table = parse_queue(data, taken_at_secs=taken_at_secs)
         return replace(table, jobs=self._with_outcomes(table.jobs))
@@ -86,7 +86,7 @@ class GridEngineCluster:
     def poll_cluster(self) -> Cluster:
         """Return hosts and queues."""
         taken_at_secs = self._clock.now_secs()
-        data = self._run([self._qhost, *CLUSTER_QUESTION])
+        data = self._ask("qhost", *CLUSTER_QUESTION)
         with failing_source(CLUSTER_SOURCE, ParseError):
             cluster = parse_cluster(data, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
@@ -126,12 +126,11 @@ class GridEngineCluster:
                 if ended_secs is not None and ended_secs < since_secs - REPORTED_WITHIN_SECS:
                     return
 
-    def _run(self, argv: list[str]) -> bytes:
-        output = run_command(
-            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
-        )
+    def _ask(self, name: str, *arguments: str) -> bytes:
+        output = self._programs.run(name, *arguments)
         if output.status != 0 or not output.stdout.strip():
-            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+            said = f"no answer (status {output.status}): {first_line(output.stderr)}"
+            raise SourceError(f"{self._programs.path(name)}: {said}")
         return output.stdout
 
 

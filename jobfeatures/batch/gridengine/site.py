@@ -21,7 +21,10 @@ def is_here(config: Config) -> bool:
         return True
     import shutil  # a prolog has no use for it
 
-    return "SGE_ROOT" in os.environ and shutil.which(_beside(config, "qhost")) is not None
+    return (
+        "SGE_ROOT" in os.environ
+        and shutil.which(config.gridengine_qstat.removesuffix("qstat") + "qhost") is not None
+    )
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> GridEngineSource:
@@ -45,14 +48,9 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Gr
     return GridEngineCluster(
         clock,
         qstat=config.gridengine_qstat,
-        qhost=_beside(config, "qhost"),
         accounting_file=config.gridengine_accounting_file or _default_accounting_file(),
         timeout_secs=timeout_secs,
     )
-
-
-def _beside(config: Config, command: str) -> str:
-    return config.gridengine_qstat.removesuffix("qstat") + command
 
 
 def _default_accounting_file() -> str | None:

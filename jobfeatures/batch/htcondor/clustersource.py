@@ -12,8 +12,8 @@ from jobfeatures.batch.htcondor.basics import NAME
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, SITE_LIMITS, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
+from jobfeatures.batch.programs import Programs
 from jobfeatures.clock import Clock
-from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
@@ -33,18 +33,19 @@ class CondorPool:
         self,
         clock: Clock,
         *,
-        condor_q: str = "condor_q",
         condor_status: str = "condor_status",
-        condor_history: str = "condor_history",
         timeout_secs: float = 60.0,
         site_limits: Sequence[str] = SITE_LIMITS,
     ) -> None:
-        """`timeout_secs` limits each question."""
+        """`timeout_secs` limits each question. The other commands are those beside `condor_status`."""
         self._clock = clock
-        self._condor_q = condor_q
-        self._condor_status = condor_status
-        self._condor_history = condor_history
-        self._timeout_secs = timeout_secs
+        self._programs = Programs(
+            condor_status,
+            "condor_status",
+            timeout_secs=timeout_secs,
+            max_bytes=MAX_ANSWER_BYTES,
+            kept=SYSTEM.variables,
+        )
         self._site_limits = tuple(site_limits)
 
     def poll_queue(self) -> JobTable:
@@ -59,11 +60,11 @@ class CondorPool:
     def poll_cluster(self) -> Cluster:
         """Return the machines. HTCondor has no partitions."""
         taken_at_secs = self._clock.now_secs()
-        text = self._run([self._condor_status, "-json", "-attributes", ",".join(STATUS_ATTRIBUTES)])
+        text = self._programs.ask("condor_status", "-json", "-attributes", ",".join(STATUS_ATTRIBUTES))
         with failing_source(STATUS_SOURCE, ParseError):
             cluster = parse_status(text, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
-            raise SourceError(f"{self._condor_status}: no machines in the answer")
+            raise SourceError(f"{self._programs.path('condor_status')}: no machines in the answer")
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
@@ -72,11 +73,9 @@ class CondorPool:
         rejected: list[Rejected] = []
         records: dict[str, JobRecord] = {}
         attributes = (*HISTORY_ATTRIBUTES, *self._site_limits)
-        ended = self._run(
-            [
-                *(self._condor_history, "-json", "-attributes", ",".join(attributes)),
-                *("-completedsince", str(max(0, math.floor(since_secs) - 1)), "-limit", str(MAX_HISTORY)),
-            ]
+        ended = self._programs.ask(
+            *("condor_history", "-json", "-attributes", ",".join(attributes)),
+            *("-completedsince", str(max(0, math.floor(since_secs) - 1)), "-limit", str(MAX_HISTORY)),
         )
         queued = self._ask_queue(attributes)
         for text, source in ((queued, QUEUE_SOURCE), (ended, HISTORY_SOURCE)):
@@ -91,13 +90,8 @@ class CondorPool:
         )
 
     def _ask_queue(self, attributes: Collection[str]) -> str:
-        return self._run(
-            [self._condor_q, "-global", "-allusers", "-json", "-attributes", ",".join(attributes)]
-        )
-
-    def _run(self, argv: list[str]) -> str:
-        return ask_command(
-            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
+        return self._programs.ask(
+            "condor_q", "-global", "-allusers", "-json", "-attributes", ",".join(attributes)
         )
 
 

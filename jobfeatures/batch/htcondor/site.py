@@ -54,12 +54,9 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Co
     """Return the source of the controller role. The other commands are those beside condor_status."""
     from jobfeatures.batch.htcondor.clustersource import CondorPool  # a hook has no use for it
 
-    folder = config.htcondor_condor_status.removesuffix("condor_status")
     return CondorPool(
         clock,
-        condor_q=f"{folder}condor_q",
         condor_status=config.htcondor_condor_status,
-        condor_history=f"{folder}condor_history",
         timeout_secs=timeout_secs,
         site_limits=_site_limits(config),
     )

@@ -10,8 +10,9 @@ from jobfeatures.batch.lsf import SYSTEM
 from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, parse_records, unknown_jobs
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
+from jobfeatures.batch.programs import Programs
 from jobfeatures.clock import Clock
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import first_line
 from jobfeatures.errors import CommandError, ParseError, SourceError, shown
 from jobfeatures.privatefile import opened
 
@@ -43,24 +44,19 @@ class Commands:
         timeout_secs: float = 10.0,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
-        self._folder = bjobs.removesuffix("bjobs")
-        self._bjobs = bjobs
-        self._user = user
-        self._timeout_secs = timeout_secs
-        self._max_bytes = max_bytes
+        self._programs = Programs(
+            bjobs,
+            "bjobs",
+            prefix=() if user is None else ("runuser", "-u", user, "--"),
+            timeout_secs=timeout_secs,
+            max_bytes=max_bytes,
+            kept=SYSTEM.variables,
+            environment={"LSB_HMS_TIME_FORMAT": "N"},  # beats lsf.conf: limits with their host
+        )
 
     def run(self, name: str, *arguments: str) -> Output:
         """Run a command; a bad exit status is the caller's to judge. Raises CommandError."""
-        argv = [self._bjobs if name == "bjobs" else f"{self._folder}{name}", *arguments]
-        if self._user is not None:
-            argv = ["runuser", "-u", self._user, "--", *argv]
-        output = run_command(
-            argv,
-            timeout_secs=self._timeout_secs,
-            kept=SYSTEM.variables,
-            max_bytes=self._max_bytes,
-            environment={"LSB_HMS_TIME_FORMAT": "N"},  # beats lsf.conf: limits with their host
-        )
+        output = self._programs.run(name, *arguments)
         return Output(
             output.stdout.decode("utf-8", "replace"),
             tuple(complaints(output.stderr.decode("utf-8", "replace"))),

@@ -18,8 +18,8 @@ from jobfeatures.batch.oar.answers import (
     parse_nodes,
 )
 from jobfeatures.batch.oar.values import NAME
+from jobfeatures.batch.programs import Programs
 from jobfeatures.clock import Clock
-from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable, NodeNotice
@@ -67,9 +67,14 @@ class OarCluster:
     def __init__(self, clock: Clock, *, oarstat: str = "oarstat", timeout_secs: float = 60.0) -> None:
         """`timeout_secs` limits each question."""
         self._clock = clock
-        self._oarstat = oarstat
-        self._oarnodes = f"{oarstat.removesuffix('oarstat')}oarnodes"
-        self._timeout_secs = timeout_secs
+        self._programs = Programs(
+            oarstat,
+            "oarstat",
+            timeout_secs=timeout_secs,
+            max_bytes=MAX_ANSWER_BYTES,
+            kept=SYSTEM.variables,
+        )
+        self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs of the latest queue
 
     def poll_queue(self) -> JobTable:
@@ -98,7 +103,7 @@ class OarCluster:
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
         """Return the answer to each node about its jobs in `queue`."""
-        text = self._run(self._oarnodes, "-J")
+        text = self._programs.ask("oarnodes", "-J")
         with failing_source(self._oarnodes, ParseError):
             nodes = parse_nodes(text, source="oarnodes")
             cluster = parse_cluster(text, source="oarnodes", taken_at_secs=queue.taken_at_secs)
@@ -113,7 +118,7 @@ class OarCluster:
         taken_at_secs = self._clock.now_secs()
         with failing_source(self._oarnodes, ParseError):
             cluster = parse_cluster(
-                self._run(self._oarnodes, "-J"), source="oarnodes", taken_at_secs=taken_at_secs
+                self._programs.ask("oarnodes", "-J"), source="oarnodes", taken_at_secs=taken_at_secs
             )
         if not cluster.nodes:
             raise SourceError(f"{self._oarnodes}: no nodes in the answer")
@@ -140,10 +145,5 @@ class OarCluster:
         )
 
     def _ask(self, *argv: str) -> dict[str, object]:
-        with failing_source(self._oarstat, ParseError):
-            return parse_answer(self._run(self._oarstat, *argv), source="oarstat")
-
-    def _run(self, *argv: str) -> str:
-        return ask_command(
-            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
-        )
+        with failing_source(self._programs.path("oarstat"), ParseError):
+            return parse_answer(self._programs.ask("oarstat", *argv), source="oarstat")

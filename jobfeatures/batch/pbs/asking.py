@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jobfeatures.batch.pbs import VARIABLES
 from jobfeatures.batch.pbs.records import Records
 from jobfeatures.batch.pbs.values import parse_job_id
-from jobfeatures.command import first_line, run_command
+from jobfeatures.batch.programs import Programs
+from jobfeatures.command import first_line
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
-
-MAX_ANSWER_BYTES = 512 * 2**20
 
 _GONE = (
     re.compile(r"(?:[\w./-]+: )?Unknown Job Id(?: Error)?:? (\S+)\Z"),
@@ -48,29 +46,22 @@ class Answer:
         return not self.complaint and not self.records.unsure
 
 
-def ask(
-    argv: Sequence[str],
-    parse: Callable[[bytes], Records],
-    *,
-    timeout_secs: float,
-    max_bytes: int = MAX_ANSWER_BYTES,
-) -> Answer:
-    """Run a command, with UTC for its zone, and return its answer. Raises SourceError where it has none."""
-    output = run_command(
-        argv, timeout_secs=timeout_secs, max_bytes=max_bytes, environment={"TZ": "UTC0"}, kept=VARIABLES
-    )
+def ask(programs: Programs, question: Sequence[str], parse: Callable[[bytes], Records]) -> Answer:
+    """Run a command with its arguments and return its answer. Raises SourceError where it has none."""
+    command = programs.path(question[0])
+    output = programs.run(*question)
     stderr = output.stderr.decode("utf-8", "replace")
     gone, complaint = parse_complaints(stderr)
     if output.status != 0 and _USAGE.search(stderr):
-        raise NotUnderstoodError(f"{argv[0]}: {first_line(output.stderr)}")
+        raise NotUnderstoodError(f"{command}: {first_line(output.stderr)}")
     try:
         records = parse(output.stdout) if output.stdout.strip() else Records({})
     except ParseError as error:
-        raise SourceError(f"{argv[0]}: {complaint or error}") from error
+        raise SourceError(f"{command}: {complaint or error}") from error
     if output.status != 0 and not complaint and not gone:
         complaint = f"status {output.status}"
     if complaint and not records.found and not gone:
-        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {complaint}")
+        raise SourceError(f"{command}: no answer (status {output.status}): {complaint}")
     return Answer(records, gone, complaint)
 
 

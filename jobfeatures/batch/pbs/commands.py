@@ -10,18 +10,21 @@ One that is too old, or was built without, is asked for text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import Note
+from jobfeatures.batch.pbs import VARIABLES
 from jobfeatures.batch.pbs.asking import Answer, NotUnderstoodError, ask
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
+from jobfeatures.batch.programs import Programs
 from jobfeatures.errors import Rejected, parse_each
 from jobfeatures.model import Job, JobState
 
+MAX_ANSWER_BYTES = 512 * 2**20
 _COMMON: Mapping[str, JobState | None] = {
     "E": JobState.COMPLETING,
     "H": JobState.PENDING,
@@ -108,32 +111,36 @@ class Commands:
     def __init__(self, name: str, qstat: str = "qstat", *, timeout_secs: float = 10.0) -> None:
         self.name = name
         self._dialect = DIALECTS[name]
-        self._folder = qstat.removesuffix("qstat")
-        self._qstat = qstat
-        self._timeout_secs = timeout_secs
+        self._programs = Programs(
+            qstat,
+            "qstat",
+            timeout_secs=timeout_secs,
+            max_bytes=MAX_ANSWER_BYTES,
+            kept=VARIABLES,
+            environment={"TZ": "UTC0"},
+        )
         self._is_old = False  # it knows text only
 
     def ask(self, question: str, *names: str) -> Answer:
         """Ask one of the dialect's questions, about jobs or a node of these names."""
         source, kind, structured, text = self._dialect.questions[question]
-        command = self._qstat if source == "qstat" else self._folder + source
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
             try:
-                return self._run(
-                    [command, *structured, *names], lambda data: self._dialect.parse(data, member, source)
+                return ask(
+                    self._programs,
+                    (source, *structured, *names),
+                    lambda data: self._dialect.parse(data, member, source),
                 )
             except NotUnderstoodError:
                 if text is None:
                     raise
                 self._is_old = True
-        return self._run(
-            [command, *(text or ()), *names],
+        return ask(
+            self._programs,
+            (source, *(text or ()), *names),
             lambda data: parse_text(data.decode("utf-8", "replace"), kind=kind, source=source),
         )
-
-    def _run(self, argv: Sequence[str], parse: Callable[[bytes], Records]) -> Answer:
-        return ask(argv, parse, timeout_secs=self._timeout_secs)
 
     def make_jobs(
         self, answer: Answer, *, node_name: str | None, note: Note, broken: list[Rejected]

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.batch.clocks import ClockDifference
+from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
@@ -30,11 +31,16 @@ from jobfeatures.batch.slurm.bynode import (
 )
 from jobfeatures.batch.slurm.cluster import CLUSTER_QUESTIONS, SHOW_NODES, SHOW_PARTITIONS, parse_cluster
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_clock, parse_reservations
-from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue, queue_format
-from jobfeatures.batch.slurm.refused import ask_squeue, make_separator
+from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue
+from jobfeatures.batch.slurm.refused import (
+    ALL_JOBS,
+    ENVIRONMENT,
+    ask_squeue,
+    make_separator,
+    queue_environment,
+)
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_SOURCE, accounting_format, parse_accounting
 from jobfeatures.clock import Clock
-from jobfeatures.command import ask_command, run_command
 from jobfeatures.errors import ParseError, SourceError, failing_source
 from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
@@ -49,25 +55,19 @@ class SlurmCluster:
 
     name = NAME
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        squeue: str = "squeue",
-        scontrol: str = "scontrol",
-        sacct: str = "sacct",
-        sdiag: str = "sdiag",
-        sshare: str = "sshare",
-        timeout_secs: float = 60.0,
-    ) -> None:
-        """`timeout_secs` limits each question."""
+    def __init__(self, clock: Clock, *, scontrol: str = "scontrol", timeout_secs: float = 60.0) -> None:
+        """`timeout_secs` limits each question. The other commands are those beside `scontrol`."""
         self._clock = clock
-        self._squeue = squeue
         self._scontrol = scontrol
-        self._sacct = sacct
-        self._sdiag = sdiag
-        self._sshare = sshare
         self._timeout_secs = timeout_secs
+        self._programs = Programs(
+            scontrol,
+            "scontrol",
+            timeout_secs=timeout_secs,
+            max_bytes=MAX_ANSWER_BYTES,
+            kept=SYSTEM.variables,
+            environment=ENVIRONMENT,
+        )
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
 
@@ -82,11 +82,7 @@ class SlurmCluster:
     def _ask_queue(self, *options: str) -> JobTable:
         taken_at_secs = self._clock.now_secs()
         separator = make_separator()
-        text = self._run(
-            [self._squeue, "-a", "-h", "-t", "all", *options],
-            # Array tasks in full: they are counted.
-            {"SQUEUE_FORMAT2": queue_format(separator), "SLURM_BITSTR_LEN": "0"},
-        )
+        text = self._programs.ask("squeue", *ALL_JOBS, *options, environment=queue_environment(separator))
         with failing_source(QUEUE_SOURCE, ParseError):
             return parse_queue(text, separator, taken_at_secs=taken_at_secs)
 
@@ -107,14 +103,14 @@ class SlurmCluster:
     def poll_scheduler(self) -> Scheduler:
         """Return how busy the controller and its schedulers are."""
         taken_at_secs = self._clock.now_secs()
-        text = self._run([self._sdiag], {})
-        with failing_source(self._sdiag, ParseError):
+        text = self._programs.ask("sdiag")
+        with failing_source(self._programs.path("sdiag"), ParseError):
             return parse_sdiag(text, taken_at_secs=taken_at_secs)
 
     def poll_shares(self) -> FairShares:
         """Return the shares of all accounts and users."""
         taken_at_secs = self._clock.now_secs()
-        text = self._run([self._sshare, "-a", "-P", "-n", "-o", ",".join(SHARE_FIELDS)], {})
+        text = self._programs.ask("sshare", "-a", "-P", "-n", "-o", ",".join(SHARE_FIELDS))
         return parse_shares(text, taken_at_secs=taken_at_secs)
 
     def poll_licences(self) -> Licences:
@@ -176,14 +172,11 @@ class SlurmCluster:
 
     def _ask_again(self, unsure: Collection[JobKey], queue: JobTable) -> list[Job]:
         """Return jobs without records; of one that has ended meanwhile, nothing."""
-        if len(unsure) <= MAX_ASKED_AGAIN:
+        if 0 < len(unsure) <= MAX_ASKED_AGAIN:
             ids = [key.job_id for key in unsure]
             with contextlib.suppress(SourceError):
-                reported = (
-                    {}
-                    if not ids
-                    else ask_squeue(ids, node_name=None, squeue=self._squeue, timeout_secs=self._timeout_secs)
-                )
+                squeue = self._programs.path("squeue")
+                reported = ask_squeue(ids, node_name=None, squeue=squeue, timeout_secs=self._timeout_secs)
                 return list(reported.values())
         return [queue.jobs[key] for key in unsure]
 
@@ -206,14 +199,11 @@ class SlurmCluster:
         """
         if not _ASKED.match(job_id):
             return None
-        queued = run_command(
-            [self._squeue, "-a", "-h", "-t", "all", "-j", job_id, "-o", "%u"],
-            timeout_secs=self._timeout_secs,
-            kept=SYSTEM.variables,
-        )  # one that the queue does not know is an error
+        # One that the queue does not know is an error.
+        queued = self._programs.run("squeue", *ALL_JOBS, "-j", job_id, "-o", "%u")
         users = queued.stdout.decode("utf-8", "replace").split() if queued.status == 0 else []
         if not users:
-            text = self._run([self._sacct, "-a", "-X", "-P", "-n", "-j", job_id, "-o", "User"], {})
+            text = self._programs.ask("sacct", "-a", "-X", "-P", "-n", "-j", job_id, "-o", "User")
             users = text.split()
         return users[0] if users else None
 
@@ -222,22 +212,11 @@ class SlurmCluster:
         separator = make_separator()
         ago_secs = max(1, math.ceil(taken_at_secs - since_secs))
         until = 0 if until_secs is None else max(0, math.floor(taken_at_secs - until_secs))
-        text = self._run(
-            [
-                *(self._sacct, "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
-                *("-S", f"now-{ago_secs}seconds", "-E", f"now-{until}seconds" if until else "now"),
-                *("-o", accounting_format()),
-            ],
-            {"SLURM_BITSTR_LEN": "0"},
+        text = self._programs.ask(
+            *("sacct", "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
+            *("-S", f"now-{ago_secs}seconds", "-E", f"now-{until}seconds" if until else "now"),
+            *("-o", accounting_format()),
+            environment={**ENVIRONMENT, "SLURM_BITSTR_LEN": "0"},
         )
         with failing_source(ACCOUNTING_SOURCE, ParseError):
             return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
-
-    def _run(self, argv: list[str], environment: dict[str, str]) -> str:
-        return ask_command(
-            argv,
-            timeout_secs=self._timeout_secs,
-            kept=SYSTEM.variables,
-            max_bytes=MAX_ANSWER_BYTES,
-            environment={"SLURM_TIME_FORMAT": "%s", **environment},
-        )

@@ -21,6 +21,8 @@ from jobfeatures.model import Job
 from jobfeatures.quantities import parse_binary_size
 
 MAX_ANSWER_BYTES = 32 * 2**20
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
+ALL_JOBS = ("-a", "-h", "-t", "all")
 _MEMORY = re.compile(r"(?:\A|,)mem=([0-9.]+[A-Z]?)(?:,|\Z)")
 
 
@@ -30,15 +32,11 @@ def ask_squeue(
     """Return those of the jobs that the queue tells in full. Raises SourceError."""
     separator = make_separator()
     text = ask_command(
-        [squeue, "-a", "-h", "-t", "all", "-j", ",".join(ids)],
+        [squeue, *ALL_JOBS, "-j", ",".join(ids)],
         timeout_secs=timeout_secs,
         kept=SYSTEM.variables,
         max_bytes=MAX_ANSWER_BYTES,
-        environment={
-            "SLURM_TIME_FORMAT": "%s",
-            "SLURM_BITSTR_LEN": "0",
-            "SQUEUE_FORMAT2": queue_format(separator),
-        },
+        environment=queue_environment(separator),
     )
     with failing_source(squeue, ParseError):
         return parse_refused(text, separator, frozenset(ids), node_name=node_name)
@@ -64,6 +62,11 @@ def parse_refused(
             )
         found[job.key.job_id] = job
     return found
+
+
+def queue_environment(separator: str) -> dict[str, str]:
+    """Return what squeue is told by its environment; tasks of arrays come in full, for they are counted."""
+    return {**ENVIRONMENT, "SLURM_BITSTR_LEN": "0", "SQUEUE_FORMAT2": queue_format(separator)}
 
 
 def make_separator() -> str:

@@ -114,16 +114,7 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Sl
         return JsonCluster(clock, make_rest(config, whole=True), timeout_secs=timeout_secs)
     from jobfeatures.batch.slurm.clustersource import SlurmCluster  # a prolog has no use for it
 
-    folder = config.slurm_scontrol.removesuffix("scontrol")
-    return SlurmCluster(
-        clock,
-        scontrol=config.slurm_scontrol,
-        squeue=f"{folder}squeue",
-        sacct=f"{folder}sacct",
-        sdiag=f"{folder}sdiag",
-        sshare=f"{folder}sshare",
-        timeout_secs=timeout_secs,
-    )
+    return SlurmCluster(clock, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs)
 
 
 def needs_server(job: Job, config: Config) -> bool:

@@ -36,7 +36,6 @@ def make(commands):
         return GridEngineCluster(
             SystemClock(),
             qstat=str(commands / "qstat"),
-            qhost=str(commands / "qhost"),
             accounting_file=accounting_file,
             timeout_secs=timeout_secs,
         )

@@ -333,13 +333,10 @@ def test_without_an_answer_the_last_one_stays_and_the_jobs_are_told(node, make, 
 @pytest.fixture
 def pool(clock, command):
     def make(queue=None, status=None, history=None, **more):
-        return CondorPool(
-            clock,
-            condor_q=command("condor_q", queue or show("queue.json")),
-            condor_status=command("condor_status", status or show("status.json")),
-            condor_history=command("condor_history", history or show("history.json")),
-            **more,
-        )
+        command("condor_q", queue or show("queue.json"))
+        command("condor_history", history or show("history.json"))
+        condor_status = command("condor_status", status or show("status.json"))
+        return CondorPool(clock, condor_status=condor_status, **more)
 
     return make
 
@@ -391,7 +388,7 @@ def test_a_command_that_fails_or_hangs_or_prints_half_is_an_error(pool, body, mo
 
 def test_a_missing_command_is_an_error(clock):
     with pytest.raises(CommandError) as caught:
-        CondorPool(clock, condor_q="/nonexistent/condor_q").poll_queue()
+        CondorPool(clock, condor_status="/nonexistent/condor_status").poll_queue()
     assert caught.value.kind == "missing"
 
 
@@ -417,8 +414,8 @@ def test_the_configuration_makes_both_sources(tmp_path, clock, command):
     )
     source, pool = make_source(config, clock, "wn1"), make_cluster_source(config, clock, 5.0)
     assert source._site_limits == pool._site_limits == ("Walltime", "MaxRuntime")
-    assert pool._condor_q == f"{tmp_path}/condor_q"
-    assert make_cluster_source(Config(), clock, 5.0)._condor_history == "condor_history"
+    assert pool._programs.path("condor_q") == f"{tmp_path}/condor_q"
+    assert make_cluster_source(Config(), clock, 5.0)._programs.path("condor_history") == "condor_history"
 
 
 def test_htcondor_is_here_where_its_folder_or_its_command_is(tmp_path, command):

@@ -62,12 +62,24 @@ def command(tmp_path):
     return make
 
 
+@pytest.fixture
+def make(command, clock, tmp_path):
+    """Return a function that makes a source with stand-ins for some commands."""
+
+    def make(*names, extra="", timeout_secs=60.0):
+        for name in names:
+            command(name, extra)
+        return SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"), timeout_secs=timeout_secs)
+
+    return make
+
+
 def calls(tmp_path, name):
     return (tmp_path / f"{name}.calls").read_text()
 
 
-def test_the_queue_is_asked_for_with_a_separator_that_no_command_line_shows(command, clock, tmp_path):
-    source = SlurmCluster(clock, squeue=command("squeue"))
+def test_the_queue_is_asked_for_with_a_separator_that_no_command_line_shows(make, clock, tmp_path):
+    source = make("squeue")
     table = source.poll_queue()
     assert len(table.jobs) == 16
     assert table.taken_at_secs == clock.now
@@ -78,8 +90,8 @@ def test_the_queue_is_asked_for_with_a_separator_that_no_command_line_shows(comm
     assert first["time"] == "%s"
 
 
-def test_accounting_is_asked_since_then(command, clock, tmp_path):
-    source = SlurmCluster(clock, sacct=command("sacct"))
+def test_accounting_is_asked_since_then(make, clock, tmp_path):
+    source = make("sacct")
     assert len(source.poll_accounting(clock.now - 90.5).records) == 22
     assert '"-S", "now-91seconds", "-E", "now"' in calls(tmp_path, "sacct")
     source.poll_accounting(clock.now + 5)  # a clock that was set back
@@ -101,8 +113,8 @@ def test_nodes_and_partitions_come_from_one_command(command, clock):
         ("import time; time.sleep(60)", CommandError, "no end after"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_is_no_answer(command, clock, name, extra, error, reason):
-    source = SlurmCluster(clock, **{name: command(name, extra)}, timeout_secs=0.5 if "sleep" in extra else 30)
+def test_what_goes_wrong_is_no_answer(make, name, extra, error, reason):
+    source = make(name, extra=extra, timeout_secs=0.5 if "sleep" in extra else 30)
     with pytest.raises(error, match=reason):
         source.poll_queue() if name == "squeue" else source.poll_accounting(0)
 
@@ -197,7 +209,7 @@ def test_a_job_without_a_record_that_counts_is_asked_about_again_or_told_as_the_
     key = JobKey("slurm", "7")
     queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",), name="told by the queue")
     queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
-    source = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"), squeue=str(tmp_path / "squeue"))
+    source = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"))
     table = source.poll_by_node(queue).table("n1", clock.now)
     found = table.jobs.get(key)
     assert (None if found is None else (found.name, found.allocated_cpus)) == told
@@ -205,16 +217,16 @@ def test_a_job_without_a_record_that_counts_is_asked_about_again_or_told_as_the_
     assert not (tmp_path / "asked").exists()
 
 
-def test_history_is_asked_for_by_parts_and_without_steps(command, clock, tmp_path):
-    source = SlurmCluster(clock, sacct=command("sacct"))
+def test_history_is_asked_for_by_parts_and_without_steps(make, clock, tmp_path):
+    source = make("sacct")
     assert source.poll_history(clock.now - 200.5, clock.now - 100.5).records
     assert '"-X", "-S", "now-201seconds", "-E", "now-100seconds"' in calls(tmp_path, "sacct")
     source.poll_history(clock.now - 200, clock.now)
     assert '"-X", "-S", "now-200seconds", "-E", "now",' in calls(tmp_path, "sacct")
 
 
-def test_one_user_is_asked_for_alone(command, clock, tmp_path):
-    source = SlurmCluster(clock, squeue=command("squeue"), sacct=command("sacct"))
+def test_one_user_is_asked_for_alone(make, clock, tmp_path):
+    source = make("squeue", "sacct")
     source.poll_user_queue("ann")
     source.poll_user_history("ann", clock.now - 90)
     assert json.loads(calls(tmp_path, "squeue"))["argv"] == ["-a", "-h", "-t", "all", "--user=ann"]
@@ -237,18 +249,18 @@ def test_whose_job_it_is_is_asked_of_the_queue_then_of_accounting(clock, tmp_pat
     for name, script in (("squeue", squeue), ("sacct", sacct)):
         (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{script}\n')
         (tmp_path / name).chmod(0o755)
-    source = SlurmCluster(clock, squeue=str(tmp_path / "squeue"), sacct=str(tmp_path / "sacct"))
+    source = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"))
     assert source.find_user("12_3") == user
     assert " -j 12_3 " in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("job_id", ["", "0", "-1", "x", "1,2", "1_", "1_2_3", "1 2", "12345678901", "1\n"])
 def test_what_is_no_job_id_is_asked_of_nobody(clock, job_id):
-    assert SlurmCluster(clock, squeue="/nowhere", sacct="/nowhere").find_user(job_id) is None
+    assert SlurmCluster(clock, scontrol="/nowhere/scontrol").find_user(job_id) is None
 
 
 def test_accounting_that_does_not_answer_is_no_answer(clock, tmp_path):
     (tmp_path / "squeue").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "squeue").chmod(0o755)
     with pytest.raises(SourceError):
-        SlurmCluster(clock, squeue=str(tmp_path / "squeue"), sacct="/nowhere").find_user("12")
+        SlurmCluster(clock, scontrol=str(tmp_path / "scontrol")).find_user("12")
