@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from jobfeatures.formats.sss.objects import (
-    Environment,
-    Property,
-    Reference,
-    Root,
-    Scope,
-    SssJob,
-    SssJobGroup,
-    SssTask,
-    SssTaskGroup,
-)
+from jobfeatures.formats.sss.objects import FIELDS, RECORDS, Environment, Property, Reference, Root, Scope
 from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
@@ -35,26 +25,19 @@ def make_element(record: Scope | Reference, name: str) -> Element:
     children += _category("Delivered", record.delivered)
     if record.environment is not None:
         children.append(_environment(record.environment))
-    children += [make_element(inner, each) for each, inner in _inner(record)]
+    children += [make_element(each, inner) for inner, each in _inner(record)]
     return Element(name, _policy(record.policy), children=tuple(children))
 
 
-_NAMES = {SssJobGroup: "JobGroup", SssJob: "Job", SssTaskGroup: "TaskGroup", SssTask: "Task"}
+_NAMES = {record: name for name, record in RECORDS.items() if not name.endswith("Defaults")}
 
 
-def _inner(record: Scope) -> Iterable[tuple[str, Scope | Reference]]:
-    if isinstance(record, SssJobGroup):
-        return [*_defaults("JobDefaults", record.job_defaults), *(("Job", each) for each in record.jobs)]
-    if isinstance(record, SssJob):
-        groups = (("TaskGroup", each) for each in record.task_groups)
-        return [*_defaults("TaskGroupDefaults", record.task_group_defaults), *groups]
-    if isinstance(record, SssTaskGroup):
-        return [*_defaults("TaskDefaults", record.task_defaults), *(("Task", each) for each in record.tasks)]
-    return []
-
-
-def _defaults(name: str, record: Scope | None) -> list[tuple[str, Scope]]:
-    return [] if record is None else [(name, record)]
+def _inner(record: Scope) -> Iterator[tuple[str, Scope | Reference]]:
+    """Yield what stands in a record besides properties, each with its element's name, defaults first."""
+    for name, field in FIELDS.items():
+        found = getattr(record, field, None)
+        for each in found if isinstance(found, tuple) else filter(None, [found]):
+            yield name, each
 
 
 def _policy(policy: str | None) -> dict[str, str]:

@@ -167,11 +167,11 @@ RECORDS: Final[Mapping[str, type[Scope]]] = {
     "TaskDefaults": SssTask,
 }
 FIELDS: Final[Mapping[str, str]] = {
-    "Job": "jobs",
     "JobDefaults": "job_defaults",
-    "TaskGroup": "task_groups",
+    "Job": "jobs",
     "TaskGroupDefaults": "task_group_defaults",
-    "Task": "tasks",
+    "TaskGroup": "task_groups",
     "TaskDefaults": "task_defaults",
+    "Task": "tasks",
 }
 Changes = dict[str, Any]
