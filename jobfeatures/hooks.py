@@ -21,7 +21,7 @@ from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
 from jobfeatures.model import Job, JobKey, JobState, fill_unknown
-from jobfeatures.publish.folders import LOCK_SECS
+from jobfeatures.publish.folders import INTAKE, LOCK_SECS
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
 from jobfeatures.site import Cores, Site
@@ -202,7 +202,7 @@ def remove_job(config: Config, key: JobKey) -> bool:
     """Take a job's directories away; True if there were any."""
     tree = FeatureTree(config.features_root)
     if os.path.isdir(tree.intake_path):  # the daemon is not to do later what is over now
-        with tree.intake() as folder:
+        with tree.folder(INTAKE) as folder:
             for ending in (".publish", ".publish.again", ".remove"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(key.directory_name + ending, dir_fd=folder)

@@ -21,6 +21,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hookserver import Settings
 from jobfeatures.publish.files import replace_file
+from jobfeatures.publish.folders import INTAKE
 from jobfeatures.publish.intake import CONFIG
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site, read_cores, read_cpu_model
@@ -72,7 +73,7 @@ class HookServer:
 
     def keep_config(self, content: bytes) -> None:
         """Keep a good configuration file for hooks. Raises JobfeaturesError or OSError."""
-        with self._tree.intake() as folder:
+        with self._tree.folder(INTAKE) as folder:
             replace_file(folder, folder, CONFIG, content, 0o600)
 
     def _wake(self) -> None:

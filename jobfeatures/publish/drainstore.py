@@ -80,7 +80,7 @@ class DrainStore:
 
         What `change` raises leaves all as it is. Raises LockTimeoutError.
         """
-        with self._tree.drains() as (folder, staging), _locked(folder, self._tree.drains_path):
+        with self._tree.writing(DRAINS) as (folder, staging), _locked(folder, self._tree.drains_path):
             old = self.read()
             new = change(old)
             if new != old:
@@ -89,7 +89,7 @@ class DrainStore:
 
     def write_announced(self, announced: Announced) -> None:
         """Keep what batch systems announce."""
-        with self._tree.drains() as (folder, staging):
+        with self._tree.writing(DRAINS) as (folder, staging):
             is_said = any((announced.shutdowns, announced.job_slots, announced.features))
             is_said = is_said or any(announced.draining.values())
             _keep(folder, staging, ANNOUNCED_FILE, format_announced(announced) if is_said else None)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from jobfeatures.model import JobKey
 from jobfeatures.publish.files import Owner
+from jobfeatures.publish.folders import EXPORTS, URLS
 from jobfeatures.publish.tree import FeatureTree
 
 LOCAL = "local"
@@ -48,15 +49,15 @@ def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, acc
     """Write the job's lines in the form that is its own, and its addresses where it has any."""
     local = format_exports(tree, key)
     if access.url is None or uid is None or os.geteuid() not in (0, uid):
-        tree.write_exports(key, local)
+        tree.write_lines(EXPORTS, key, local)
         return
     reader = Owner(uid, gid)
     token = tree.make_token(key)
     urls = format_urls(access.url, token)
-    tree.write_urls(key, urls, reader)
+    tree.write_lines(URLS, key, urls, reader)
     if access.form == HTTP:
-        tree.write_exports(key, urls, reader)
+        tree.write_lines(EXPORTS, key, urls, reader)
     elif access.form == BOTH:
-        tree.write_exports(key, local + format_urls(access.url, token, "_URL"), reader)
+        tree.write_lines(EXPORTS, key, local + format_urls(access.url, token, "_URL"), reader)
     else:
-        tree.write_exports(key, local)
+        tree.write_lines(EXPORTS, key, local)

@@ -71,7 +71,7 @@ class Folders:
     def prepare(self) -> None:
         """Make the folders below the root. Raises UnsafePathError if one of them is not ours alone."""
         for name in _MODES:
-            with self._folder(name):
+            with self.folder(name):
                 pass
 
     @contextlib.contextmanager
@@ -82,7 +82,7 @@ class Folders:
         holder's process; jobs share `LOCK_FILES` locks, so do not hold two.
         """
         name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
-        with self._folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
+        with self.folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
             deadline = time.monotonic() + timeout_secs
             while True:
                 try:
@@ -95,7 +95,13 @@ class Folders:
             yield
 
     @contextlib.contextmanager
-    def _folder(self, name: str) -> Iterator[int]:
+    def writing(self, name: str) -> Iterator[tuple[int, int]]:
+        """Open a folder below the root, and `staging`, from where whole things are renamed into it."""
+        with self.folder(name) as folder, self.folder(STAGING) as staging:
+            yield folder, staging
+
+    @contextlib.contextmanager
+    def folder(self, name: str) -> Iterator[int]:
         """Open a folder below the root, made if absent, and prove that nobody else can write to it."""
         is_new = False
         with contextlib.suppress(FileExistsError):

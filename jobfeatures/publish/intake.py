@@ -25,6 +25,7 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError, UnsafePathError
 from jobfeatures.inotify import CLOSE_WRITE, MOVED_TO, ONLY_DIRECTORIES, Inotify
 from jobfeatures.privatefile import opened
+from jobfeatures.publish.folders import FAILURES, INTAKE
 from jobfeatures.publish.reasons import ACTIONS, reason_of
 from jobfeatures.publish.request import MAX_REQUEST_BYTES, Request, is_finished, parse_request
 from jobfeatures.publish.tree import FeatureTree
@@ -90,7 +91,7 @@ class Intake:
 
     def beat(self) -> None:
         """Say that hooks may count on us. Raises JobfeaturesError or OSError."""
-        with self._tree.intake() as folder:
+        with self._tree.folder(INTAKE) as folder:
             self._is_watched = False
             if self._inotify.open():
                 self._inotify.add(self._tree.intake_path, CLOSE_WRITE | MOVED_TO | ONLY_DIRECTORIES)
@@ -104,7 +105,7 @@ class Intake:
 
     def take(self, *, again: bool = True) -> None:
         """Do what is wanted, oldest first; `again`: what failed, too. Raises JobfeaturesError or OSError."""
-        with self._tree.intake() as folder:
+        with self._tree.folder(INTAKE) as folder:
             found: list[tuple[int, str, bool]] = []
             for name in os.listdir(folder):
                 plain = name.removesuffix(AGAIN)
@@ -162,11 +163,11 @@ class Intake:
     def _count(self, action: str, reason: str) -> None:
         from jobfeatures.publish.failures import count_failure
 
-        with contextlib.suppress(JobfeaturesError, OSError), self._tree.failures() as folder:
+        with contextlib.suppress(JobfeaturesError, OSError), self._tree.folder(FAILURES) as folder:
             count_failure(folder, action, reason)
 
     def _leave(self) -> None:
-        with self._tree.intake() as folder, contextlib.suppress(FileNotFoundError):
+        with self._tree.folder(INTAKE) as folder, contextlib.suppress(FileNotFoundError):
             os.unlink(ALIVE, dir_fd=folder)
         self.take()  # what was handed over before
 

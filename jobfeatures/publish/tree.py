@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.jsontext import is_of_later_version
@@ -53,10 +53,8 @@ from jobfeatures.publish.files import (
     write_if_changed,
 )
 from jobfeatures.publish.folders import (
-    DRAINS,
     EXPORTS,
     FAILURES,
-    INTAKE,
     JOBS,
     KNOWN,
     MACHINE,
@@ -82,7 +80,7 @@ class FeatureTree(Folders):
 
     def write_machine(self, values: Mapping[str, str]) -> None:
         """Make $MACHINEFEATURES hold exactly these keys. Raises OSError, e.g. on a full disk."""
-        with self._folder(MACHINE) as folder, self._folder(STAGING) as staging:
+        with self.writing(MACHINE) as (folder, staging):
             update_directory(folder, staging, values)
 
     def write_job(self, key: JobKey, values: Mapping[str, str], owner: Owner | None = None) -> None:
@@ -94,7 +92,7 @@ class FeatureTree(Folders):
         """
         if owner is not None and os.geteuid() != 0:
             owner = None
-        with self._folder(JOBS) as folder, self._folder(STAGING) as staging:
+        with self.writing(JOBS) as (folder, staging):
             self._write_directory(folder, staging, key.directory_name, values, owner)
 
     def make_status(self, key: JobKey, uid: int | None, gid: int = -1) -> None:
@@ -106,7 +104,7 @@ class FeatureTree(Folders):
         where the daemon and its jobs are one user's.
         """
         name = key.directory_name
-        with self._folder(STATUS) as folder, self._folder(STAGING) as staging:
+        with self.writing(STATUS) as (folder, staging):
             found_uid = owner_of(folder, name)
             if found_uid is not None:
                 if uid is None or os.geteuid() != 0 or found_uid == uid:
@@ -121,18 +119,10 @@ class FeatureTree(Folders):
                 os.fchmod(made, 0o755)
             self._into_place(temporary, name, folder, staging)
 
-    def write_exports(self, key: JobKey, text: str, reader: Owner | None = None) -> None:
-        """Write the lines of the job's task prolog; with a `reader` they are his alone."""
-        self._write_lines(EXPORTS, key, text, reader)
-
-    def write_urls(self, key: JobKey, text: str, reader: Owner) -> None:
-        """Write the lines with the job's HTTP addresses, for its user alone."""
-        self._write_lines(URLS, key, text, reader)
-
     def make_token(self, key: JobKey) -> str:
         """Return the secret of a job's HTTP addresses; the first call for a job makes it."""
         name = key.directory_name
-        with self._folder(TOKENS) as folder, self._folder(STAGING) as staging:
+        with self.writing(TOKENS) as (folder, staging):
             for _ in range(2):
                 token = parse_token(read_private(folder, name))
                 if token is not None:
@@ -150,55 +140,41 @@ class FeatureTree(Folders):
                         os.unlink(temporary, dir_fd=staging)
         raise UnsafePathError(f"{self.tokens_path}/{name}: somebody else writes here")
 
-    def _write_lines(self, folder_name: str, key: JobKey, text: str, reader: Owner | None) -> None:
+    def write_lines(self, folder_name: str, key: JobKey, text: str, reader: Owner | None = None) -> None:
+        """Write the lines of a job's task prolog, or with its addresses; with a `reader`, his alone."""
         mode, owner = (0o644, None) if reader is None else (0o400, reader if os.geteuid() == 0 else None)
-        with self._folder(folder_name) as folder, self._folder(STAGING) as staging:
+        with self.writing(folder_name) as (folder, staging):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
 
     def write_origins(self, key: JobKey | None, text: str) -> None:
         """Write where the values of a job, or of the machine, come from."""
-        with self._folder(ORIGINS) as folder, self._folder(STAGING) as staging:
+        with self.writing(ORIGINS) as (folder, staging):
             write_if_changed(folder, staging, origins_name(key), text.encode())
 
     def put_machine_value(self, name: str, value: str | None) -> None:
         """Write one key of $MACHINEFEATURES, or take it away; the others stay."""
-        with self._folder(MACHINE) as folder, self._folder(STAGING) as staging:
+        with self.writing(MACHINE) as (folder, staging):
             _put(folder, staging, name, value, None)
 
     def put_job_value(self, key: JobKey, name: str, value: str | None) -> None:
         """Write one key of a job's directory, or take it away. FileNotFoundError without a directory."""
         with (
-            self._folder(JOBS) as folder,
-            self._folder(STAGING) as staging,
+            self.writing(JOBS) as (folder, staging),
             opened(key.directory_name, DIRECTORY, folder) as directory,
         ):
             found = os.fstat(directory)
             owner = Owner(found.st_uid, found.st_gid) if os.geteuid() == 0 else None
             _put(directory, staging, name, value, owner)
 
-    @contextlib.contextmanager
-    def drains(self) -> Iterator[tuple[int, int]]:
-        """Open the private folder of drains and `staging`."""
-        with self._folder(DRAINS) as folder, self._folder(STAGING) as staging:
-            yield folder, staging
-
-    def intake(self) -> contextlib.AbstractContextManager[int]:
-        """Open the private folder of what hooks hand over."""
-        return self._folder(INTAKE)
-
-    def failures(self) -> contextlib.AbstractContextManager[int]:
-        """Open the private folder of counts of what hooks could not do."""
-        return self._folder(FAILURES)
-
     def write_record(self, key: JobKey, text: str) -> None:
         """Write what a prolog knows about the job."""
-        with self._folder(RECORDS) as folder, self._folder(STAGING) as staging:
+        with self.writing(RECORDS) as (folder, staging):
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
     def write_known(self, key: JobKey, text: str) -> None:
         """Write what the daemon knows about a job that it publishes; what a later version wrote stays."""
         name = f"{key.directory_name}.json"
-        with self._folder(KNOWN) as folder, self._folder(STAGING) as staging:
+        with self.writing(KNOWN) as (folder, staging):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
                 write_if_changed(folder, staging, name, text.encode(), 0o600)
 
@@ -212,19 +188,19 @@ class FeatureTree(Folders):
         """
         name, found = key.directory_name, False
         self._drop_token(name)
-        with self._folder(STAGING) as staging:
+        with self.folder(STAGING) as staging:
             for each in (EXPORTS, URLS, JOBS, STATUS, ORIGINS):
-                with self._folder(each) as folder, contextlib.suppress(FileNotFoundError):
+                with self.folder(each) as folder, contextlib.suppress(FileNotFoundError):
                     os.rename(name, unique_name(name), src_dir_fd=folder, dst_dir_fd=staging)
                     found = True
         for each in (KNOWN,) if keep_record else (KNOWN, RECORDS):
-            with self._folder(each) as folder, contextlib.suppress(FileNotFoundError):
+            with self.folder(each) as folder, contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{name}.json", dir_fd=folder)
                 found = True
         return found
 
     def _drop_token(self, name: str) -> None:
-        with self._folder(TOKENS) as folder, contextlib.suppress(FileNotFoundError):
+        with self.folder(TOKENS) as folder, contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
     def sweep(self, max_entries: int = SWEEP_ENTRIES, before_secs: float | None = None) -> bool:
@@ -236,7 +212,7 @@ class FeatureTree(Folders):
         touched since then are spared: another process may be making them.
         """
         budget = max_entries
-        with self._folder(STAGING) as staging:
+        with self.folder(STAGING) as staging:
             names = [name for name in os.listdir(staging) if is_untouched(staging, name, before_secs)]
             while names and budget > 0:
                 name = names.pop()
@@ -271,7 +247,7 @@ class FeatureTree(Folders):
 
     def record_version(self, key: JobKey) -> Version | None:
         """Return what tells a prolog's record from the one before and after it, None if there is none."""
-        with self._folder(RECORDS) as folder:
+        with self.folder(RECORDS) as folder:
             try:
                 found = os.stat(f"{key.directory_name}.json", dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
@@ -280,14 +256,14 @@ class FeatureTree(Folders):
 
     def has_note(self, key: JobKey) -> bool:
         """Return whether what the daemon knew of a job is still there."""
-        with self._folder(KNOWN) as folder:
+        with self.folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 
     def notes(self, key: JobKey) -> list[str]:
         """Return what is written of a job for us alone: what the daemon knew, then the prolog's record."""
         found = []
         for each in (KNOWN, RECORDS):
-            with self._folder(each) as folder:
+            with self.folder(each) as folder:
                 content = read_private(folder, f"{key.directory_name}.json", MAX_NOTE_BYTES)
             if content is not None:
                 found.append(content.decode("utf-8", "replace"))
@@ -295,7 +271,7 @@ class FeatureTree(Folders):
 
     def known(self) -> list[str]:
         """Return what the daemon knew of all jobs. Raises OSError or UnsafePathError."""
-        with self._folder(KNOWN) as folder:
+        with self.folder(KNOWN) as folder:
             names = [name for name in os.listdir(folder) if name.endswith(".json")]
             contents = (read_private(folder, name, MAX_NOTE_BYTES) for name in sorted(names))
             return [each.decode("utf-8", "replace") for each in contents if each is not None]
@@ -304,7 +280,7 @@ class FeatureTree(Folders):
         """Return how often hooks have failed, by action and reason. Raises OSError or UnsafePathError."""
         from jobfeatures.publish.failures import read_failures  # hooks have no use for it
 
-        with self._folder(FAILURES) as folder:
+        with self.folder(FAILURES) as folder:
             return read_failures(folder)
 
     # --- inside --------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_job_whose_user_is_not_known_gets_paths(tree):
 
 def test_who_cannot_give_files_away_writes_paths_for_others(tree, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    monkeypatch.setattr(FeatureTree, "write_urls", lambda *_: pytest.fail("written for somebody else"))
+    monkeypatch.setattr(FeatureTree, "make_token", lambda *_: pytest.fail("made for somebody else"))
     monkeypatch.setattr("jobfeatures.publish.folders.must_be_ours", lambda *_: None)
     write_exports(tree, KEY, 6001, -1, Access(URL, "http"))
     monkeypatch.undo()

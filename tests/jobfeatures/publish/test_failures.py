@@ -15,6 +15,7 @@ import pytest
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError
 from jobfeatures.model import JobKey
 from jobfeatures.publish.failures import SPARE_BYTES, count_failure, read_failures
+from jobfeatures.publish.folders import EXPORTS, FAILURES
 from jobfeatures.publish.reasons import ACTIONS, REASONS, pairs, reason_of
 from jobfeatures.publish.tree import FeatureTree
 
@@ -40,7 +41,7 @@ def read(tree: FeatureTree) -> dict[tuple[str, str], int]:
 def test_counts_are_by_action_and_reason(tmp_path: Path) -> None:
     tree = FeatureTree(str(tmp_path))
     assert tree.hook_failures() == dict.fromkeys(pairs(), 0)
-    with tree.failures() as folder:
+    with tree.folder(FAILURES) as folder:
         for _ in range(3):
             count_failure(folder, "publish", "timeout")
         count_failure(folder, "remove", "enospc")
@@ -55,10 +56,10 @@ def test_a_full_disk_is_counted_too(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         (small_disk / "filler").write_bytes(b"x" * 2**20)
     with pytest.raises(OSError, match="No space left"):
-        tree.write_exports(JobKey("slurm", "7"), "x" * 5000)
+        tree.write_lines(EXPORTS, JobKey("slurm", "7"), "x" * 5000)
     say = f". {LIBRARY}; hook_root={small_disk}; for n in 1 2 3; do hook_count publish enospc; done; wait"
     subprocess.run(["bash", "-pc", say], check=True, stdin=subprocess.DEVNULL, timeout=30)
-    with tree.failures() as folder:
+    with tree.folder(FAILURES) as folder:
         count_failure(folder, "remove", "enospc")
     deadline = time.monotonic() + 20  # nobody waits for the shell's
     while read(tree).get(("publish", "enospc")) != 3 and time.monotonic() < deadline:
@@ -69,13 +70,13 @@ def test_a_full_disk_is_counted_too(small_disk: Path) -> None:
 def test_space_is_set_aside_again_before_it_is_used_up(small_disk: Path) -> None:
     tree = FeatureTree(str(small_disk))
     tree.hook_failures()
-    with tree.failures() as folder:
+    with tree.folder(FAILURES) as folder:
         for _ in range(SPARE_BYTES - 10):
             count_failure(folder, "publish", "other")
     tree.hook_failures()
     with pytest.raises(OSError, match="No space left"):
         (small_disk / "filler").write_bytes(b"x" * 2**20)
-    with tree.failures() as folder:
+    with tree.folder(FAILURES) as folder:
         for _ in range(100):
             count_failure(folder, "publish", "other")
     assert read(tree) == {("publish", "other"): SPARE_BYTES + 90}

@@ -10,6 +10,7 @@ from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey
 from jobfeatures.publish import files as files_module
 from jobfeatures.publish.files import Owner, read_private, replace_file, write_if_changed
+from jobfeatures.publish.folders import URLS
 from jobfeatures.publish.tree import FeatureTree
 
 KEY = JobKey("slurm", "12")
@@ -118,7 +119,7 @@ def test_another_user_s_daemon_keeps_directories_and_values_of_root(tree, tmp_pa
 
 def test_who_may_not_give_away_keeps_what_he_makes(tree, tmp_path, as_other_user):
     tree.write_job(KEY, {"a": "1"}, Owner(4712, 4712))
-    tree.write_urls(KEY, "lines\n", Owner(4712, 4712))
+    tree.write_lines(URLS, KEY, "lines\n", Owner(4712, 4712))
     made = (tmp_path / "features").rglob("*")
     assert {each.stat().st_uid for each in made} == {os.getuid()}
 

@@ -12,6 +12,7 @@ from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey
 from jobfeatures.publish import files as files_module
 from jobfeatures.publish.files import Owner
+from jobfeatures.publish.folders import EXPORTS
 from jobfeatures.publish.tree import FeatureTree
 
 KEY = JobKey("slurm", "12")
@@ -141,7 +142,7 @@ def test_a_new_directory_appears_with_all_its_keys(tree, root):
 def test_removal_takes_everything_and_says_whether_there_was_something(tree, root):
     tree.write_job(KEY, {"job_id": "12"})
     tree.make_status(KEY, os.getuid())
-    tree.write_exports(KEY, "export X=1\n")
+    tree.write_lines(EXPORTS, KEY, "export X=1\n")
     tree.write_record(KEY, "{}")
     assert tree.remove_job(KEY)
     assert tree.sweep()
