@@ -206,7 +206,7 @@ PURE = {
     "jobfeatures_exporter.sampling.gpu.meter",
     "jobfeatures_exporter.sampling.gpu.procdriver",
     "jobfeatures_exporter.sampling.status",
-    "jobfeatures_exporter.lookplan",
+    "jobfeatures_exporter.sampling.lookplan",
     "jobfeatures_exporter.service.checks",
     "jobfeatures_exporter.service.reload",
     "jobfeatures_exporter.rates",

@@ -95,8 +95,8 @@ def _figures(arguments: argparse.Namespace) -> str:
     if job is None:
         return ""
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.prometheus import Prometheus
     from jobfeatures_exporter.jobreport.text import format_reports
-    from jobfeatures_exporter.remote.prometheus import Prometheus
 
     access = access_of(arguments, "--prometheus", arguments.prometheus)
     question = Question(

@@ -78,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.document import make_document
     from jobfeatures_exporter.jobreport.finding import AmbiguousJobError, NoSuchJobError
+    from jobfeatures_exporter.jobreport.prometheus import Prometheus
     from jobfeatures_exporter.jobreport.text import format_reports
-    from jobfeatures_exporter.remote.prometheus import Prometheus
     from jobfeatures_exporter.terminal.cells import has_colours
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.cluster_label):

@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.figures import JobReport
     from jobfeatures_exporter.jobreport.finding import NoSuchJobError
+    from jobfeatures_exporter.jobreport.prometheus import Prometheus
     from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, SummaryWriter
-    from jobfeatures_exporter.remote.prometheus import Prometheus
 
     access = access_of(arguments, "--prometheus", arguments.prometheus)
     delay_secs = parse_duration_flag("--delay", arguments.delay)

@@ -3,5 +3,5 @@
 `queries` writes PromQL, `finding` chooses the job and its run, `gathering`
 puts answers together to the records of `figures`, `hints` judges them,
 `text` and `document` show them. All that is pure; `asking` asks in the right
-order, `jobfeatures_exporter.remote.prometheus` over the network.
+order, `prometheus` over the network.
 """

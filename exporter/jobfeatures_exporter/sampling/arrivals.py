@@ -16,10 +16,10 @@ from fnmatch import fnmatchcase
 from jobfeatures import inotify
 from jobfeatures.clock import Clock
 from jobfeatures.inotify import Inotify, Notice
-from jobfeatures_exporter.lookplan import LookPlan
 from jobfeatures_exporter.sampling.descriptors import VANISHED, read_file
 from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES
 from jobfeatures_exporter.sampling.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.lookplan import LookPlan
 
 log = logging.getLogger(__name__)
 

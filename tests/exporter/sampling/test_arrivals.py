@@ -8,9 +8,9 @@ import pytest
 from jobfeatures import inotify
 from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling import arrivals
 from jobfeatures_exporter.sampling.arrivals import JOB_SHAPES, JobArrivals, compute_shapes_below
+from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from tests.running import NO_INOTIFY, until
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.lookplan import BURST_LOOKS, KEPT_LOOKS, LOOKS_PER_SEC, LookPlan
+from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS, KEPT_LOOKS, LOOKS_PER_SEC, LookPlan
 
 
 def looks(plan, now, until):

@@ -1,1 +1,0 @@
-"""Servers elsewhere that commands ask: what they want to be told, and Prometheus."""
