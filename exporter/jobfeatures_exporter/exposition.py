@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from jobfeatures.metrics import Metric
@@ -23,6 +22,7 @@ Values = tuple[str, ...]  # of labels
 Sample = tuple[Values, Number]
 
 SUM, COUNT = "sum", "count"  # stand in the place of `le` on the samples of a histogram that are no classes
+MAX_HEADS = 1024  # that are kept: names with another's before them are made anew
 SPARE_TEXTS = 1024  # label texts that may be kept beside those in use
 
 
@@ -139,31 +139,33 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
     """Return the text of all families that have samples. Of several with one name the first declares it."""
     texts = LabelTexts() if texts is None else texts
     shown = [family for family in families if family.samples]
-    blocks = (block for family in shown for block in blocks_of(family, texts))
-    page = render_blocks(blocks, openmetrics=openmetrics)
+    page = render_blocks(
+        [block for family in shown for block in blocks_of(family, texts)], openmetrics=openmetrics
+    )
     texts.forget_unused(sum([len(family.samples) for family in shown]))
     return page
 
 
-def blocks_of(family: Family, texts: LabelTexts) -> Iterator[Block]:
-    """Yield the lines of a family, and those under its former name."""
-    samples = family.samples
-    yield (
-        family.metric,
-        "".join(samples.lines(texts) if isinstance(samples, Written) else sample_lines(family, texts)),
-    )
-    if family.metric.former is not None:
-        yield from blocks_of(Family(family.metric.former, list(family.samples)), texts)
+def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
+    """Return the lines of a family, and those under its former name."""
+    metric, samples = family
+    lines = getattr(samples, "lines", None)  # of `Written`, which is abstract: to ask for it takes longer
+    blocks = [(metric, "".join(sample_lines(family, texts) if lines is None else lines(texts)))]
+    if metric.former is not None:
+        blocks += blocks_of(Family(metric.former, list(samples)), texts)
+    return blocks
 
 
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
     """Return the text of blocks, those of one name together."""
     parts: dict[str, list[str]] = {}
+    heads = _HEADS[openmetrics]
     for metric, lines in blocks:
         found = parts.get(metric.name)
         if found is None:
-            found = parts[metric.name] = [head(metric, openmetrics=openmetrics)]
-        found.append(lines)
+            parts[metric.name] = [heads[metric], lines]
+        else:
+            found.append(lines)
     text = "".join([part for found in parts.values() for part in found])
     return f"{text}# EOF\n".encode() if openmetrics else text.encode()
 
@@ -190,7 +192,23 @@ def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelT
     return f"{metric.name}_bucket{texts.of(metric.label_names)[values]} {format_value(value)}\n"
 
 
-@lru_cache(1024)
+class _Heads(dict[Metric, str]):
+    """What declares families in one format; made when it is first asked for."""
+
+    def __init__(self, *, openmetrics: bool) -> None:
+        super().__init__()
+        self._openmetrics = openmetrics
+
+    def __missing__(self, metric: Metric) -> str:
+        if len(self) >= MAX_HEADS:
+            self.clear()
+        text = self[metric] = head(metric, openmetrics=self._openmetrics)
+        return text
+
+
+_HEADS = (_Heads(openmetrics=False), _Heads(openmetrics=True))
+
+
 def head(metric: Metric, *, openmetrics: bool) -> str:
     """Return the lines that declare a family."""
     if openmetrics:
