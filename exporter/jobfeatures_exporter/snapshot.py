@@ -15,8 +15,7 @@ from jobfeatures.quickrecord import quickly_made
 from jobfeatures_exporter.measured import BoardSample, OpenFiles
 
 
-@dataclass(frozen=True, slots=True)
-class CpuSecs:
+class CpuSecs(NamedTuple):
     """CPU seconds since boot by mode, of one core or of all. Source: /proc/stat, proc_stat(5)."""
 
     user: float

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from jobfeatures.metrics import NODE_READ_AT, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.snapshot import CpuSecs
 
-MODES = tuple(each.name for each in fields(CpuSecs))
+MODES = CpuSecs._fields
 
 CPU = counter("batch_node_cpu_seconds", "CPU time over all cores since boot.", ("mode",))
 CORE = counter("batch_node_core_cpu_seconds", "CPU time of a core since boot.", ("core", "mode"))
@@ -89,9 +88,9 @@ def families(context: Context) -> Iterator[Family]:
     if node is None:
         return
     if node.cpu is not None:
-        yield Family(CPU, [((mode,), getattr(node.cpu, mode)) for mode in MODES])
-    cores = [(str(number), core) for number, core in node.cores.items()]
-    yield Family(CORE, [((number, mode), getattr(core, mode)) for number, core in cores for mode in MODES])
+        yield Family.by_word(CPU, node.cpu._asdict())
+    cores = [(str(number), zip(MODES, core, strict=True)) for number, core in node.cores.items()]
+    yield Family(CORE, [((number, mode), secs) for number, core in cores for mode, secs in core])
     yield Family.single(CORES, len(cores) or None)
     memory = node.memory_bytes
     yield Family.known(MEMORY, [((kind,), memory.get(name)) for name, kind in MEMORY_KINDS.items()])

@@ -234,3 +234,40 @@ class KeptFile:
                 break
             data += more
         return data
+
+
+class NodeFile(KeptFile):
+    """A file of the node, of any length, read to its end: of many lines the kernel gives a page at a time."""
+
+    __slots__ = ()
+    MAX_BYTES = 2**22
+    _FIRST_BYTES = 65536
+
+    def text(self) -> str:
+        """Return the content. Raises OSError."""
+        data = self.read()
+        if self._descriptor < 0:  # there are too few
+            return read_text(self.path)
+        while more := os.pread(self._descriptor, self._FIRST_BYTES, len(data)):
+            data += more
+        return data.decode("utf-8", "replace")
+
+
+class NodeFiles:
+    """The files of the node by their paths, read again and again."""
+
+    def __init__(self, budget: DescriptorBudget) -> None:
+        self._budget = budget
+        self._files: dict[str, NodeFile] = {}
+
+    def read(self, path: str) -> str:
+        """Return the text of one. Raises OSError."""
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = NodeFile(path, self._budget)
+        return file.text()
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for file in self._files.values():
+            file.close()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from jobfeatures.errors import ParseError
@@ -47,31 +49,38 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
 class Disks:
     """Reads the block devices again and again; what they are made of when one comes or goes."""
 
-    def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
+    def __init__(
+        self, procfs: str, sysfs: str, unreadable: Unreadable, read: Callable[[str], str] = read_text
+    ) -> None:
         self._procfs = procfs
+        self._read = read
         self._sysfs = sysfs
         self._unreadable = unreadable
         self._whole: dict[str, bool | None] = {}
+        self._last: dict[str, tuple[DiskSample, DiskSample]] = {}  # as read, and with what it is made of
         self.others: frozenset[str] = frozenset()
 
     def read(self) -> dict[str, DiskSample]:
         """Return all devices by name, none where they cannot be read."""
         path = f"{self._procfs}/diskstats"
         disks = self._unreadable.tried(
-            "node_diskstats", lambda: parse_diskstats(read_text(path), source=path)
+            "node_diskstats", lambda: parse_diskstats(self._read(path), source=path)
         )
         if disks is None:
             return {}
         if disks.keys() != self._whole.keys():
             self._whole = {name: self._is_whole(name) for name in disks}
-        found = {
-            name: DiskSample(major=disk.major, minor=disk.minor, stats=disk.stats, whole=self._whole[name])
+            self._last = {}
+            others = [disk for name, disk in disks.items() if self._whole[name] is False]
+            self.others = frozenset(f"{disk.major}:{disk.minor}" for disk in others)
+        last = self._last
+        self._last = {
+            name: (disk, last[name][1])
+            if name in last and last[name][0] is disk
+            else (disk, replace(disk, whole=self._whole[name]))
             for name, disk in disks.items()
         }
-        self.others = frozenset(
-            f"{disk.major}:{disk.minor}" for disk in found.values() if disk.whole is False
-        )
-        return found
+        return {name: known for name, (_, known) in self._last.items()}
 
     def _is_whole(self, name: str) -> bool | None:
         """Return whether a device is a whole disk; None for what sysfs does not list: a partition."""

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_count
 from jobfeatures_exporter.sampling.counterfiles import parse_pressure
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.groupfiles import NOT_OFFERED
-from jobfeatures_exporter.snapshot import CpuSecs, NodeSample
+from jobfeatures_exporter.snapshot import CpuSecs, DiskSample, NodeSample
 
 TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
 RESOURCES = ("cpu", "memory", "io")  # whose pressure is reported
 MODES = 8  # user nice system idle iowait irq softirq steal; guest times are part of user and nice
 
 _CPU = re.compile(r"cpu([0-9]{0,6})\Z")
+_TICKS = re.compile(r"[0-9]{1,18}(?: [0-9]{1,18}){7}\Z")
 _LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
 _ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
-_MEMORY = re.compile(r"([A-Za-z0-9_()]{1,64}): +([0-9]{1,16}) kB\Z")
+_MEMORY = re.compile(r"^([A-Za-z0-9_()]{1,64}): +(?:([0-9]{1,16}) kB|[0-9]{1,19})$", re.MULTILINE)
 _OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # found by its beginning, among 190 lines
-_COUNT = re.compile(r"[A-Za-z0-9_()]{1,64}: +[0-9]{1,19}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +55,12 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
                 raise ParseError("not a boot time", source=source, line=number, text=line)
             boot_time_secs = _count(words[1], source, number, "btime")
         elif match := _CPU.match(words[0]):
-            if len(words) < MODES + 1:
+            ticks = words[1 : MODES + 1]
+            if len(ticks) < MODES:
                 raise ParseError("fewer than 8 CPU times", source=source, line=number, text=line)
-            ticks = [_count(word, source, number, words[0]) for word in words[1 : MODES + 1]]
-            times = CpuSecs(*(each / ticks_per_sec for each in ticks))
+            if not _TICKS.match(" ".join(ticks)):
+                ticks = [str(_count(word, source, number, words[0])) for word in ticks]
+            times = CpuSecs._make([int(each) / ticks_per_sec for each in ticks])
             if match[1]:
                 cores[int(match[1])] = times
             else:
@@ -73,12 +76,12 @@ def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
     Lines without a unit count huge pages, not bytes, and are left out. Raises
     ParseError for a malformed line, and where there is none.
     """
-    sizes = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if match := _MEMORY.match(line):
-            sizes[match[1]] = int(match[2]) * 1024
-        elif line and not _COUNT.match(line):
-            raise ParseError("not a line of meminfo", source=source, line=number, text=line)
+    found = _MEMORY.findall(text)
+    if len(found) != text.count("\n") or not text.endswith("\n"):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line and not _MEMORY.match(line):
+                raise ParseError("not a line of meminfo", source=source, line=number, text=line)
+    sizes = {name: int(size) * 1024 for name, size in found if size}
     if not sizes:
         raise ParseError("no sizes", source=source, text=text)
     return sizes
@@ -107,23 +110,28 @@ def parse_oom_kills(text: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
+Read = Callable[[str], str]  # of a file's text by its path
+
+
+def read_oom_kills(procfs: str, unreadable: Unreadable, read: Read = read_text) -> int | None:
     """Read /proc/vmstat below `procfs`; one that is not there is no failure."""
-    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
+    text = unreadable.tried("node_vmstat", read, f"{procfs}/vmstat")
     return None if text is None else parse_oom_kills(text)
 
 
-def read_stat(procfs: str) -> KernelStat:
+def read_stat(procfs: str, read: Read = read_text) -> KernelStat:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
-    return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
+    return parse_stat(read(f"{procfs}/stat"), source=f"{procfs}/stat")
 
 
-def read_meminfo(procfs: str) -> dict[str, int]:
+def read_meminfo(procfs: str, read: Read = read_text) -> dict[str, int]:
     """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
-    return parse_meminfo(read_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
+    return parse_meminfo(read(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
 
 
-def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
+def read_pressure(
+    procfs: str, unreadable: Unreadable, read: Read = read_text
+) -> dict[tuple[str, str], float]:
     """Return seconds stalled by resource and share of tasks, those that the kernel has.
 
     The kernel writes a zero where all tasks would wait for CPUs, of a whole node: that cannot be.
@@ -132,7 +140,7 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
     for resource in RESOURCES:
         path = f"{procfs}/pressure/{resource}"
         try:
-            shares = parse_pressure(read_text(path), source=path)
+            shares = parse_pressure(read(path), source=path)
         except (OSError, ParseError) as error:
             if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
                 unreadable.add(f"node_pressure_{resource}", error)
@@ -142,11 +150,16 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
     return found
 
 
-def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
+def read_node(
+    procfs: str,
+    unreadable: Unreadable,
+    read: Read = read_text,
+    disks: Mapping[str, DiskSample] = MappingProxyType({}),
+) -> NodeSample:
     """Read all of it but the disks; what cannot be read is None or empty, and counted."""
-    stat = unreadable.tried("node_stat", read_stat, procfs) or KernelStat()
+    stat = unreadable.tried("node_stat", read_stat, procfs, read) or KernelStat()
     source = f"{procfs}/loadavg"
-    text = unreadable.tried("node_loadavg", read_text, source)
+    text = unreadable.tried("node_loadavg", read, source)
     loads = entities = None
     if text is not None:
         loads = unreadable.tried("node_loadavg", parse_loadavg, text, source=source)
@@ -157,14 +170,15 @@ def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
         boot_time_secs=stat.boot_time_secs,
         cpu=stat.cpu,
         cores=stat.cores,
-        memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
+        memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs, read) or {},
         load1=load1,
         load5=load5,
         load15=load15,
         runnable_entities=runnable,
         existing_entities=existing,
-        pressure_secs=read_pressure(procfs, unreadable),
-        oom_kills=read_oom_kills(procfs, unreadable),
+        pressure_secs=read_pressure(procfs, unreadable, read),
+        oom_kills=read_oom_kills(procfs, unreadable, read),
+        disks=disks,
     )
 
 

@@ -20,7 +20,7 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.bpf.records import Sums
 from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobCgroups
 from jobfeatures_exporter.sampling.commands import CommandBook
-from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, NodeFiles, Unreadable
 from jobfeatures_exporter.sampling.disks import Disks
 from jobfeatures_exporter.sampling.endings import complete, find_first_processes
 from jobfeatures_exporter.sampling.energy import JobEnergy, compute_package_joules
@@ -123,7 +123,8 @@ class Sampler:
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
         self._gpus = gpus
-        self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
+        self._node_files = NodeFiles(budget)
+        self._disks = Disks(procfs, sysfs or "/sys", self._unreadable, self._node_files.read)
         self._steps = StepBook(budget, self._unreadable) if steps else None
         self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
@@ -157,7 +158,7 @@ class Sampler:
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
-        node = replace(read_node(self._procfs, self._unreadable), disks=self._disks.read())
+        node = read_node(self._procfs, self._unreadable, self._node_files.read, self._disks.read())
         self._book.other_devices = self._disks.others
         self._cgroups.kills.count = node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
@@ -209,7 +210,12 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
-        for each in (self._scanner, self._cgroups, *(each for each in some if each is not None)):
+        for each in (
+            self._scanner,
+            self._cgroups,
+            self._node_files,
+            *(each for each in some if each is not None),
+        ):
             each.close()
 
     def _subscribe(self) -> ExitTimes[Key] | None:
