@@ -99,16 +99,14 @@ def list_job_directories(
             _follow(kind, top, inodes, known, failures)
             continue
         try:
-            there = set(os.listdir(top))
+            there = _list(top)
         except OSError as error:
             if error.errno not in VANISHED:
                 failures.append(error)
             continue
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
-                if patterns[0] not in there and not WILD.intersection(patterns[0]):
-                    continue
-                for path, inode in _expand(top, "", patterns, failures):
+                for path, inode in _expand(top, "", patterns, failures, there):
                     membership = match_path(path)
                     if membership is None or membership.batch_system != batch.name:
                         continue
@@ -151,31 +149,37 @@ def _follow(
 
 
 def _expand(
-    top: str, path: str, patterns: tuple[str, ...], failures: list[OSError]
+    top: str,
+    path: str,
+    patterns: tuple[str, ...],
+    failures: list[OSError],
+    there: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """Yield the directories of a shape below `path`, each with its inode."""
-    # A plain name needs no list: what stands below it is not there either if it is not.
+    """Yield the directories of a shape below `path`, each with its inode; `there` is what stands in it."""
     while len(patterns) > 1 and not WILD.intersection(patterns[0]):
-        path, patterns = f"{path}/{patterns[0]}", patterns[1:]
-    try:
-        matches = _pattern(patterns[0]).match
-        with os.scandir(top + path) as entries:
-            found = sorted(
-                [
-                    (entry.name, entry.inode())
-                    for entry in entries
-                    if matches(entry.name) and entry.is_dir(follow_symlinks=False)
-                ]
-            )
-    except OSError as error:
-        if error.errno not in VANISHED:
-            failures.append(error)
-        return
-    for name, inode in found:
+        if there is not None and patterns[0] not in there:
+            return
+        # A plain name needs no list: what stands below it is not there either if it is not.
+        path, patterns, there = f"{path}/{patterns[0]}", patterns[1:], None
+    if there is None:
+        try:
+            there = _list(top + path)
+        except OSError as error:
+            if error.errno not in VANISHED:
+                failures.append(error)
+            return
+    matches = _pattern(patterns[0]).match
+    for name in sorted(filter(matches, there)):
         if len(patterns) == 1:
-            yield f"{path}/{name}", inode
+            yield f"{path}/{name}", there[name]
         else:
             yield from _expand(top, f"{path}/{name}", patterns[1:], failures)
+
+
+def _list(path: str) -> dict[str, int]:
+    """Return the inodes of the directories in one by their names. Raises OSError."""
+    with os.scandir(path) as entries:
+        return {each.name: each.inode() for each in entries if each.is_dir(follow_symlinks=False)}
 
 
 @lru_cache
