@@ -210,12 +210,7 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
-        for each in (
-            self._scanner,
-            self._cgroups,
-            self._node_files,
-            *(each for each in some if each is not None),
-        ):
+        for each in filter(None, (self._scanner, self._cgroups, self._node_files, *some)):
             each.close()
 
     def _subscribe(self) -> ExitTimes[Key] | None:
