@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.htcondor.scratch import EXECUTE
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
@@ -36,7 +34,7 @@ from jobfeatures_exporter.sampling.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_node
 from jobfeatures_exporter.sampling.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.steps import StepBook
-from jobfeatures_exporter.sampling.taskstats import ExitTimes
+from jobfeatures_exporter.sampling.taskstats import ExitTimes, subscribe
 from jobfeatures_exporter.snapshot import (
     CommandSample,
     GroupKey,
@@ -51,8 +49,6 @@ from jobfeatures_exporter.snapshot import (
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
-
-log = logging.getLogger(__name__)
 
 FIRST_AGAIN_LOOKS = 16  # at which first processes are looked for in any case
 ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's sums would do
@@ -119,7 +115,7 @@ class Sampler:
             gridengine_spool=gridengine_spool,
         )
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
-        self._exits = self._subscribe() if taskstats else None
+        self._exits: ExitTimes[Key] | None = subscribe(self._unreadable) if taskstats else None
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
         self._gpus = gpus
@@ -210,16 +206,9 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
-        for each in filter(None, (self._scanner, self._cgroups, self._node_files, *some)):
+        kept = (each for each in some if each is not None)
+        for each in (self._scanner, self._cgroups, self._node_files, *kept):
             each.close()
-
-    def _subscribe(self) -> ExitTimes[Key] | None:
-        try:
-            return ExitTimes(self._unreadable)
-        except (OSError, ParseError) as error:
-            self._unreadable.add("exit_records", error)
-            log.warning("no exit records of processes: %s", error)
-            return None
 
     def _with_energy(
         self, node: NodeSample, jobs: dict[WorkKey, JobSample]

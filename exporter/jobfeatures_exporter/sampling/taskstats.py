@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from collections.abc import Hashable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.accumulate import CpuTicks
@@ -30,6 +31,8 @@ from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import ProcessSample
 
 Key = TypeVar("Key", bound=Hashable)
+
+log = logging.getLogger(__name__)
 
 NETLINK_GENERIC = 16
 SO_RCVBUFFORCE = 33  # beyond net.core.rmem_max, by the same capability
@@ -140,3 +143,13 @@ class ExitTimes(Generic[Key]):
     def close(self) -> None:
         """Unsubscribe."""
         self._source.close()
+
+
+def subscribe(unreadable: Unreadable) -> ExitTimes[Any] | None:
+    """Return them; None where the kernel does not offer or allow it, which is said and counted."""
+    try:
+        return ExitTimes(unreadable)
+    except (OSError, ParseError) as error:
+        unreadable.add("exit_records", error)
+        log.warning("no exit records of processes: %s", error)
+        return None
