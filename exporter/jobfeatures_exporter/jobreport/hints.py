@@ -10,7 +10,7 @@ from jobfeatures_exporter.jobreport.figures import NEAR_MEMORY, JobReport, NodeU
 from jobfeatures_exporter.terminal.cells import clean
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
 
-SETTLED_SECS = 300.0  # shorter jobs are judged by what killed them alone
+SETTLED_SECS = 300.0  # most rules do not judge shorter jobs
 LOW_CPU = 0.5
 BUSY_CPU = 0.8  # what is stalled for CPUs below this shares them with others, or is bound to too few
 SERIAL_CPUS = 1.2
@@ -39,16 +39,14 @@ class Hint:
 
 def find_hints(report: JobReport) -> list[Hint]:
     """Return the hints on a job, in the order of `RULES`."""
+    is_short = (report.elapsed_secs or 0.0) - report.suspended_secs < SETTLED_SECS
     found = []
     for rule in RULES:
-        text = rule.judge(report)
-        if text is not None:
-            found.append(Hint(rule.name, clean(text)))
+        if rule.judges_short or not is_short:
+            text = rule.judge(report)
+            if text is not None:
+                found.append(Hint(rule.name, clean(text)))
     return found
-
-
-def _is_settled(report: JobReport) -> bool:
-    return (report.elapsed_secs or 0.0) - report.suspended_secs >= SETTLED_SECS
 
 
 def _while_active(report: JobReport, share: float | None) -> float | None:
@@ -111,7 +109,7 @@ def _near_memory(report: JobReport) -> str | None:
 
 def _memory_wait(report: JobReport) -> str | None:
     stalled = report.stalled_share("memory")
-    if not _is_settled(report) or stalled is None or stalled < MEMORY_STALLED or report.ran_out_of_memory:
+    if stalled is None or stalled < MEMORY_STALLED or report.ran_out_of_memory:
         return None
     return (
         f"it waited for memory {format_share(stalled)} of the time: what it uses again and again did not "
@@ -122,7 +120,7 @@ def _memory_wait(report: JobReport) -> str | None:
 def _unused_memory(report: JobReport) -> float | None:
     """Return the bytes that it never used for data of its own, where they are many."""
     share, unused = report.memory_share, report.unused_memory
-    if not _is_settled(report) or share is None or unused is None or _memory_wait(report) is not None:
+    if share is None or unused is None or _memory_wait(report) is not None:
         return None
     return None if share >= LOW_MEMORY or unused < SPARED_BYTES else unused
 
@@ -155,7 +153,7 @@ def _cached_files(report: JobReport) -> str | None:
 def _serial(report: JobReport) -> str | None:
     working = _without_idle_nodes(report)
     used, given = _while_active(report, working.cpus_used), working.allocated_cpus
-    if not _is_settled(report) or used is None or given is None or given < 2 or _is_explained(report):
+    if used is None or given is None or given < 2 or _is_explained(report):
         return None
     if not LOW_CPU < used <= SERIAL_CPUS or used / given >= LOW_CPU:
         return None
@@ -165,9 +163,7 @@ def _serial(report: JobReport) -> str | None:
 
 def _low_cpu(report: JobReport) -> str | None:
     share = _cpu_share(_without_idle_nodes(report))
-    if not _is_settled(report) or share is None or share >= LOW_CPU:
-        return None
-    if _is_explained(report) or _serial(report) is not None:
+    if share is None or share >= LOW_CPU or _is_explained(report) or _serial(report) is not None:
         return None
     return (
         f"its CPUs worked {format_share(_cpu_share(report) or 0.0)} of the time: ask for fewer, or find what "
@@ -183,9 +179,7 @@ def _withheld(report: JobReport) -> float | None:
 
 def _throttled(report: JobReport) -> str | None:
     withheld, share = _withheld(report), _cpu_share(report)
-    if not _is_settled(report) or withheld is None or withheld < THROTTLED:
-        return None
-    if share is not None and share >= BUSY_CPU:
+    if withheld is None or withheld < THROTTLED or (share is not None and share >= BUSY_CPU):
         return None
     return (
         f"a CPU quota withheld {format_share(withheld)} of the CPU time that it wanted: ask for more CPUs, "
@@ -195,7 +189,7 @@ def _throttled(report: JobReport) -> str | None:
 
 def _contended(report: JobReport) -> str | None:
     stalled, share = report.stalled_share("cpu"), _cpu_share(report)
-    if not _is_settled(report) or stalled is None or stalled < CPU_STALLED or share is None:
+    if stalled is None or stalled < CPU_STALLED or share is None:
         return None
     if share >= BUSY_CPU or _throttled(report) is not None or _crowded(report) is not None:
         return None
@@ -209,9 +203,7 @@ def _contended(report: JobReport) -> str | None:
 
 def _idle_pilot(report: JobReport) -> str | None:
     claimed, given, share = report.claimed_cpus, report.allocated_cpus, _cpu_share(report)
-    if not _is_settled(report) or claimed is None or not given or share is None or share >= LOW_CPU:
-        return None
-    if claimed >= LOW_CPU * given:
+    if claimed is None or not given or claimed >= LOW_CPU * given or share is None or share >= LOW_CPU:
         return None
     return (
         f"it is a pilot whose payloads took {format_figure(claimed)} of its {format_figure(given)} CPUs on "
@@ -221,7 +213,7 @@ def _idle_pilot(report: JobReport) -> str | None:
 
 def _uneven(report: JobReport) -> str | None:
     idle = _idle_nodes(report)
-    if not _is_settled(report) or not idle:
+    if not idle:
         return None
     names = ", ".join(node.place.name for node in idle[:3]) + (" …" if len(idle) > 3 else "")
     return f"{len(idle)} of its {len(report.nodes)} nodes did next to nothing: {names}"
@@ -230,7 +222,7 @@ def _uneven(report: JobReport) -> str | None:
 def _idle_gpu(report: JobReport) -> str | None:
     cards = [card for node in report.nodes for card in node.gpus if card.is_allocated]
     elapsed = report.elapsed_secs
-    if not _is_settled(report) or not elapsed:
+    if not elapsed:
         return None
     idle = [card for card in cards if card.busy_secs is not None and card.busy_secs < IDLE_GPU * elapsed]
     if not idle:
@@ -241,7 +233,7 @@ def _idle_gpu(report: JobReport) -> str | None:
 
 def _low_gpu(report: JobReport) -> str | None:
     share = _while_active(report, report.gpu_share)
-    if not _is_settled(report) or share is None or share >= LOW_GPU or _idle_gpu(report) is not None:
+    if share is None or share >= LOW_GPU or _idle_gpu(report) is not None:
         return None
     why = "do they wait for data?"
     if (_cpu_share(report) or 0.0) >= BUSY_CPU:
@@ -269,7 +261,7 @@ def _out_of_time(report: JobReport) -> str | None:
 
 def _starved_io(report: JobReport) -> str | None:
     stalled, all_stalled = report.stalled_share("io"), report.stalled_share("io", all_tasks=True)
-    if not _is_settled(report) or stalled is None or stalled < IO_STALLED or _memory_wait(report) is not None:
+    if stalled is None or stalled < IO_STALLED or _memory_wait(report) is not None:
         return None
     # One task that waits beside others that compute costs the job nothing.
     if (_cpu_share(report) or 0.0) >= LOW_CPU and (all_stalled or 0.0) < IO_STALLED:
@@ -279,7 +271,7 @@ def _starved_io(report: JobReport) -> str | None:
 
 def _crowded(report: JobReport) -> str | None:
     stalled, threads, cpus = report.stalled_share("cpu"), report.threads, report.allocated_cpus
-    if not _is_settled(report) or stalled is None or threads is None or not cpus:
+    if stalled is None or threads is None or not cpus:
         return None
     share = _cpu_share(report)
     if stalled < CPU_STALLED or threads < THREADS_PER_CPU * cpus or (share is not None and share < LOW_CPU):
@@ -304,12 +296,21 @@ class Rule:
     name: str
     judge: Callable[[JobReport], str | None]
     meaning: str
+    judges_short: bool = False  # jobs, of less than `SETTLED_SECS`, as well
 
 
 RULES = (
-    Rule("memory_killed", _killed, "a process was killed when memory ran out, or the job ended so"),
     Rule(
-        "memory_near_limit", _near_memory, f"highest memory at {NEAR_MEMORY:.0%} of what a node gave, or more"
+        "memory_killed",
+        _killed,
+        "a process was killed when memory ran out, or the job ended so",
+        judges_short=True,
+    ),
+    Rule(
+        "memory_near_limit",
+        _near_memory,
+        f"highest memory at {NEAR_MEMORY:.0%} of what a node gave, or more",
+        judges_short=True,
     ),
     Rule(
         "memory_wait", _memory_wait, f"some task waited for memory {MEMORY_STALLED:.0%} of the time or more"
@@ -352,11 +353,12 @@ RULES = (
     ),
     Rule("gpu_idle", _idle_gpu, f"an allocated GPU computed less than {IDLE_GPU:.0%} of the time"),
     Rule("gpu_low", _low_gpu, f"its GPUs computed less than {LOW_GPU:.0%} of the time"),
-    Rule("time_limit", _out_of_time, "it ended at its time limit"),
+    Rule("time_limit", _out_of_time, "it ended at its time limit", judges_short=True),
     Rule(
         "time_unused",
         _much_time,
         f"it completed in less than {LOW_TIME:.0%} of its time limit, an hour or more before it",
+        judges_short=True,
     ),
-    Rule("time_unlimited", _limit_is_unlimited, "it had no time limit"),
+    Rule("time_unlimited", _limit_is_unlimited, "it had no time limit", judges_short=True),
 )
