@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple, Protocol
 
@@ -40,6 +40,53 @@ class Made(NamedTuple):
     text: bytes
     packed: bytes
 
+    def answer(self, request: web.Request) -> web.Response:
+        """Return it as the request takes it."""
+        from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
+
+        headers = {
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "Cache-Control": "no-store",
+            "Vary": "Accept-Encoding",
+        }
+        body = self.text
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            body = self.packed
+        return web.Response(
+            body=body, status=self.status, content_type="text/html", charset="utf-8", headers=headers
+        )
+
+
+def make_page(text: str | None, asked: Asked) -> Made:
+    """Return the page with this text; None is a job that is not known."""
+    status = 200
+    if text is None:
+        from jobfeatures_exporter.web.pages.gone import render_unknown
+
+        text, status = render_unknown(asked.job_id), 404
+    return Made(time.monotonic(), status, text.encode(), zlib.compress(text.encode(), 1, 31))
+
+
+def asked_of(request: web.Request) -> Asked:
+    """Return which page a request asks for."""
+    return parse_asked(request.query, request.match_info.get("job", ""))
+
+
+def page_routes(answer: Callable[[web.Request], Awaitable[web.Response]]) -> list[web.RouteDef]:
+    """Return the pages, which `answer` gives, and the files that they refer to."""
+    return [
+        web.get("/", answer),
+        web.get("/job/{job}", answer),
+        web.get("/{name:page\\.(?:css|js|svg)}", _asset),
+    ]
+
+
+async def _asset(request: web.Request) -> web.Response:
+    name = request.match_info["name"]
+    text = await asyncio.to_thread(read_asset, name)
+    return web.Response(text=text, content_type=KINDS[name], headers={"Cache-Control": "max-age=300"})
+
 
 class Front:
     """Makes pages in a thread, one at a time and each at most once in `MIN_INTERVAL_SECS`.
@@ -54,51 +101,20 @@ class Front:
 
     def routes(self) -> list[web.RouteDef]:
         """Return the pages and the files that they refer to."""
-        return [
-            web.get("/", self._page),
-            web.get("/job/{job}", self._page),
-            web.get("/{name:page\\.(?:css|js|svg)}", self._asset),
-        ]
+        return page_routes(self._page)
 
     async def _page(self, request: web.Request) -> web.Response:
-        from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
-
-        asked = parse_asked(request.query, request.match_info.get("job", ""))
+        asked = asked_of(request)
         async with self._lock:
-            now_secs = time.monotonic()
-            for each in [
-                each for each, made in self._made.items() if now_secs - made.at_secs >= MIN_INTERVAL_SECS
-            ]:
-                del self._made[each]
+            oldest_secs = time.monotonic() - MIN_INTERVAL_SECS
+            self._made = {each: made for each, made in self._made.items() if made.at_secs > oldest_secs}
             if asked not in self._made:
-                status, text, packed = await asyncio.to_thread(self._make, asked)
-                self._made[asked] = Made(time.monotonic(), status, text, packed)
-            _, status, text, packed = self._made[asked]
-        headers = {
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-            "Cache-Control": "no-store",
-            "Vary": "Accept-Encoding",
-        }
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
-            headers["Content-Encoding"] = "gzip"
-            text = packed
-        return web.Response(
-            body=text, status=status, content_type="text/html", charset="utf-8", headers=headers
-        )
+                self._made[asked] = await asyncio.to_thread(self._make, asked)
+            made = self._made[asked]
+        return made.answer(request)
 
-    def _make(self, asked: Asked) -> tuple[int, bytes, bytes]:
-        text, status = self._shown.html(asked), 200
-        if text is None:
-            from jobfeatures_exporter.web.pages.gone import render_unknown
-
-            text, status = render_unknown(asked.job_id), 404
-        return status, text.encode(), zlib.compress(text.encode(), 1, 31)
-
-    async def _asset(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        text = await asyncio.to_thread(read_asset, name)
-        headers = {"Cache-Control": "max-age=300"}
-        return web.Response(text=text, content_type=KINDS[name], headers=headers)
+    def _make(self, asked: Asked) -> Made:
+        return make_page(self._shown.html(asked), asked)
 
 
 @cache

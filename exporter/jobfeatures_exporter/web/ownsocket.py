@@ -28,8 +28,8 @@ from jobfeatures_exporter.collectors import collect
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
-from jobfeatures_exporter.web.app import KINDS, answer_metrics, read_asset
-from jobfeatures_exporter.web.asked import Asked, parse_asked
+from jobfeatures_exporter.web.app import answer_metrics, asked_of, make_page, page_routes
+from jobfeatures_exporter.web.asked import Asked
 
 log = logging.getLogger(__name__)
 
@@ -90,14 +90,7 @@ class OwnSocket:
     def make_app(self) -> web.Application:
         """Return the application."""
         app = web.Application(client_max_size=1024, middlewares=[self._guard])
-        app.add_routes(
-            [
-                web.get("/metrics", self._metrics),
-                web.get("/", self._page),
-                web.get("/job/{job}", self._page),
-                web.get("/{name:page\\.(?:css|js|svg)}", self._asset),
-            ]
-        )
+        app.add_routes([web.get("/metrics", self._metrics), *page_routes(self._page)])
         return app
 
     @web.middleware
@@ -121,23 +114,10 @@ class OwnSocket:
             return await answer_metrics(request, _Own(self, _caller(request)))
 
     async def _page(self, request: web.Request) -> web.Response:
-        from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
-        from jobfeatures_exporter.web.pages.gone import render_unknown
-
-        uid, asked = _caller(request), parse_asked(request.query, request.match_info.get("job", ""))
+        uid, asked = _caller(request), asked_of(request)
         async with self._makers:
-            text = await asyncio.to_thread(lambda: self._pages(self.own(uid), asked))
-        headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "no-store"}
-        return web.Response(
-            text=render_unknown(asked.job_id) if text is None else text,
-            status=404 if text is None else 200,
-            content_type="text/html",
-            headers=headers,
-        )
-
-    async def _asset(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        return web.Response(text=await asyncio.to_thread(read_asset, name), content_type=KINDS[name])
+            made = await asyncio.to_thread(lambda: make_page(self._pages(self.own(uid), asked), asked))
+        return made.answer(request)
 
 
 class _Own:
