@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from jobfeatures.formats.sonar.records import (
     CardRecord,
@@ -34,6 +35,11 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
 )
 
+# Members of how a node is made that are called as ours.
+_OF_NODE = (
+    *("os_name", "os_release", "architecture", "cpu_model", "memory_bytes"),
+    *("sockets", "cores_per_socket", "threads_per_core"),
+)
 _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # of other devices, of memory, or of nothing
 
 
@@ -147,57 +153,22 @@ def _job(key: WorkKey, processes: list[ProcessRecord]) -> JobSample:
 
 
 def _gpu(gpu: GpuRecord, card: CardRecord | None, counts: GpuCounts, taken_at_secs: float) -> GpuSample:
+    state = _members(gpu)
+    which = {name: state.pop(name) for name in ("uuid", "index")}
     return GpuSample(
-        card=_card(gpu, card),
+        card=GpuCard(**{**({} if card is None else _members(card)), **which}),
         taken_at_secs=taken_at_secs,
-        failing=gpu.failing,
-        fan_percent=gpu.fan_percent,
-        compute_mode=gpu.compute_mode,
-        performance_state=gpu.performance_state,
-        memory_used_bytes=gpu.memory_used_bytes,
-        ce_util_percent=gpu.ce_util_percent,
-        memory_util_percent=gpu.memory_util_percent,
-        temperature_celsius=gpu.temperature_celsius,
-        power_watts=gpu.power_watts,
-        power_limit_watts=gpu.power_limit_watts,
-        ce_clock_mhz=gpu.ce_clock_mhz,
-        memory_clock_mhz=gpu.memory_clock_mhz,
         busy_secs=counts.busy_secs,
         energy_joules=counts.energy_joules,
-    )
-
-
-def _card(gpu: GpuRecord, card: CardRecord | None) -> GpuCard:
-    if card is None:
-        return GpuCard(uuid=gpu.uuid, index=gpu.index)
-    return GpuCard(
-        uuid=gpu.uuid,
-        index=gpu.index,
-        address=card.address,
-        manufacturer=card.manufacturer,
-        model=card.model,
-        architecture=card.architecture,
-        driver=card.driver,
-        firmware=card.firmware,
-        memory_bytes=card.memory_bytes,
-        power_limit_watts=card.power_limit_watts,
-        max_power_limit_watts=card.max_power_limit_watts,
-        min_power_limit_watts=card.min_power_limit_watts,
-        max_ce_clock_mhz=card.max_ce_clock_mhz,
-        max_memory_clock_mhz=card.max_memory_clock_mhz,
+        **state,
     )
 
 
 def sysinfo_sample(record: SysinfoRecord, taken_at_secs: float) -> SysinfoSample:
     """Return how a foreign node is made."""
-    return SysinfoSample(
-        taken_at_secs=taken_at_secs,
-        os_name=record.os_name,
-        os_release=record.os_release,
-        architecture=record.architecture,
-        sockets=record.sockets,
-        cores_per_socket=record.cores_per_socket,
-        threads_per_core=record.threads_per_core,
-        cpu_model=record.cpu_model,
-        memory_bytes=record.memory_bytes,
-    )
+    return SysinfoSample(taken_at_secs=taken_at_secs, **{name: getattr(record, name) for name in _OF_NODE})
+
+
+def _members(record: GpuRecord | CardRecord) -> dict[str, Any]:
+    """Return the members of a record, which are called as ours."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}
