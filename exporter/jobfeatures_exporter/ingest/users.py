@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
 from jobfeatures.privatefile import read_private
 from jobfeatures.publish.basic import parse_basic
+from jobfeatures.publish.tls import look_at
 
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES: Final = 2**20
 _USER = re.compile(r"(?P<user>[^\[]+)(?:\[(?P<clusters>[^\[\],\s]+(?:,[^\[\],\s]+)*)\])?")
-_Stamp = tuple[int, int, int, int]
 
 
 class User(NamedTuple):
@@ -56,9 +56,8 @@ def read_users(path: str) -> dict[str, User]:
     Raises OSError, ParseError, and UnsafePathError for what is not a file of ours or root's that
     nobody else can read.
     """
-    content = read_private(path, MAX_FILE_BYTES)
     try:
-        return parse_users(content.decode(), path)
+        return parse_users(read_private(path, MAX_FILE_BYTES).decode(), path)
     except UnicodeDecodeError:
         raise ParseError("is not UTF-8", source=path) from None
 
@@ -70,7 +69,7 @@ class Users:
         """Raise ConfigurationError if the file cannot be used."""
         self._path = path
         self._pepper = os.urandom(16)
-        self._stamp = self._look()
+        self._stamps = look_at([path])
         try:
             self._known = self._digests(read_users(path))
         except (OSError, JobfeaturesError) as error:
@@ -87,21 +86,14 @@ class Users:
         return None
 
     def _refresh(self) -> None:
-        stamp = self._look()
-        if stamp == self._stamp:
+        stamps = look_at([self._path])
+        if stamps == self._stamps:
             return
-        self._stamp = stamp
+        self._stamps = stamps
         try:
             self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:
             log.error("users who may send documents stay as they were: %s", _reason(error))
-
-    def _look(self) -> _Stamp | None:
-        try:
-            found = os.stat(self._path, follow_symlinks=False)
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
     def _digests(self, users: dict[str, User]) -> dict[str, tuple[bytes, frozenset[str] | None]]:
         return {name: (self._digest(user.password), user.clusters) for name, user in users.items()}
