@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from jobfeatures.batch.slurm.comments import CommentedJob
+from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
 from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
 from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.jobreport.jobstats import MARK, NONE, SHORT, decode_summary, encode_summary
@@ -21,19 +20,6 @@ MAX_FAILURES = 3  # in one round
 
 class CommentsSpoiltError(JobfeaturesError):
     """What was written is not what stands there."""
-
-
-class Comments(Protocol):
-    """What is needed of accounting; each method raises SourceError."""
-
-    def ended_since(self, since_secs: float) -> list[CommentedJob]:
-        """Return the jobs that ran and ended since then."""
-
-    def find(self, job: str) -> list[CommentedJob]:
-        """Return one job."""
-
-    def write(self, job_id: str, comment: str) -> None:
-        """Set its comment."""
 
 
 def needs_summary(job: CommentedJob) -> bool:
@@ -60,7 +46,7 @@ class SummaryWriter:
     `pause` returns something true where it is time to end.
     """
 
-    comments: Comments
+    comments: JobComments
     ask: Callable[[CommentedJob], JobReport | None]
     delay_secs: float  # after a job's end, until its last values have been scraped
     window_secs: float  # how long after its end a job is still looked for
