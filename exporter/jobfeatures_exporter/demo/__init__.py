@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from jobfeatures.command import BackgroundProcess
 from jobfeatures.formats.sss.write import format_job
+from jobfeatures.logs import configure_logging
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures_exporter.config import DaemonConfig
@@ -145,20 +146,13 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_s
         config = config_for(changes)
         tree = FeatureTree(config.features_root)
         jobs = DemoBatchSystem(spool, tree)
-        configure(config)
+        configure_logging(config.log_level, config.log_format)
         serve(config, duration_secs=duration_secs, on_listening=lambda address: _welcome(jobs, address, tree))
     finally:
         if jobs is not None:
             jobs.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 0
-
-
-def configure(config: DaemonConfig) -> None:
-    """Log as the settings say."""
-    from jobfeatures.logs import configure_logging
-
-    configure_logging(config.log_level, config.log_format)
 
 
 def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:

@@ -6,6 +6,7 @@ breaks, characters that reverse the text behind them, ten thousand letters.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -17,7 +18,6 @@ MAX_TITLE = 200  # of one that is shortened, when it is pointed at
 _UNSHOWABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ud800-\udfff]"
 )
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _VOID = frozenset({"meta", "link", "input", "br"})
 
 Attribute = str | int | float | bool | None
@@ -73,7 +73,7 @@ def escape(text: str) -> str:
         return text
     if not (text.isascii() and text.isprintable()):
         text = _UNSHOWABLE.sub("\ufffd", text)
-    return text.translate(_ENTITIES)
+    return html.escape(text)
 
 
 def shorten(text: str, limit: int = MAX_SHOWN) -> str:
