@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from jobfeatures.batch.slurm.basics import NAME
@@ -25,7 +26,6 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 SHOW_JOBS = "show job"
 _JOB = re.compile(r"JobId=([1-9][0-9]{0,9}) ")
 _RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that imitates both makes no good record
-_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,255}) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,29 +130,8 @@ def group_by_node(
 ) -> dict[str, tuple[SharedJob | Job, ...]]:
     """Return the jobs of each node."""
     found: dict[str, list[SharedJob | Job]] = {}
-    for one in shared:
-        for name in one.job.nodes:
-            found.setdefault(name, []).append(one)
-    for job in others:
-        for name in job.nodes:
-            found.setdefault(name, []).append(job)
+    placed = chain(((each, each.job.nodes) for each in shared), ((job, job.nodes) for job in others))
+    for each, nodes in placed:
+        for name in nodes:
+            found.setdefault(name, []).append(each)
     return {name: tuple(jobs) for name, jobs in found.items()}
-
-
-def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Rejected, ...]]:
-    """Return the nodes' records by name; one that stands there twice is rejected both times."""
-    found: dict[str, str] = {}
-    twice: set[str] = set()
-    for line in lines:
-        match = _NODE.match(line)
-        if match is None:
-            continue
-        if match[1] in found:
-            twice.add(match[1])
-        found[match[1]] = line
-    for name in twice:
-        del found[name]
-    source = "scontrol show node"
-    return found, tuple(
-        Rejected(source, "node is there twice", 0, "NodeName", each) for each in sorted(twice)
-    )

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.reasons import classify_reason
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, Partition
-from jobfeatures.nodelist import MAX_NAME_CHARACTERS, expand_nodes
+from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
 
 SHOW_NODES = "show node"
+NODE_SOURCE = f"scontrol {SHOW_NODES}"
 SHOW_PARTITIONS = "show partition"
 CLUSTER_QUESTIONS = (SHOW_NODES, SHOW_PARTITIONS)
 
@@ -45,7 +46,7 @@ WORDS = {
 }
 
 _STATE = re.compile(r"([A-Za-z_]{1,40}(?:\+[A-Za-z_]{1,40})*?)([*~#!%$@^+-]*)(?:\+|\Z)")
-_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]+) ")
+_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,255}) ")
 _NODE_FIELD = re.compile(
     r" (State|CPUAlloc|CPUEfctv|CPUTot|RealMemory|AllocMem|Gres|GresUsed|NodeAddr|CfgTRES|AllocTRES"
     r"|ActiveFeatures)=(\S*)"
@@ -63,17 +64,9 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
 
     What stands there twice is rejected both times: one of them is an imitation.
     """
-    rejected: list[Rejected] = []
-    found_nodes: dict[str, ClusterNode] = {}
-    doubled: set[str] = set()
-    node_lines = [line for line in nodes if line.startswith("NodeName=")]  # not what continues free text
-    for node in parse_each(parse_node, node_lines, rejected, f"scontrol {SHOW_NODES}"):
-        if node.name in found_nodes:
-            doubled.add(node.name)
-        found_nodes[node.name] = node
-    for name in sorted(doubled):
-        del found_nodes[name]
-        rejected.append(Rejected(f"scontrol {SHOW_NODES}", "node is there twice", 0, "NodeName", name))
+    records, doubled = parse_node_records(nodes)
+    rejected = list(doubled)
+    found_nodes = tuple(parse_each(parse_node, records.values(), rejected, NODE_SOURCE))
     found_partitions: dict[str, Partition] = {}
     partition_lines = [line for line in partitions if line.startswith("PartitionName=")]
     for partition in parse_each(parse_partition, partition_lines, rejected, f"scontrol {SHOW_PARTITIONS}"):
@@ -82,9 +75,27 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
         source=NAME,
         taken_at_secs=taken_at_secs,
         partitions=tuple(found_partitions.values()),
-        nodes=tuple(found_nodes.values()),
+        nodes=found_nodes,
         rejected=tuple(rejected),
     )
+
+
+def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Rejected, ...]]:
+    """Return the nodes' records by name; one that stands there twice is rejected both times."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for line in lines:
+        if not line.startswith("NodeName="):
+            continue  # what continues free text
+        match = _NODE.match(line)
+        name = match[1] if match else line
+        if name in found:
+            twice.add(name)
+        found[name] = line
+    for name in twice:
+        del found[name]
+    rejected = (Rejected(NODE_SOURCE, "node is there twice", 0, "NodeName", each) for each in sorted(twice))
+    return found, tuple(rejected)
 
 
 def parse_node(line: str) -> ClusterNode:
@@ -98,7 +109,7 @@ def parse_node(line: str) -> ClusterNode:
     Raises ParseError where there is no name, or not one State.
     """
     name = _NODE.match(line)
-    if name is None or len(name[1]) > MAX_NAME_CHARACTERS:
+    if name is None:
         raise ParseError("does not start with NodeName=", text=line)
     free_text = _NODE_FREE_TEXT.search(line)
     found = _NODE_FIELD.findall(line[: free_text.start()] if free_text else line)

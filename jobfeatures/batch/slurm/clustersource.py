@@ -26,10 +26,15 @@ from jobfeatures.batch.slurm.bynode import (
     JobsByNode,
     Known,
     group_by_node,
-    parse_node_records,
     parse_whole,
 )
-from jobfeatures.batch.slurm.cluster import CLUSTER_QUESTIONS, SHOW_NODES, SHOW_PARTITIONS, parse_cluster
+from jobfeatures.batch.slurm.cluster import (
+    CLUSTER_QUESTIONS,
+    SHOW_NODES,
+    SHOW_PARTITIONS,
+    parse_cluster,
+    parse_node_records,
+)
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_clock, parse_reservations
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.slurm.refused import (

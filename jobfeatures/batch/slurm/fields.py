@@ -14,6 +14,7 @@ from functools import lru_cache
 from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, Limit
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
@@ -63,7 +64,7 @@ class Record:
 
     def text(self, field: str) -> str | None:
         """Return a text, None for Slurm's words for nothing."""
-        value = self._values[field]
+        value = self._values.get(field, "")
         return None if value in UNKNOWN else value
 
     def count(self, field: str) -> int | None:
@@ -76,12 +77,14 @@ class Record:
         value = self.text(field)
         return None if value is None else parse_binary_size(value, field=field)
 
-    def secs(self, field: str, *, bare_unit_secs: int = 60) -> int | None:
+    def secs(self, field: str) -> int | None:
         """Return whole seconds of a duration."""
         value = self.text(field)
-        return (
-            None if value is None else parse_slurm_duration(value, field=field, bare_unit_secs=bare_unit_secs)
-        )
+        return None if value is None else parse_slurm_duration(value, field=field)
+
+    def time_limit(self, field: str) -> Limit:
+        """Return seconds of a limit of time."""
+        return UNLIMITED if self._values.get(field) == "UNLIMITED" else self.secs(field)
 
     def nodes(self, field: str) -> tuple[str, ...]:
         """Return the names of a compressed list, none where there is nothing."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from jobfeatures.batch.basics import parse_ranges
 from jobfeatures.errors import ParseError
+from jobfeatures.quantities import parse_binary_size
 
 MAX_CARDS = 1024  # of one node
 _GRES = re.compile(r"(?:\A|,)gpu(?::[^:,()]+)?:[0-9]+(?:\(IDX:([0-9,-]*|N/A)\))?")
 _SHARED = re.compile(r"(?:\A|,)(?:shard|mps)(?::|\Z)")
-_TRES_TOTAL = re.compile(r"(?:\A|,)gres/gpu=([0-9]{1,9})(?:,|\Z)")
-_TRES_KIND = re.compile(r"(?:\A|,)gres/gpu:[^=,]+=([0-9]{1,9})(?=,|\Z)")
+_RESOURCE = re.compile(r"(?:\A|,)([a-z/]+(?::[^=,]*)?)=([0-9]{1,18}(?:\.[0-9]{1,9})?[KMGTPE]?)(?=,|\Z)")
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")
 
 
@@ -36,10 +36,20 @@ def parse_tres_gpus(text: str) -> int | None:
     None where there are none or where Slurm does not track them: it does not
     tell the one from the other. The sum by model is used where there is no total.
     """
-    total = _TRES_TOTAL.search(text)
-    if total is not None:
-        return int(total[1]) or None
-    return sum(int(match[1]) for match in _TRES_KIND.finditer(text)) or None
+    return count_gpus(parse_resources(text))
+
+
+def parse_resources(text: str) -> dict[str, int]:
+    """Return ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; what is no number is left out."""
+    return {name: parse_binary_size(size) for name, size in _RESOURCE.findall(text)}
+
+
+def count_gpus(found: dict[str, int]) -> int | None:
+    """Return the cards in a list of resources, None where none are reported."""
+    if not found:
+        return None
+    total = found.get("gres/gpu")
+    return total or sum(count for name, count in found.items() if name.startswith("gres/gpu:")) or None
 
 
 def is_shared(text: str) -> bool:

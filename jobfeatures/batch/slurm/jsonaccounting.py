@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+from jobfeatures.batch.slurm.gpus import count_gpus
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, exit_code_of, parse_number
 from jobfeatures.batch.slurm.record import STATES
-from jobfeatures.batch.slurm.sacct.values import count_gpus
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import Accounting, JobRecord, Number, pairs
 from jobfeatures.model import JobState, Limit

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jobfeatures.batch.slurm.cluster import parse_node
+from jobfeatures.batch.slurm.cluster import NODE_SOURCE, parse_node
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import NodeNotice
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
 
-NODE_SOURCE = "scontrol show node"
 RESERVATION_SOURCE = "scontrol show reservation"
 SHOW_RESERVATIONS = "show reservation"
 

@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.fields import Record, count_tasks, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits, multiplied
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 QUEUE_SOURCE = "squeue"
 QUEUE_FIELDS = (
@@ -61,7 +61,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     state = STATES.get(values["State"], JobState.UNKNOWN)
     task = record.text("ArrayTaskID")
     cpus = record.scaled("NumCPUs")
-    wall = UNLIMITED if record.text("TimeLimit") == "UNLIMITED" else record.secs("TimeLimit")
+    wall = record.time_limit("TimeLimit")
     started = state.is_on_node or state.is_finished
     return Job(
         key=JobKey(NAME, job_id),

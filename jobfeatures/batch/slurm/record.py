@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
+from jobfeatures.batch.slurm.fields import Record
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.shares import SharedJob, parse_shares
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits, multiplied
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
+from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.quantities import parse_binary_size, parse_count
 
 STATES: Mapping[str, JobState] = {
     **{state.value: state for state in JobState if state is not JobState.UNKNOWN},
@@ -115,25 +115,24 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
 
 
 def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: tzinfo | None) -> SharedJob:
-    def known(field: str) -> str | None:
-        return None if values.get(field, "") in NOTHING else values[field]
+    record = Record(values)
 
     def digits(field: str) -> str | None:
-        value = known(field)
+        value = record.text(field)
         return value if value is not None and value.isascii() and value.isdigit() else None
 
     user = _USER.match(values["UserId"])
     if user is None:
         raise ParseError("not NAME(NUMBER)", field="UserId", text=values["UserId"])
     state = STATES.get(values["JobState"], JobState.UNKNOWN)
-    nodes = expand_nodes(known("NodeList") or "")
+    nodes = record.nodes("NodeList")
     total_cpus = _parse_cpu_total(values["NumCPUs"])
     if "MinMemoryNode" in values and "MinMemoryCPU" in values:
         raise ParseError(
             "given together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
         )
     tres = _TRES.search(details)
-    wall = _parse_time_limit(values.get("TimeLimit", ""))
+    wall = record.time_limit("TimeLimit")
     started = state.is_on_node or state.is_finished
     name = _HET_SET.sub("", values["JobName"]) if "HetJobId" in values else values["JobName"]
     het_offset = digits("HetJobOffset")
@@ -145,13 +144,13 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
         name=name,
         user=None if user[1] in NOTHING else user[1],
         uid=int(user[2]),
-        account=known("Account"),
-        partition=known("Partition"),
+        account=record.text("Account"),
+        partition=record.text("Partition"),
         submit_secs=_parse_epoch(values, "SubmitTime", tz),
         start_secs=_parse_epoch(values, "StartTime", tz) if started else None,
         end_secs=end_secs if state.is_finished else None,
         limit_end_secs=end_secs if state is JobState.RUNNING and isinstance(wall, int) else None,
-        ran_secs=_parse_ran(values) if state is JobState.SUSPENDED else None,
+        ran_secs=record.count("SecsPreSuspend") if state is JobState.SUSPENDED else None,
         nodes=nodes,
         total_cpus=total_cpus,
         limits=Limits(
@@ -185,19 +184,6 @@ def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> in
         return int((local.replace(tzinfo=tz) if tz else local).timestamp())
     except (ValueError, OverflowError, OSError) as error:
         raise ParseError("not a time", field=field, text=text) from error
-
-
-def _parse_ran(values: Mapping[str, str]) -> int | None:
-    text = values.get("SecsPreSuspend", "")
-    return None if text in NOTHING else parse_count(text, field="SecsPreSuspend")
-
-
-def _parse_time_limit(text: str) -> Limit:
-    if text == "UNLIMITED":
-        return UNLIMITED
-    if text in NOTHING or text in {"Partition_Limit", "INVALID", "NONE"}:
-        return None
-    return parse_slurm_duration(text, field="TimeLimit")
 
 
 def _parse_cpu_total(text: str) -> int | None:

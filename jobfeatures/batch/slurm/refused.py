@@ -8,22 +8,20 @@ only known of a job of one node.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection
 from dataclasses import replace
 
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.fields import split_closed
+from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
 from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, failing_source
 from jobfeatures.model import Job
-from jobfeatures.quantities import parse_binary_size
 
 MAX_ANSWER_BYTES = 32 * 2**20
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
 ALL_JOBS = ("-a", "-h", "-t", "all")
-_MEMORY = re.compile(r"(?:\A|,)mem=([0-9.]+[A-Z]?)(?:,|\Z)")
 
 
 def ask_squeue(
@@ -52,13 +50,12 @@ def parse_refused(
             continue
         job = parse_queued_job(values)
         if len(job.nodes) == 1 and node_name in (None, *job.nodes):
-            memory = _MEMORY.search(values["tres-alloc"])
-            size = parse_binary_size(memory[1], field="tres-alloc", bare_unit="M") if memory else 0
+            memory_bytes = parse_resources(values["tres-alloc"]).get("mem") or None
             job = replace(
                 job,
                 allocated_cpus=job.total_cpus,
                 allocated_gpus=job.total_gpus,
-                limits=replace(job.limits, memory_bytes=size or None),
+                limits=replace(job.limits, memory_bytes=memory_bytes),
             )
         found[job.key.job_id] = job
     return found

@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from jobfeatures.batch.slurm.fields import UNKNOWN
+from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.sacct.lines import Rows, parse_header
 from jobfeatures.batch.slurm.sacct.values import (
     Identity,
@@ -24,7 +25,6 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_positive,
     parse_raw_time_limit,
     parse_requested_memory,
-    parse_resources,
     parse_size,
     parse_state,
     parse_state_word,

@@ -9,9 +9,10 @@ from typing import Final
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import expand_kept, split_open
+from jobfeatures.batch.slurm.gpus import count_gpus
 from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.reader import Row, RowConverter, SacctReader
-from jobfeatures.batch.slurm.sacct.values import NO_NODES, count_gpus
+from jobfeatures.batch.slurm.sacct.values import NO_NODES
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import Accounting, JobRecord, Notes, StepUse
 from jobfeatures.model import JobState

@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
 from jobfeatures.batch.slurm.fields import UNKNOWN
+from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobState, Limit
@@ -25,7 +26,6 @@ _JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
 _MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}\Z")
 _EXIT = re.compile(r"([0-9]{1,10}):([0-9]{1,10})\Z")
-_SIZE_OF = re.compile(r"(?:\A|,)([a-z/]+(?::[^=,]*)?)=([0-9.]+[KMGTPE]?)(?=,|\Z)")
 _TWO = {f"{number:02}": number for number in range(100)}
 _SECONDS = {f":{second:02}": second for second in range(60)}
 
@@ -145,19 +145,6 @@ def parse_exit_code(text: str) -> tuple[int | None, int | None]:
         raise ParseError("not CODE:SIGNAL", field="ExitCode", text=text)
     status, signal = int(match[1]), int(match[2])
     return (status, None) if not signal else (status or None, signal)
-
-
-def parse_resources(text: str) -> dict[str, int]:
-    """Return ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; what is no number is left out."""
-    return {name: parse_binary_size(size) for name, size in _SIZE_OF.findall(text)}
-
-
-def count_gpus(found: dict[str, int]) -> int | None:
-    """Return the cards in a list of resources, None where none are reported."""
-    if not found:
-        return None
-    total = found.get("gres/gpu")
-    return total or sum(count for name, count in found.items() if name.startswith("gres/gpu:")) or None
 
 
 def parse_memory(text: str) -> int | None:

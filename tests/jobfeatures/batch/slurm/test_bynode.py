@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.bynode import JobsByNode, group_by_node, parse_node_records, parse_whole
+from jobfeatures.batch.slurm.bynode import JobsByNode, group_by_node, parse_whole
+from jobfeatures.batch.slurm.cluster import parse_node_records
 from jobfeatures.batch.slurm.node import parse_node_answer, parse_reservations
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
