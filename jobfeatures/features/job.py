@@ -53,7 +53,7 @@ def job_features(
     scratch = scratch_limit(job, terms)
     known: dict[str, Limit | str] = {
         keys.ALLOCATED_CPU.name: job.allocated_cpus,
-        keys.HS06_JOB.name: compute_hs06_job(machine, job.allocated_cpus),
+        keys.HS06_JOB.name: compute_share(machine.hs06, machine.total_cpus, job.allocated_cpus),
         keys.SHUTDOWNTIME_JOB.name: min(filter(None, (shutdown_secs, job.deadline_secs)), default=None),
         keys.GRACE_SECS_JOB.name: terms.grace_secs,
         keys.JOBSTART_SECS.name: job.start_secs,
@@ -89,17 +89,12 @@ def scratch_limit(job: Job, terms: Terms) -> Limit:
     return terms.scratch_bytes_per_cpu * job.allocated_cpus
 
 
-def compute_hs06_job(machine: Machine, allocated_cpus: int | None) -> str | None:
-    """Return hs06 × allocated_cpu ÷ total_cpu to four places; None if any is unknown.
+def compute_share(rating: str | None, total_cpus: int | None, allocated_cpus: int | None) -> str | None:
+    """Return rating × allocated ÷ total to four places, without trailing zeros; None if any is unknown.
 
-    >>> compute_hs06_job(Machine(total_cpus=16, hs06="171.04"), 4)
+    >>> compute_share("171.04", 16, 4)
     '42.76'
     """
-    return compute_share(machine.hs06, machine.total_cpus, allocated_cpus)
-
-
-def compute_share(rating: str | None, total_cpus: int | None, allocated_cpus: int | None) -> str | None:
-    """Return rating × allocated ÷ total to four places, without trailing zeros; None if any is unknown."""
     if rating is None or not total_cpus or allocated_cpus is None:
         return None
     numerator, denominator = _fraction(rating)

@@ -135,6 +135,7 @@ def parse_record(
     ended = state in {JobState.COMPLETED, JobState.FAILED}
     nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
     start = start_of(job, starts)
+    user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
     host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
 
     def of_all(amount: int | None) -> int | None:
@@ -166,9 +167,9 @@ def parse_record(
         requested_memory_bytes=of_all(job.count("RequestMemory", MIB)),
         wall_limit_secs=wall_limit(job, SITE_LIMITS),
         run_secs=job.seconds("RemoteWallClockTime") if starts == 1 else None,  # of all its runs together
-        used_cpu_secs=_sum(job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")),
-        user_cpu_secs=job.seconds("RemoteUserCpu"),
-        system_cpu_secs=job.seconds("RemoteSysCpu"),
+        used_cpu_secs=None if user_secs is None or system_secs is None else user_secs + system_secs,
+        user_cpu_secs=user_secs,
+        system_cpu_secs=system_secs,
         used_memory_bytes=used_memory(job),
         array_job_id=array_of(job),
         array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
@@ -188,8 +189,3 @@ def used_memory(job: Fields) -> int | None:
         if size is not None:
             return size
     return None
-
-
-def _sum(*values: float | None) -> int | float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

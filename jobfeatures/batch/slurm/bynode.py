@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 from jobfeatures.batch.slurm.basics import NAME
@@ -130,8 +129,10 @@ def group_by_node(
 ) -> dict[str, tuple[SharedJob | Job, ...]]:
     """Return the jobs of each node."""
     found: dict[str, list[SharedJob | Job]] = {}
-    placed = chain(((each, each.job.nodes) for each in shared), ((job, job.nodes) for job in others))
-    for each, nodes in placed:
-        for name in nodes:
-            found.setdefault(name, []).append(each)
+    for one in shared:
+        for name in one.job.nodes:
+            found.setdefault(name, []).append(one)
+    for job in others:
+        for name in job.nodes:
+            found.setdefault(name, []).append(job)
     return {name: tuple(jobs) for name, jobs in found.items()}

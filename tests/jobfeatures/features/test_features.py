@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from jobfeatures.features.job import (
     Terms,
-    compute_hs06_job,
     compute_normalized,
     compute_share,
     job_features,
@@ -63,7 +62,7 @@ def test_an_id_that_is_not_printable_ascii_is_not_told(job_id):
     ],
 )
 def test_a_job_s_rating_is_its_share_of_the_machine(machine, cpus, rating):
-    assert compute_hs06_job(machine, cpus) == rating
+    assert compute_share(machine.hs06, machine.total_cpus, cpus) == rating
 
 
 def test_a_machine_tells_what_it_knows():
