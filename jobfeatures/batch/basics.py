@@ -106,6 +106,12 @@ def busy_state(used: int | None, total: int | None) -> str:
     return "ALLOCATED" if total is not None and used >= total else "MIXED"
 
 
+def procfs_of(config: object) -> str:
+    """Return where procfs is mounted: a setting of the daemon's alone."""
+    path: str = getattr(config, "path_procfs", "/proc")
+    return path
+
+
 def find_uid(user: str) -> int | None:
     """Return the numeric user of a name on this machine, None where there is none."""
     import pwd

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.gridengine.spool import find_spool
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def is_here(config: Config) -> bool:
     """Return whether Grid Engine runs here, or its commands are set up; others have a qstat as well."""
-    if config.gridengine_spool_directory is not None or find_spool() is not None:
+    if config.gridengine_spool_directory is not None or find_spool(procfs_of(config)) is not None:
         return True
     import shutil  # a prolog has no use for it
 
@@ -38,6 +39,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> GridEngineSourc
         qstat=config.gridengine_qstat,
         timeout_secs=config.batch_timeout_secs,
         refresh_secs=config.batch_refresh_secs,
+        procfs=procfs_of(config),
     )
 
 

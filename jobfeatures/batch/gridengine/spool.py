@@ -81,7 +81,7 @@ def read_number(path: str, owners: Collection[int]) -> int | None:
     return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
 
 
-def find_spool(procfs: str = "/proc") -> str | None:
+def find_spool(procfs: str) -> str | None:
     """Return the working directory of the running sge_execd, which is root's; None where none runs."""
     try:
         names = os.listdir(procfs)
@@ -102,7 +102,7 @@ def find_spool(procfs: str = "/proc") -> str | None:
     return None
 
 
-def is_shepherd(pid: int, procfs: str = "/proc") -> bool:
+def is_shepherd(pid: int, procfs: str) -> bool:
     """Return whether a shepherd lives under this number; True as well where that cannot be found out."""
     try:
         with open(f"{procfs}/{pid}/comm", "rb") as file:

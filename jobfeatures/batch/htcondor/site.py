@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
 from jobfeatures.batch.htcondor.prolog import job_from_prolog
 from jobfeatures.clock import Clock
@@ -34,7 +35,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> CondorSource:
         clock,
         node_name=node_name,
         execute=config.htcondor_execute_directory,
-        procfs=getattr(config, "path_procfs", "/proc"),  # a setting of the daemon's alone
+        procfs=procfs_of(config),
         site_limits=_site_limits(config),
         condor_status=config.htcondor_condor_status,
         ratings={

@@ -8,7 +8,9 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -406,7 +408,7 @@ def test_a_huge_file_is_not_read(tmp_path):
 
 def test_it_is_here_by_its_spool_or_its_commands(node, monkeypatch, tmp_path):
     monkeypatch.delenv("SGE_ROOT", raising=False)
-    monkeypatch.setattr("jobfeatures.batch.gridengine.site.find_spool", lambda: None)
+    monkeypatch.setattr("jobfeatures.batch.gridengine.site.find_spool", lambda _procfs: None)
     assert not gridengine.is_here(Config())
     assert gridengine.is_here(Config(gridengine_spool_directory=str(node.path / "spool")))
     monkeypatch.setenv("SGE_ROOT", str(tmp_path))
@@ -414,6 +416,19 @@ def test_it_is_here_by_its_spool_or_its_commands(node, monkeypatch, tmp_path):
     (tmp_path / "qhost").chmod(0o755)
     assert gridengine.is_here(Config(gridengine_qstat=f"{tmp_path}/qstat"))
     assert not gridengine.is_here(Config(gridengine_qstat="/nonexistent/qstat"))
+
+
+def test_processes_are_looked_for_where_the_daemon_has_procfs(node, clock, execd, monkeypatch):
+    monkeypatch.delenv("SGE_ROOT", raising=False)
+    config = SimpleNamespace(
+        **{each.name: getattr(Config(), each.name) for each in fields(Config)}, path_procfs=str(node.proc)
+    )
+    config.gridengine_qstat = str(node.qstat)
+    assert not gridengine.is_here(config)
+    execd(0)
+    assert gridengine.is_here(config)
+    node.start("10.1")
+    assert gridengine.make_source(config, clock, "vm").poll_jobs(()).jobs.keys() == {key("10")}
 
 
 def environ(folder: Path, **more: str) -> dict[str, str]:
