@@ -50,7 +50,6 @@ NO_PARSERS = {
     "jobfeatures.errors:parse_each": "calls another for each record",
     "jobfeatures.commands.logs:parse_meaning": "takes parsed arguments",
     "jobfeatures.commands.logs:parse_simulation": "takes parsed arguments",
-    "jobfeatures.batch.slurm.answers:ask_about_job": "asks a program",
     "jobfeatures.privatefile:read_private": "reads a file, and does not look at what is in it",
     "jobfeatures_exporter.ingest.users:read_users": "reads a file for parse_users",
     "jobfeatures.schedule.reading:read_log": "reads a file for what jobfeatures.convert has",

@@ -11,7 +11,7 @@ import pytest
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.batch.controller.source import ControllerSource
-from jobfeatures.batch.slurm.answers import ask_about_job
+from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.clock import SystemClock
@@ -163,7 +163,7 @@ def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scon
     client = controller_role(slurm.node)
     source = ControllerSource(
         "slurm", client, SystemClock(), fallback_secs=2.0, is_plain=is_plain_id,
-        ask_one=lambda job_id: ask_about_job(job_id, node_name=slurm.node),
+        ask_one=Scontrol(node_name=slurm.node).ask_about_job,
     )  # fmt: skip
     reported_since(client, until, 0.0, known)
     time.sleep(1)

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
 
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
@@ -67,7 +66,6 @@ def parse_answers(
     questions: Mapping[str, str],
     *,
     node_name: str | None,
-    tz: tzinfo | None = None,
     extra: Sequence[str] = (),
 ) -> Answers:
     """Return the answers to `format_questions`; never raises.
@@ -95,7 +93,7 @@ def parse_answers(
             elif isinstance(record, _Alone):
                 ask_alone[job_id] = record.question
             else:
-                jobs[job_id] = parse_scontrol_job(record, node_name=node_name, tz=tz)
+                jobs[job_id] = parse_scontrol_job(record, node_name=node_name)
         except ParseError as error:
             rejected[job_id] = Rejected.from_error(error)
     further = {
@@ -165,46 +163,6 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     raise ParseError(f"several records in the answer for job {job_id}", source=SOURCE, text=lines[0])
 
 
-def poll_answers(
-    ids: Collection[str],
-    *,
-    node_name: str | None,
-    scontrol: str = "scontrol",
-    timeout_secs: float = 10.0,
-    extra: Sequence[str] = (),
-    max_bytes: int = MAX_ANSWER_BYTES,
-) -> Answers:
-    """Ask the controller about jobs; one process, or two where an id names an array or a heterogeneous job.
-
-    Of jobs whose record is refused, the squeue beside scontrol is asked: what
-    it tells stands in `jobs`, while `rejected` still names them.
-    `extra` are lines to ask in the same process. `timeout_secs` limits all
-    together. Raises SourceError if nothing was answered, CommandError if
-    scontrol could not be run to its end.
-    """
-    deadline = time.monotonic() + timeout_secs
-    questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
-    answers = _run_scontrol(questions, node_name, scontrol, timeout_secs, extra, max_bytes)
-    if answers.ask_alone:
-        left_secs = max(MIN_TIMEOUT_SECS, deadline - time.monotonic())
-        answers = _joined(answers, _run_scontrol(answers.ask_alone, node_name, scontrol, left_secs))
-    refused = answers.rejected.keys() - answers.jobs.keys()
-    if not refused:
-        return answers
-    from jobfeatures.batch.slurm.refused import ask_squeue  # seldom
-
-    try:
-        jobs = ask_squeue(
-            refused,
-            node_name=node_name,
-            squeue=f"{scontrol.removesuffix('scontrol')}squeue",
-            timeout_secs=max(MIN_TIMEOUT_SECS, deadline - time.monotonic()),
-        )
-    except SourceError as error:
-        return replace(answers, complaint=answers.complaint or str(error))
-    return replace(answers, jobs={**answers.jobs, **jobs})
-
-
 def _joined(first: Answers, second: Answers) -> Answers:
     return Answers(
         jobs={**first.jobs, **second.jobs},
@@ -217,47 +175,86 @@ def _joined(first: Answers, second: Answers) -> Answers:
     )
 
 
-def _run_scontrol(
-    questions: Mapping[str, str],
-    node_name: str | None,
-    scontrol: str,
-    timeout_secs: float,
-    extra: Sequence[str] = (),
-    max_bytes: int = MAX_ANSWER_BYTES,
-) -> Answers:
-    nonce = f"n{os.urandom(8).hex()}"
-    output = run_command(
-        [scontrol, "-a", "-o", "-d"],
-        stdin=format_questions(questions.values(), nonce, extra),
-        timeout_secs=timeout_secs,
-        max_bytes=max_bytes,
-        environment={"SLURM_TIME_FORMAT": "%s"},
-        kept=SYSTEM.variables,
-    )
-    answers = parse_answers(
-        output.stdout.decode("utf-8", "replace"),
-        output.stderr.decode("utf-8", "replace"),
-        nonce,
-        questions,
-        node_name=node_name,
-        extra=extra,
-    )
-    reported = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
-    if not reported and (questions or not any(answers.extra.values())):
-        reason = answers.complaint or first_line(output.stderr)
-        raise SourceError(f"{scontrol}: no answer (status {output.status}): {reason}")
-    return answers
+class Scontrol:
+    """scontrol as a site has it: one process a poll, of one node's jobs or of all."""
+
+    def __init__(
+        self,
+        command: str = "scontrol",
+        *,
+        node_name: str | None = None,
+        timeout_secs: float = 10.0,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
+        """`timeout_secs` limits all questions of a poll together."""
+        self.command = command
+        self.node_name = node_name
+        self._timeout_secs = timeout_secs
+        self._max_bytes = max_bytes
+
+    def poll(self, ids: Collection[str], extra: Sequence[str] = ()) -> Answers:
+        """Ask about jobs; one process, or two where an id names an array or a heterogeneous job.
+
+        Of jobs whose record is refused, the squeue beside scontrol is asked: what
+        it tells stands in `jobs`, while `rejected` still names them.
+        `extra` are lines to ask in the same process. Raises SourceError if
+        nothing was answered, CommandError if scontrol could not be run to its end.
+        """
+        deadline = time.monotonic() + self._timeout_secs
+        questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
+        answers = self._run(questions, self._timeout_secs, extra)
+        if answers.ask_alone:
+            answers = _joined(answers, self._run(answers.ask_alone, _left_secs(deadline)))
+        refused = answers.rejected.keys() - answers.jobs.keys()
+        if not refused:
+            return answers
+        from jobfeatures.batch.slurm.refused import ask_squeue  # seldom
+
+        try:
+            jobs = ask_squeue(
+                refused,
+                node_name=self.node_name,
+                squeue=f"{self.command.removesuffix('scontrol')}squeue",
+                timeout_secs=_left_secs(deadline),
+            )
+        except SourceError as error:
+            return replace(answers, complaint=answers.complaint or str(error))
+        return replace(answers, jobs={**answers.jobs, **jobs})
+
+    def ask_about_job(self, job_id: str) -> Job | None:
+        """Return one job as the controller knows it, None if it does not.
+
+        Raises SourceError if it could not be asked, ParseError if `job_id` is not
+        a plain id or its record cannot be trusted.
+        """
+        if not is_plain_id(job_id):
+            raise ParseError("not a job id", source=NAME, text=job_id)
+        return self.poll([job_id]).one(job_id, self.command)
+
+    def _run(self, questions: Mapping[str, str], timeout_secs: float, extra: Sequence[str] = ()) -> Answers:
+        nonce = f"n{os.urandom(8).hex()}"
+        output = run_command(
+            [self.command, "-a", "-o", "-d"],
+            stdin=format_questions(questions.values(), nonce, extra),
+            timeout_secs=timeout_secs,
+            max_bytes=self._max_bytes,
+            environment={"SLURM_TIME_FORMAT": "%s"},
+            kept=SYSTEM.variables,
+        )
+        answers = parse_answers(
+            output.stdout.decode("utf-8", "replace"),
+            output.stderr.decode("utf-8", "replace"),
+            nonce,
+            questions,
+            node_name=self.node_name,
+            extra=extra,
+        )
+        reported = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
+        if not reported and (questions or not any(answers.extra.values())):
+            reason = answers.complaint or first_line(output.stderr)
+            raise SourceError(f"{self.command}: no answer (status {output.status}): {reason}")
+        return answers
 
 
-def ask_about_job(
-    job_id: str, *, node_name: str | None, scontrol: str = "scontrol", timeout_secs: float = 2.0
-) -> Job | None:
-    """Return one job as the controller knows it, None if it does not.
-
-    Raises SourceError if it could not be asked, ParseError if `job_id` is not
-    a plain id or its record cannot be trusted.
-    """
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", source=NAME, text=job_id)
-    answers = poll_answers([job_id], node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs)
-    return answers.one(job_id, scontrol)
+def _left_secs(deadline: float) -> float:
+    return max(MIN_TIMEOUT_SECS, deadline - time.monotonic())

@@ -19,7 +19,7 @@ from jobfeatures.batch.slurm.administration import (
     parse_sdiag,
     parse_shares,
 )
-from jobfeatures.batch.slurm.answers import Answers, poll_answers
+from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.bynode import (
     SHOW_JOBS,
@@ -63,7 +63,7 @@ class SlurmCluster:
     def __init__(self, clock: Clock, *, scontrol: str = "scontrol", timeout_secs: float = 60.0) -> None:
         """`timeout_secs` limits each question. The other commands are those beside `scontrol`."""
         self._clock = clock
-        self._scontrol = scontrol
+        self._scontrol = Scontrol(scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
         self._timeout_secs = timeout_secs
         self._programs = Programs(
             scontrol,
@@ -94,14 +94,15 @@ class SlurmCluster:
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions, hidden ones as well."""
         taken_at_secs = self._clock.now_secs()
-        answers = self._ask_scontrol(*CLUSTER_QUESTIONS)
+        answers = self._scontrol.poll((), CLUSTER_QUESTIONS)
         nodes, partitions = (answers.extra.get(each) for each in (SHOW_NODES, SHOW_PARTITIONS))
         if not nodes or not partitions:
-            raise SourceError(f"{self._scontrol}: no answer about nodes and partitions: {answers.complaint}")
+            reason = f"no answer about nodes and partitions: {answers.complaint}"
+            raise SourceError(f"{self._scontrol.command}: {reason}")
         cluster = parse_cluster(nodes, partitions, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
             raise SourceError(
-                f"{self._scontrol}: no nodes in the answer: {answers.complaint or nodes[0][:80]}"
+                f"{self._scontrol.command}: no nodes in the answer: {answers.complaint or nodes[0][:80]}"
             )
         return cluster
 
@@ -130,9 +131,9 @@ class SlurmCluster:
 
     def _show(self, question: str) -> list[str]:
         """Return the lines of an answer; there is always one, if only that there are none."""
-        answers = self._ask_scontrol(question)
+        answers = self._scontrol.poll((), (question,))
         if not (lines := answers.extra.get(question)):
-            raise SourceError(f"{self._scontrol}: no answer to {question}: {answers.complaint}")
+            raise SourceError(f"{self._scontrol.command}: no answer to {question}: {answers.complaint}")
         return list(lines)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
@@ -142,14 +143,16 @@ class SlurmCluster:
         """
         asked_secs = self._clock.now_secs()
         # By itself: what the controller's clock shows is only worth something in an answer that comes soon.
-        reservations = self._ask_scontrol(SHOW_RESERVATIONS).extra.get(SHOW_RESERVATIONS)
+        reservations = self._scontrol.poll((), (SHOW_RESERVATIONS,)).extra.get(SHOW_RESERVATIONS)
         answered_secs = self._clock.now_secs()
         if reservations and (clock_secs := parse_clock(reservations)) is not None:
             self._difference.learn(clock_secs, asked_secs=asked_secs, answered_secs=answered_secs)
-        answers = self._ask_scontrol(SHOW_JOBS, SHOW_NODES)
+        answers = self._scontrol.poll((), (SHOW_JOBS, SHOW_NODES))
         jobs, nodes = (answers.extra.get(each) for each in (SHOW_JOBS, SHOW_NODES))
         if not jobs or not nodes or not reservations:
-            raise SourceError(f"{self._scontrol}: no answer about all jobs and nodes: {answers.complaint}")
+            raise SourceError(
+                f"{self._scontrol.command}: no answer about all jobs and nodes: {answers.complaint}"
+            )
         self._known, unsure = parse_whole(jobs, queue, self._known)
         maintenances, bad_reservations = parse_reservations(reservations)
         records, bad_nodes = parse_node_records(nodes)
@@ -163,16 +166,6 @@ class SlurmCluster:
             maintenances=maintenances,
             rejected=(*bad_nodes, *bad_reservations),
             clock_ahead_secs=self._difference.ahead_secs,
-        )
-
-    def _ask_scontrol(self, *questions: str) -> Answers:
-        return poll_answers(
-            (),
-            node_name=None,
-            scontrol=self._scontrol,
-            timeout_secs=self._timeout_secs,
-            extra=questions,
-            max_bytes=MAX_ANSWER_BYTES,
         )
 
     def _ask_again(self, unsure: Collection[JobKey], queue: JobTable) -> list[Job]:

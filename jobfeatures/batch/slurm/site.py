@@ -67,23 +67,18 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | C
 
 
 def _make_controller_source(config: Config, clock: Clock, node_name: str) -> ControllerSource:
-    import functools
-
     from jobfeatures.batch.controller.client import make_client
     from jobfeatures.batch.controller.source import ControllerSource
-    from jobfeatures.batch.slurm.answers import ask_about_job
+    from jobfeatures.batch.slurm.answers import Scontrol
     from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 
+    timeout_secs = config.batch_timeout_secs
+    scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     return ControllerSource(
         NAME,
-        make_client(config, clock, node_name, key="slurm.ask", timeout_secs=config.batch_timeout_secs),
+        make_client(config, clock, node_name, key="slurm.ask", timeout_secs=timeout_secs),
         clock,
-        ask_one=functools.partial(
-            ask_about_job,
-            node_name=node_name,
-            scontrol=config.slurm_scontrol,
-            timeout_secs=config.batch_timeout_secs,
-        ),
+        ask_one=scontrol.ask_about_job,
         is_plain=is_plain_id,
         fallback_secs=config.controller_fallback_secs,
     )
@@ -139,11 +134,10 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
         return None
     if config.slurm_ask == "rest":
         return _ask_by_rest(job.key.job_id, config, node_name, timeout_secs)
-    from jobfeatures.batch.slurm.answers import ask_about_job  # only where there is something to ask
+    from jobfeatures.batch.slurm.answers import Scontrol  # only where there is something to ask
 
-    return ask_about_job(
-        job.key.job_id, node_name=node_name, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs
-    )
+    scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
+    return scontrol.ask_about_job(job.key.job_id)
 
 
 def _ask_by_rest(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:

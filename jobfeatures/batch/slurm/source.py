@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.questions import AskedJobs
-from jobfeatures.batch.slurm.answers import Answers, poll_answers
+from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
 from jobfeatures.batch.source import PolledSource
@@ -28,29 +28,22 @@ class Asker(Protocol):
 class ScontrolAsker:
     """Asks ``scontrol``: one process for all questions."""
 
-    def __init__(self, *, node_name: str | None, scontrol: str, timeout_secs: float) -> None:
-        self._node_name = node_name
+    def __init__(self, scontrol: Scontrol) -> None:
         self._scontrol = scontrol
-        self._timeout_secs = timeout_secs
 
     def ask(
         self, job_ids: Collection[str], *, about_node: bool, now_secs: float
     ) -> tuple[Answers, NodeAnswer | None]:
         """Return what scontrol says; see `Asker`."""
-        extra = node_questions(self._node_name) if about_node else ()
-        answers = poll_answers(
-            job_ids,
-            node_name=self._node_name,
-            scontrol=self._scontrol,
-            timeout_secs=self._timeout_secs,
-            extra=extra,
-        )
-        if not extra or self._node_name is None:
+        node_name = self._scontrol.node_name
+        extra = node_questions(node_name) if about_node else ()
+        answers = self._scontrol.poll(job_ids, extra)
+        if not extra or node_name is None:
             return answers, None
         node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
         if not node or not reservations:
             return answers, None
-        return answers, parse_node_answer(node, reservations, node_name=self._node_name, now_secs=now_secs)
+        return answers, parse_node_answer(node, reservations, node_name=node_name, now_secs=now_secs)
 
 
 class SlurmSource(PolledSource):
@@ -81,7 +74,7 @@ class SlurmSource(PolledSource):
         self._clock = clock
         self._node_name = node_name
         self._asker = asker or ScontrolAsker(
-            node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs
+            Scontrol(scontrol, node_name=node_name, timeout_secs=timeout_secs)
         )
         self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs)
         self._difference = ClockDifference()

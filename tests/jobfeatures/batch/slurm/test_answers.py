@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.answers import (
     Answers,
-    ask_about_job,
+    Scontrol,
     format_questions,
     parse_answers,
-    poll_answers,
 )
 from jobfeatures.batch.slurm.site import ask_in_prolog
 from jobfeatures.config import Config
@@ -27,6 +26,14 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 NONCE = "Ncaptured00"
 INVALID = "slurm_load_jobs error: Invalid job id specified\n"
 MakeProgram = Callable[[str], str]
+
+
+def poll_answers(ids: list[str], *, scontrol: str, node_name: str, timeout_secs: float = 10.0) -> Answers:
+    return Scontrol(scontrol, node_name=node_name, timeout_secs=timeout_secs).poll(ids)
+
+
+def ask_about_job(job_id: str, *, scontrol: str, node_name: str, timeout_secs: float = 2.0) -> Job | None:
+    return Scontrol(scontrol, node_name=node_name, timeout_secs=timeout_secs).ask_about_job(job_id)
 
 
 def parse(stdout: str, stderr: str, *ids: str, **questions: str) -> Answers:
