@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.header import Comment, Header, format_date
-from jobfeatures.formats.swf.numbering import Numbering, kinds_of
-from jobfeatures.formats.swf.records import NAMED
+from jobfeatures.formats.swf.numbering import Numbering
+from jobfeatures.formats.swf.records import KINDS, NAMED
 from jobfeatures.formats.swf.survey import Survey
 
 LATEST_SECS: Final = 253402300799  # the end of the year 9999, after which there are no dates
@@ -48,16 +48,17 @@ def make_header(survey: Survey, start_secs: int, numbering: Numbering, old: Head
             for each in old.comments
             if each.label not in _MADE_ANEW and not NAMED.match(each.value)
         ]
-    for _, label, kind in kinds_of(numbering):
-        if label and kind.names:
-            texts.append((f"Max{label}s", str(len(kind.names))))
-            texts += [(label, f"{number} {one_word(name)}") for name, number in kind.names.items()]
+    for kind, label in KINDS.items():
+        if label and (names := numbering[kind].names):
+            texts.append((f"Max{label}s", str(len(names))))
+            texts += [(label, f"{number} {one_word(name)}") for name, number in names.items()]
     if old is None or old.requests_cpu_time() is not survey.is_cpu:
         kind_of_time = "average CPU times per processor" if survey.is_cpu else "wall clock times"
         texts.append(("Note", f"requested times are {kind_of_time}"))
-    for word, label, kind in kinds_of(numbering):
+    for kind, label in KINDS.items():
         if not label:
-            texts += [("Note", f"{word} {number} is {one_line(name)}") for name, number in kind.names.items()]
+            names = numbering[kind].names
+            texts += [("Note", f"{kind} {number} is {one_line(name)}") for name, number in names.items()]
     return Header("", [Comment(label, value) for label, value in texts])
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from jobfeatures.formats.swf.fields import UNKNOWN
-from jobfeatures.formats.swf.records import INTERACTIVE, Names
+from jobfeatures.formats.swf.records import INTERACTIVE, KINDS, Names
 
 NUMBER: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
@@ -40,40 +40,11 @@ class Numbers:
             self.names.setdefault(name or "", INTERACTIVE)
 
 
-class Numbering(NamedTuple):
-    """The numbers of one log."""
-
-    users: Numbers
-    groups: Numbers
-    executables: Numbers
-    queues: Numbers
-    partitions: Numbers
+Numbering = Mapping[str, Numbers]  # of one log, by kind
 
 
 def numbering_of(names: Names | None) -> Numbering:
     """Return the numbers of a log, or none yet."""
     if names is None:
-        return Numbering(*(Numbers() for _ in range(5)))
-
-    def others(kind: str) -> Numbers:
-        known = {number: name for (each, number), name in names.others.items() if each == kind}
-        return Numbers(known, are_numbers=True)
-
-    return Numbering(
-        others("user"),
-        others("group"),
-        others("executable"),
-        Numbers(names.queues, are_numbers=True),
-        Numbers(names.partitions, are_numbers=True),
-    )
-
-
-def kinds_of(numbering: Numbering) -> list[tuple[str, str, Numbers]]:
-    """Return each kind of names: the word of its notes, or the label of its comments, and the numbers."""
-    return [
-        ("user", "", numbering.users),
-        ("group", "", numbering.groups),
-        ("executable", "", numbering.executables),
-        ("queue", "Queue", numbering.queues),
-        ("partition", "Partition", numbering.partitions),
-    ]
+        return {kind: Numbers() for kind in KINDS}
+    return {kind: Numbers(known, are_numbers=True) for kind, known in names.known.items()}

@@ -9,7 +9,7 @@ Memory is per processor there, and of the whole job in a record; so is CPU time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +26,8 @@ KIB: Final = 1024
 STATES: Final = {COMPLETED: JobState.COMPLETED, FAILED: JobState.FAILED, CANCELLED: JobState.CANCELLED}
 INTERACTIVE: Final = 0  # "we suggest that interactive jobs be identified by queue 0"
 _UNDERSTOOD: Final = frozenset({"Version", "Preemption", "UnixStartTime", "Queue", "Partition"})
+# What has names, and the label of the comments that have them; without one they stand in notes.
+KINDS: Final = {"user": "", "group": "", "executable": "", "queue": "Queue", "partition": "Partition"}
 NAMED = re.compile(r"(user|group|executable) (-?[0-9]{1,9}) is (.{1,256})\Z", re.DOTALL)
 
 
@@ -112,22 +114,20 @@ def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
 
 
 class Names:
-    """What the header calls users, groups, programs, queues and partitions by number."""
+    """What the header calls users, groups, programs, queues and partitions: by kind and number."""
 
     def __init__(self, header: Header) -> None:
-        self.queues = _by_number(header, "Queue")
-        self.partitions = _by_number(header, "Partition")
-        self.others: dict[tuple[str, int], str] = {}
+        self.known = {kind: _by_number(header, label) if label else {} for kind, label in KINDS.items()}
         for note in header.values("Note"):
             if match := NAMED.match(note.value):
-                self.others[match[1], int(match[2])] = match[3]
+                self.known[match[1]][int(match[2])] = match[3]
 
     def of(self, kind: str, number: int) -> str | None:
         """Return the name of a number, the number itself where it has none."""
-        return None if number == UNKNOWN else self.others.get((kind, number), str(number))
+        return None if number == UNKNOWN else self.known[kind].get(number, str(number))
 
 
-def _by_number(header: Header, label: str) -> Mapping[int, str]:
+def _by_number(header: Header, label: str) -> dict[int, str]:
     try:
         found = header.queues() if label == "Queue" else header.partitions()
     except ParseError:  # `swf check` reports it; the numbers stand for themselves
@@ -154,10 +154,8 @@ def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning 
         user=names.of("user", job.user),
         group=names.of("group", job.group),
         executable=names.of("executable", job.executable),
-        queue=None if job.queue == UNKNOWN else names.queues.get(job.queue, str(job.queue)),
-        partition=None
-        if job.partition == UNKNOWN
-        else names.partitions.get(job.partition, str(job.partition)),
+        queue=names.of("queue", job.queue),
+        partition=names.of("partition", job.partition),
         is_interactive=True if job.queue == INTERACTIVE else None,
         submit_secs=None if submit == UNKNOWN else start_secs + submit,
         start_secs=None if started is None or in_queue else start_secs + started,

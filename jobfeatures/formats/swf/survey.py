@@ -75,18 +75,15 @@ class Survey:
             self.places[record.job_id] = 0 if record.job_id in self.places else self.jobs
         self._has_wall = self._has_wall or record.wall_limit_secs is not None
         self._has_cpu = self._has_cpu or isinstance(record.cpu_limit_secs, int)
-        numbering = self._numbering
-        numbering.users.of(record.user)
-        numbering.groups.of(record.group)
-        numbering.executables.of(record.executable)
-        numbering.partitions.of(record.partition)
+        for kind in ("user", "group", "executable", "partition"):
+            self._numbering[kind].of(getattr(record, kind))
         if record.queue is not None:
             queues = self._interactive if record.is_interactive else self._others
             queues.setdefault(record.queue)
 
     def number_queues(self) -> None:
         """Give the queues their numbers, now that all are known: 0 is that of interactive jobs."""
-        queues = self._numbering.queues
+        queues = self._numbering["queue"]
         queues.name_interactive(name for name in self._interactive if name not in self._others)
         for name in self._others:
             queues.of(name)

@@ -14,8 +14,8 @@ from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN
 from jobfeatures.formats.swf.header import Header, format_header, parse_comment
 from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
 from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line, one_word, start_of
-from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, kinds_of, numbering_of
-from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, STATES, Names, make_record
+from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, numbering_of
+from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, KINDS, STATES, Names, make_record
 from jobfeatures.formats.swf.survey import Survey
 from jobfeatures.joblog import (
     JobRecord,
@@ -206,14 +206,11 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
             lost("job_id")
         numbers = {} if before == UNKNOWN else {str(each.preceding_job_id): before}
         job = _make_job(each, number, numbers, start_secs, numbering, lost, is_cpu)
-        for word, label, kind in kinds_of(numbering):
-            for name, code in kind.added.items():
-                yield (
-                    f"; {label}: {code} {one_word(name)}"
-                    if label
-                    else (f"; Note: {word} {code} is {one_line(name)}")
-                )
-            kind.added.clear()
+        for kind, label in KINDS.items():
+            for name, code in numbering[kind].added.items():
+                note = f"Note: {kind} {code} is {one_line(name)}"
+                yield f"; {label}: {code} {one_word(name)}" if label else f"; {note}"
+            numbering[kind].added.clear()
         yield format_job(job)
 
 
@@ -264,11 +261,11 @@ def _make_job(
             )
         ),
         status=status,
-        user=numbering.users.of(record.user),
-        group=numbering.groups.of(record.group),
-        executable=numbering.executables.of(record.executable),
-        queue=_queue(record, numbering.queues, lost),
-        partition=numbering.partitions.of(record.partition),
+        user=numbering["user"].of(record.user),
+        group=numbering["group"].of(record.group),
+        executable=numbering["executable"].of(record.executable),
+        queue=_queue(record, numbering["queue"], lost),
+        partition=numbering["partition"].of(record.partition),
         preceding=preceding,
         think_secs=think,
     )
