@@ -79,14 +79,6 @@ def _quoted(text: str) -> str:
     return quote(text, safe="")
 
 
-def _unquoted(text: str) -> str:
-    if "%" not in text:
-        return text
-    from urllib.parse import unquote
-
-    return unquote(text)
-
-
 class JobKey(NamedTuple):
     """Identity of a job on a node: the same number may be a job of two batch systems."""
 
@@ -104,7 +96,11 @@ class JobKey(NamedTuple):
         batch_system, dash, quoted = name.partition("-")
         if not (dash and batch_system and quoted):
             return None
-        key = cls(batch_system, _unquoted(quoted))
+        if "%" in quoted:
+            from urllib.parse import unquote
+
+            quoted = unquote(quoted)
+        key = cls(batch_system, quoted)
         return key if key.directory_name == name else None
 
 
@@ -201,16 +197,8 @@ class Partition:
 NODE_STATES: Final = (
     *("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"),
     *("BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "FAIL", "INVALID_REG"),
-    *(
-        "MAINTENANCE",
-        "NOT_RESPONDING",
-        "PLANNED",
-        "POWERED_DOWN",
-        "POWERING_DOWN",
-        "POWERING_UP",
-        "POWER_DOWN",
-    ),
-    *("REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED"),
+    *("MAINTENANCE", "NOT_RESPONDING", "PLANNED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"),
+    *("POWER_DOWN", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED"),
 )
 
 

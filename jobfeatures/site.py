@@ -84,6 +84,7 @@ class Site:
         self._config = config
         self._cpu_model = cpu_model
         self._cores = cores
+        self._terms: dict[str | None, Terms] = {}
         self.profile = Profile(config.features_profile)
 
     @cached_property
@@ -135,33 +136,24 @@ class Site:
         return Access(url, form)
 
     def _make_terms(self, partition: str | None) -> Terms:
-        grace, grace_origin = self._stated(SETTINGS[keys.GRACE_SECS_JOB.name], partition)
-        factor, factor_origin = self._stated(SETTINGS[keys.CPUFACTOR_LRMS.name], partition)
-        scratch, scratch_origin = self._stated(SETTINGS[keys.SCRATCH_LIMIT_BYTES.name], partition)
+        terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)
+        stated = {key.name: self._stated(SETTINGS[key.name], partition) for key in terms}
+        origins = {name: origin for name, (_, origin) in stated.items() if origin}
         folder, size = self._config.machine_scratch_dir, None
         if folder is not None and self.profile is not Profile.OF_2016:
             try:
                 found = os.statvfs(folder)
                 size = found.f_blocks * found.f_frsize
+                origins[keys.DISK_LIMIT_GB.name] = f"size of machine.scratch_dir {folder}"
             except OSError:
                 pass  # not there yet: asked again with the next settings
-        origins = {
-            keys.DISK_LIMIT_GB.name: "" if size is None else f"size of machine.scratch_dir {folder}",
-            keys.GRACE_SECS_JOB.name: grace_origin,
-            keys.CPUFACTOR_LRMS.name: factor_origin,
-            keys.SCRATCH_LIMIT_BYTES.name: scratch_origin,
-        }
         return Terms(
-            grace_secs=grace,
-            cpu_factor=factor,
-            scratch_bytes_per_cpu=scratch,
+            grace_secs=stated[keys.GRACE_SECS_JOB.name][0],
+            cpu_factor=stated[keys.CPUFACTOR_LRMS.name][0],
+            scratch_bytes_per_cpu=stated[keys.SCRATCH_LIMIT_BYTES.name][0],
             scratch_size_bytes=size,
-            origins={name: origin for name, origin in origins.items() if origin},
+            origins=origins,
         )
-
-    @cached_property
-    def _terms(self) -> dict[str | None, Terms]:
-        return {}
 
     def _stated(self, key: str, partition: str | None = None) -> tuple[Any, str]:
         """Return the value of a setting and its origin; None and nothing where nobody states it."""

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
@@ -14,6 +15,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
+    OPERATOR,
     Announced,
     Drain,
     Drains,
@@ -214,41 +216,39 @@ def _who(environ: Mapping[str, str]) -> str:
 # --- show and plan ------------------------------------------------------------------
 
 
+class _Shutdown(NamedTuple):
+    scope: str
+    shutdown_secs: int
+    source: str
+    set_by: str | None = None
+    set_at_secs: int | None = None
+
+
 def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     from jobfeatures.drains.report import format_span, format_table, format_time
 
     store = DrainStore(FeatureTree(config.features_root))
     drains, announced = store.read(), store.read_announced()
-    found = [
-        {"scope": "node", "shutdown_secs": at, "source": source, "set_by": None, "set_at_secs": None}
-        for source, at in sorted(machine_shutdowns(drains, announced).items())
-    ]
-    if drains.machine is not None:
-        for each in found:
-            if each["source"] == "operator":
-                each.update(set_by=drains.machine.set_by, set_at_secs=drains.machine.set_at_secs)
-    found += [
-        {
-            "scope": f"{key.batch_system} {key.job_id}",
-            "shutdown_secs": drain.at_secs,
-            "source": "operator",
-            "set_by": drain.set_by,
-            "set_at_secs": drain.set_at_secs,
-        }
-        for key, drain in sorted(drains.jobs.items())
-    ]
+    found = []
+    for source, at_secs in sorted(machine_shutdowns(drains, announced).items()):
+        own = drains.machine if source == OPERATOR else None
+        found.append(_Shutdown("node", at_secs, source, *((own.set_by, own.set_at_secs) if own else ())))
+    for key, drain in sorted(drains.jobs.items()):
+        job = f"{key.batch_system} {key.job_id}"
+        found.append(_Shutdown(job, drain.at_secs, OPERATOR, drain.set_by, drain.set_at_secs))
     if arguments.format == "json":
-        document = {"now_secs": now_secs, "shutdowns": found, "draining": dict(announced.draining)}
+        shutdowns = [each._asdict() for each in found]
+        document = {"now_secs": now_secs, "shutdowns": shutdowns, "draining": dict(announced.draining)}
         print(json.dumps(document, indent=1))
         return 0
     rows = [
         (
-            str(each["scope"]),
-            format_time(float(str(each["shutdown_secs"]))),
-            format_span(float(str(each["shutdown_secs"])) - now_secs),
-            str(each["source"]),
-            "" if each["set_by"] is None else f"{each['set_by']}",
-            "" if each["set_at_secs"] is None else format_time(float(str(each["set_at_secs"]))),
+            each.scope,
+            format_time(each.shutdown_secs),
+            format_span(each.shutdown_secs - now_secs),
+            each.source,
+            each.set_by or "",
+            "" if each.set_at_secs is None else format_time(each.set_at_secs),
         )
         for each in found
     ]

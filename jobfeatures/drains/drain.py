@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.errors import JobfeaturesError, ParseError
@@ -179,12 +179,12 @@ def format_drains(drains: Drains) -> str:
     """Return the document that `parse_drains` reads."""
     document: dict[str, Any] = {
         "jobs": [
-            {"batch_system": key.batch_system, "job_id": key.job_id, **_drain_fields(drain)}
+            {"batch_system": key.batch_system, "job_id": key.job_id, **asdict(drain)}
             for key, drain in sorted(drains.jobs.items())
         ]
     }
     if drains.machine is not None:
-        document["machine"] = _drain_fields(drains.machine)
+        document["machine"] = asdict(drains.machine)
     return _dump(document)
 
 
@@ -206,13 +206,7 @@ def parse_drains(text: str, *, source: str = "") -> Drains:
 
 def format_announced(announced: Announced) -> str:
     """Return the document that `parse_announced` reads."""
-    document: dict[str, Any] = {
-        "draining": dict(announced.draining),
-        "shutdowns": dict(announced.shutdowns),
-        "job_slots": dict(announced.job_slots),
-        "features": dict(announced.features),
-    }
-    return _dump(document)
+    return _dump(asdict(announced))
 
 
 def parse_announced(text: str, *, source: str = "") -> Announced:
@@ -236,10 +230,6 @@ def _dump(document: dict[str, Any]) -> str:
     import json
 
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
-
-
-def _drain_fields(drain: Drain) -> dict[str, object]:
-    return {"at_secs": drain.at_secs, "set_at_secs": drain.set_at_secs, "set_by": drain.set_by}
 
 
 def _parse_drain(document: Any, source: str) -> Drain:

@@ -131,12 +131,7 @@ class Header:
         if comment is not None:
             try:
                 return ZoneInfo(comment.value)
-            except (
-                KeyError,
-                OSError,
-                ValueError,
-                RecursionError,
-            ):  # the last where it has hundreds of slashes
+            except (KeyError, OSError, ValueError, RecursionError):  # the last: hundreds of slashes
                 raise self._error(comment, "no such time zone") from None
         comment = self.value("TimeZone")
         if comment is None:

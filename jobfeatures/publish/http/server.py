@@ -49,6 +49,7 @@ MAX_WARNED = 1000
 _ATTEMPT_INTERVAL_SECS = 0.02
 _STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 _READ = ("GET", "HEAD")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO, errno.EWOULDBLOCK)
 _PLAIN = "text/plain; charset=utf-8"
 _NAME = "jobfeatures"  # as the server calls itself
 T = TypeVar("T")
@@ -297,14 +298,7 @@ def _response(status: int, content: bytes = b"", headers: Mapping[str, str] | No
 
 
 def _is_absence(error: OSError) -> bool:
-    return error.errno in (
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.ELOOP,
-        errno.EXDEV,
-        errno.ENXIO,
-        errno.EWOULDBLOCK,
-    )
+    return error.errno in _ABSENT
 
 
 @contextlib.asynccontextmanager
