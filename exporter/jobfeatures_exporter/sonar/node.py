@@ -21,7 +21,7 @@ from jobfeatures_exporter.sampling.software import read_software
 from jobfeatures_exporter.sampling.sysinfo import TEXT, read_sysinfo
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
-from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
 CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we
@@ -60,16 +60,6 @@ def _read_token(path: str | None) -> str:
     return token
 
 
-def options_of(config: SonarConfig) -> SampleOptions:
-    """Return which processes are reported."""
-    return SampleOptions(
-        rollup=config.sonar_rollup,
-        exclude_system_jobs=config.sonar_exclude_system_jobs,
-        batch_only=config.sonar_batch_only,
-        min_cpu_secs=config.sonar_min_cpu_time_secs,
-    )
-
-
 class Users:
     """Names of users, each asked for once; one that has no name yet is asked for again next time."""
 
@@ -97,9 +87,9 @@ class NodeDocuments:
         look: Callable[[], Snapshot | None],
         unreadable: Unreadable,
     ) -> None:
-        self._options = options = options_of(config)
+        self._config = config
         self._origin = origin
-        self._sample_origin = replace(origin, attributes={**origin.attributes, **options.attributes()})
+        self._sample_origin = replace(origin, attributes={**origin.attributes, **attributes_of(config)})
         self._clock = clock
         self._look = look
         self._procfs = config.path_procfs
@@ -120,7 +110,7 @@ class NodeDocuments:
         """Return the state of the node and of its processes since the last time."""
         snapshot = self._look()
         given = None if snapshot is None else self._read(snapshot)
-        return [sample_envelope(self._sample_origin, given, self._options, now_secs=self._clock.now_secs())]
+        return [sample_envelope(self._sample_origin, given, self._config, now_secs=self._clock.now_secs())]
 
     def sysinfo(self) -> list[Document]:
         """Return how the node is made, as soon as the cards' drivers have answered or had their time."""

@@ -27,6 +27,7 @@ from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
 from jobfeatures_exporter.snapshot import GpuSample, NodeSample, ProcessDetail, Snapshot
+from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.process import Work, measure_processes, roll_up, whole
 
 FIRST_USER_UID = 1000  # below are the system's own
@@ -34,26 +35,17 @@ FIRST_USER_UID = 1000  # below are the system's own
 _OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleOptions:
-    """Which processes are reported, and how."""
-
-    rollup: bool = False  # childless processes of one batch job, parent and command become one
-    exclude_system_jobs: bool = True  # processes of users below 1000
-    batch_only: bool = False
-    min_cpu_secs: float = 0.0  # that the processes of a job have used together
-
-    def attributes(self) -> dict[str, str]:
-        """Return what a reader has to know of them; what is not in effect is not said."""
-        said = {
-            "rollup": self.rollup,
-            "exclude_system_jobs": self.exclude_system_jobs,
-            "batch_only": self.batch_only,
-        }
-        found = {name: "true" for name, value in said.items() if value}
-        if self.min_cpu_secs:
-            found["min_cpu_time"] = f"{self.min_cpu_secs:g}"
-        return found
+def attributes_of(config: SonarConfig) -> dict[str, str]:
+    """Return what a reader has to know of which processes are reported; what is not in effect is not said."""
+    said = {
+        "rollup": config.sonar_rollup,
+        "exclude_system_jobs": config.sonar_exclude_system_jobs,
+        "batch_only": config.sonar_batch_only,
+    }
+    found = {name: "true" for name, value in said.items() if value}
+    if config.sonar_min_cpu_time_secs:
+        found["min_cpu_time"] = f"{config.sonar_min_cpu_time_secs:g}"
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +65,7 @@ STALE_SECS = 60.0
 
 
 def sample_envelope(
-    origin: Origin, given: SampleInput | None, options: SampleOptions, *, now_secs: float
+    origin: Origin, given: SampleInput | None, config: SonarConfig, *, now_secs: float
 ) -> Document:
     """Return the envelope. A node without jobs has an empty list of them, which says that it lives."""
     if given is None or _is_empty(given.snapshot):
@@ -89,7 +81,7 @@ def sample_envelope(
         "cluster": origin.cluster,
         "node": origin.node,
         "system": _system(origin, snapshot),
-        "jobs": _jobs(given, options, origin.profile),
+        "jobs": _jobs(given, config, origin.profile),
     }
     if troubles:
         attributes["errors"] = [error(origin, each, now_secs) for each in troubles]
@@ -166,7 +158,7 @@ def _share(value: float | None) -> int | None:
     return None if value is None else min(100, round(value))
 
 
-def _jobs(given: SampleInput, options: SampleOptions, profile: str) -> list[Document]:
+def _jobs(given: SampleInput, config: SonarConfig, profile: str) -> list[Document]:
     works: dict[tuple[WorkId, str], list[Work]] = {}
     names = _names(given)
     measured = measure_processes(
@@ -181,15 +173,17 @@ def _jobs(given: SampleInput, options: SampleOptions, profile: str) -> list[Docu
         if detail is None or pid not in measured:  # it has gone, or is about to
             continue
         is_system = detail.uid is not None and detail.uid < FIRST_USER_UID
-        if (options.exclude_system_jobs and is_system) or (options.batch_only and not work_id.is_batch):
+        if (config.sonar_exclude_system_jobs and is_system) or (
+            config.sonar_batch_only and not work_id.is_batch
+        ):
             continue
         works.setdefault((work_id, names.get(pid, UNKNOWN_USER)), []).append(measured[pid])
     jobs = []
     for (work_id, user), processes in works.items():
-        if sum(each.cpu_secs for each in processes) < options.min_cpu_secs:
+        if sum(each.cpu_secs for each in processes) < config.sonar_min_cpu_time_secs:
             continue
         reported = processes
-        if options.rollup and work_id.is_batch:
+        if config.sonar_rollup and work_id.is_batch:
             reported = roll_up(processes, job=work_id.job, current=profile == CURRENT)
         # Sonar gives every process of the group 0, which is the kernel's, a record of its own.
         for each in [reported] if work_id.job else [[one] for one in reported]:

@@ -42,7 +42,8 @@ from jobfeatures_exporter.snapshot import (
     UnitKey,
 )
 from jobfeatures_exporter.sonar.clusterdocuments import queue_records
-from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.node import render_node
 
@@ -235,7 +236,7 @@ def documents(context, names):
     given = SampleInput(
         snapshot=context.snapshot, now_secs=context.now_secs, ticks_per_sec=100, details=details, users=users
     )
-    options = SampleOptions(exclude_system_jobs=False)
+    options = SonarConfig(sonar_exclude_system_jobs=False)
     for profile in (CURRENT, SEED):
         origin = Origin(cluster="hpc.example.org", node="n1", profile=profile)
         yield sample_envelope(origin, given, options, now_secs=context.now_secs)

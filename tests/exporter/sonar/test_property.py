@@ -33,8 +33,9 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
+from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import NodeDocuments
-from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, identify, sample_envelope
+from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, identify, sample_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -118,11 +119,11 @@ SNAPSHOTS = st.builds(
     gpus=GPUS,
 )
 OPTIONS = st.builds(
-    SampleOptions,
-    rollup=st.booleans(),
-    exclude_system_jobs=st.booleans(),
-    batch_only=st.booleans(),
-    min_cpu_secs=st.sampled_from([0.0, 1.0]),
+    SonarConfig,
+    sonar_rollup=st.booleans(),
+    sonar_exclude_system_jobs=st.booleans(),
+    sonar_batch_only=st.booleans(),
+    sonar_min_cpu_time_secs=st.sampled_from([0.0, 1.0]),
 )
 
 
@@ -135,7 +136,7 @@ OPTIONS = st.builds(
     optional(st.floats(-1, 1e5)),
 )
 def test_any_snapshot_becomes_a_valid_document(snapshot, previous, details, options, profile, elapsed):
-    origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=options.attributes())
+    origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=attributes_of(options))
     look = SampleInput(
         snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, ticks_per_sec=100, previous=previous,
         elapsed_secs=elapsed, details=details, users={0: "root", 6001: "a\udcff"},
@@ -157,7 +158,7 @@ def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, option
     told = [process for job in record.jobs for process in job.processes]
     ids = identify(snapshot)
     assert sum(each.count for each in told) <= len(snapshot.processes)
-    if options == SampleOptions(rollup=options.rollup, exclude_system_jobs=False):
+    if options == SonarConfig(sonar_rollup=options.sonar_rollup, sonar_exclude_system_jobs=False):
         alive = [
             each
             for pid, each in snapshot.processes.items()

@@ -16,7 +16,7 @@ from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.model import Cluster, ClusterNode, JobState, Partition
 from jobfeatures_exporter.sonar.cluster import cluster_document
-from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
+from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 from tests.exporter.sonar.test_property import DETAILS, OPTIONS, SNAPSHOTS, documents, optional
 from tests.exporter.sonar.test_queue_records import RECORD
@@ -41,7 +41,7 @@ def test_golden_documents(path):
 
 @given(SNAPSHOTS, optional(SNAPSHOTS), DETAILS, OPTIONS, PROFILE, optional(st.floats(-1, 1e5)))
 def test_samples_of_any_node(snapshot, previous, details, options, profile, elapsed):
-    origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=options.attributes())
+    origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=attributes_of(options))
     look = SampleInput(
         snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, ticks_per_sec=100, previous=previous,
         elapsed_secs=elapsed, details=details, users={0: "root", 6001: "a\udcff"},
