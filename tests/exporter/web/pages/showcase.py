@@ -143,7 +143,7 @@ def make_history(context: Context, minutes: int = 60) -> History:
         node = last.node
         if node is not None and node.cpu is not None:
             busy = 40 * elapsed_of(minute) + 6000 * math.sin(minute / 9)
-            node = replace(node, cpu=replace(node.cpu, user=1e7 + busy, idle=1e8 + 88 * elapsed_of(minute)))
+            node = replace(node, cpu=node.cpu._replace(user=1e7 + busy, idle=1e8 + 88 * elapsed_of(minute)))
         look = replace(last, taken_at_secs=NOW - 60 * minute, read_at_secs=60.0 * (minutes - minute + 1))
         history.update(replace(look, jobs=jobs, node=node), context.jobs, context.ended)
     return history
