@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.collectors import gpus
-from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.snapshot import GpuSample
-from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
     format_bytes,
     format_figure,
@@ -19,12 +17,12 @@ from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
     Cell,
+    PageData,
     Part,
     Row,
     badge,
     bar,
     figure,
-    figure_cell,
     job_link,
     lines,
     note,
@@ -37,21 +35,21 @@ SHOWN_JOBS = 3
 STALE_SECS = 60.0
 
 
-def cards_section(context: Context, numbers: Numbers) -> Html | None:
+def cards_section(data: PageData) -> Html | None:
     """Return the section of the cards, None on a node without any, or whose collector is off."""
-    drivers = numbers.all(gpus.UP)
-    if context.snapshot is None or not drivers:
+    drivers = data.numbers.all(gpus.UP)
+    if data.context.snapshot is None or not drivers:
         return None
-    silent = [driver for driver in context.snapshot.gpu_drivers if not numbers.one(gpus.UP, driver)]
+    silent = [driver for driver in data.context.snapshot.gpu_drivers if not data.numbers.one(gpus.UP, driver)]
     problem = None
     if silent:
         problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}")
     users: dict[str, list[JobKey]] = {}
-    for use in context.shown_job_gpus:
+    for use in data.context.shown_job_gpus:
         if isinstance(use.key, JobKey):
             users.setdefault(use.uuid, []).append(use.key)
-    cards = context.snapshot.gpus
-    rows = [_row(each, numbers, users.get(each.card.uuid, [])) for each in cards[:MAX_ROWS]]
+    cards = data.context.snapshot.gpus
+    rows = [_row(each, data, users.get(each.card.uuid, [])) for each in cards[:MAX_ROWS]]
     made = table(
         "GPUs: use, memory, power, and the jobs on them",
         ["Card", "Busy", "Memory", "Power", "Temperature", "Jobs", "State"],
@@ -63,12 +61,12 @@ def cards_section(context: Context, numbers: Numbers) -> Html | None:
     return section("GPUs", "cards", problem, made if rows else note("No card has been read yet."))
 
 
-def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
+def _row(gpu: GpuSample, data: PageData, jobs: list[JobKey]) -> Row:
     uuid = gpu.card.uuid
-    busy = numbers.one(gpus.UTILIZATION, uuid)
-    used, total = numbers.one(gpus.MEMORY_USED, uuid), numbers.one(gpus.MEMORY, uuid)
-    power, limit = numbers.one(gpus.POWER, uuid), numbers.one(gpus.POWER_LIMIT, uuid)
-    age = numbers.one(gpus.AGE, uuid)
+    busy = data.numbers.one(gpus.UTILIZATION, uuid)
+    used, total = data.numbers.one(gpus.MEMORY_USED, uuid), data.numbers.one(gpus.MEMORY, uuid)
+    power, limit = data.numbers.one(gpus.POWER, uuid), data.numbers.one(gpus.POWER_LIMIT, uuid)
+    age = data.numbers.one(gpus.AGE, uuid)
     number = "" if gpu.card.index is None else f"{gpu.card.index} "
     part_of = f"part of {gpu.card.parent_uuid}" if gpu.card.parent_uuid else gpu.card.uuid
     drawn_busy = None if busy is None else bar(f"{format_share(busy)} busy", Part(busy))
@@ -91,9 +89,9 @@ def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
         Cell(join(drawn_busy, lines(figure(gpus.UTILIZATION, busy, format_share))), kind="bars"),
         Cell(join(drawn_memory, lines(memory)), kind="bars"),
         numeric(power_text),
-        figure_cell(numbers, gpus.TEMPERATURE, _celsius, uuid),
+        data.cell(gpus.TEMPERATURE, _celsius, uuid),
         listed([job_link(each) for each in jobs], most=SHOWN_JOBS) or "none",
-        _state(numbers.one(gpus.FAILING, uuid), age),
+        _state(data.numbers.one(gpus.FAILING, uuid), age),
     )
 
 

@@ -10,7 +10,6 @@ from jobfeatures_exporter.cluster.finding import Found, user_of
 from jobfeatures_exporter.cluster.view import ClusterView
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import view_sources
 from jobfeatures_exporter.view.units import (
     counted,
@@ -28,14 +27,13 @@ from jobfeatures_exporter.web.pages.partitions import nodes_table, queue_table
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
     Cell,
+    PageData,
     Part,
     Row,
-    as_of,
     bar,
     job_address,
     known,
     lines,
-    moment,
     note,
     numeric,
     section,
@@ -61,27 +59,27 @@ def render_controller(
     node_url: str | None = None,
 ) -> str:
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
-    numbers = Numbers(families)
+    data = PageData(context, families, tz)
     systems = ", ".join(view.source for view in views)
-    troubles = [each for each in view_sources(numbers, words_of(context)) if each.is_failing]
+    troubles = [each for each in view_sources(data.numbers, words_of(context)) if each.is_failing]
     return page(
         f"Cluster ({systems})" if systems else "Cluster",
-        _as_of(context, tz),
-        troubles_notice(troubles, context.now_secs, tz),
+        _as_of(data),
+        troubles_notice(troubles, data),
         tiles(*(each for view in views for each in _tiles(view, several=len(views) > 1))),
-        _find_section(find, found, node_url, tz),
-        section("Nodes", "nodes", nodes_table(context, numbers)),
-        section("Queue", "queue", queue_table(context, numbers)),
-        *(quality_section(each, numbers, tz) for each in context.schedules),
-        plans_section([curve for view in views for curve in view.curves], context.now_secs, tz),
-        health_section(context, numbers),
+        _find_section(find, found, node_url, data),
+        section("Nodes", "nodes", nodes_table(data)),
+        section("Queue", "queue", queue_table(data)),
+        *(quality_section(each, data) for each in context.schedules),
+        plans_section([curve for view in views for curve in view.curves], data),
+        health_section(data),
         links=(("sd", "Service discovery"),),
     )
 
 
-def _as_of(context: Context, tz: tzinfo | None) -> Html:
-    taken = [each.table.taken_at_secs for each in context.sources if each.table is not None]
-    read = as_of(min(taken, default=None), context.now_secs, tz, "no batch system has answered yet")
+def _as_of(data: PageData) -> Html:
+    taken = [each.table.taken_at_secs for each in data.context.sources if each.table is not None]
+    read = data.as_of(min(taken, default=None), "no batch system has answered yet")
     return tag("p", read, class_="about", id="as-of")
 
 
@@ -109,7 +107,7 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
     return made
 
 
-def _find_section(text: str, found: Found, node_url: str | None, tz: tzinfo | None) -> Html:
+def _find_section(text: str, found: Found, node_url: str | None, data: PageData) -> Html:
     """Return the search, which works without a script; nothing but its form where nothing is looked for."""
     form = tag(
         "form",
@@ -127,7 +125,7 @@ def _find_section(text: str, found: Found, node_url: str | None, tz: tzinfo | No
             "Find", "find", form, note("No job of that number and no user of that name is in the queue.")
         )
     said = note(f"{counted(found.count, 'job')} found")
-    rows = [_found_row(job, node_url, tz) for job in found.jobs]
+    rows = [_found_row(job, node_url, data) for job in found.jobs]
     made = table(
         "Jobs that were found, running ones first",
         ["Job", "User", "State", "Partition", "CPUs", "Started", "Nodes"],
@@ -139,7 +137,7 @@ def _find_section(text: str, found: Found, node_url: str | None, tz: tzinfo | No
     return section("Find", "find", form, said, made)
 
 
-def _found_row(job: Job, node_url: str | None, tz: tzinfo | None) -> Row:
+def _found_row(job: Job, node_url: str | None, data: PageData) -> Row:
     nodes = [_node(job, node, node_url) for node in job.nodes[:SHOWN_NODES]]
     more = len(job.nodes) - len(nodes)
     user = user_of(job)
@@ -149,7 +147,7 @@ def _found_row(job: Job, node_url: str | None, tz: tzinfo | None) -> Row:
         job.state.value.lower().replace("_", " "),
         name(job.partition, 32) if job.partition else UNKNOWN,
         numeric(known(job.total_cpus, format_figure)),
-        UNKNOWN if job.start_secs is None else moment(job.start_secs, tz),
+        UNKNOWN if job.start_secs is None else data.moment(job.start_secs),
         Cell(listed([*nodes, *([f"{more:,} more"] if more > 0 else [])]) if nodes else UNKNOWN, kind="wide"),
     )
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import tzinfo
 
 from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
 from jobfeatures_exporter.view.units import Form, counted, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
-from jobfeatures_exporter.web.pages.pieces import Row, job_link, moment, note, section, table
+from jobfeatures_exporter.web.pages.pieces import PageData, Row, job_link, note, section, table
 
 HEIGHT = 20  # of a line in its own units; as wide as it has minutes
 WIDE, TALL, MARGIN = 720, 150, 4
@@ -71,14 +70,14 @@ def gpu_line(course: Course | None, cards: float | None, now_secs: float) -> Htm
 def time_line(
     course: Course,
     spans: Sequence[Span],
-    now_secs: float,
-    tz: tzinfo | None,
+    data: PageData,
     *,
     cores: float | None,
     memory_bytes: float | None,
     cards: int,
 ) -> Html | None:
     """Return the section of the node's last hour; None before two points are known."""
+    now_secs = data.now_secs
     since = now_secs - HOUR_SECS
     events = [(each.start_secs, each, "started") for each in spans if since <= each.start_secs <= now_secs]
     events += [
@@ -101,7 +100,7 @@ def time_line(
     keys += [tag("span", "▲ start of a job", class_="key"), tag("span", "▼ end of a job", class_="key")]
     listed = None
     if events:
-        rows = [Row(moment(at, tz), job_link(span.key), what) for at, span, what in events[:MAX_EVENTS]]
+        rows = [Row(data.moment(at), job_link(span.key), what) for at, span, what in events[:MAX_EVENTS]]
         made = table(
             "Starts and ends of jobs in the last hour, the latest first",
             ["Time", "Job", "What"],

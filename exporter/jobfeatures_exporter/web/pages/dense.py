@@ -19,11 +19,21 @@ from jobfeatures_exporter.view.units import (
 from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
 from jobfeatures_exporter.web.pages.jobs import DOWN_FIRST, LAST, hints_cell, natural, order_of
 from jobfeatures_exporter.web.pages.markup import Html, join, name, shorten
-from jobfeatures_exporter.web.pages.pieces import UNKNOWN, Cell, Row, figure, job_link, known, note, table
+from jobfeatures_exporter.web.pages.pieces import (
+    UNKNOWN,
+    Cell,
+    PageData,
+    Row,
+    figure,
+    job_link,
+    known,
+    note,
+    table,
+)
 
 
 def dense_table(
-    shown: NodeView, now_secs: float, courses: Mapping[JobKey, Course | None], *, has_gpus: bool
+    shown: NodeView, data: PageData, courses: Mapping[JobKey, Course | None], *, has_gpus: bool
 ) -> Html:
     """Return the table: figures alone, the last hour as a line before them."""
     if not shown.count:
@@ -42,7 +52,7 @@ def dense_table(
     return table(
         "Jobs on this node, one line each",
         head,
-        [_row(each, courses.get(each.key), now_secs, has_gpus=has_gpus) for each in shown.jobs],
+        [_row(each, courses.get(each.key), data.now_secs, has_gpus=has_gpus) for each in shown.jobs],
         identity="jobs-table",
         kind="sortable",
         more=shown.count - len(shown.jobs),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.history import HOUR_SECS, Course, Past, Span
 from jobfeatures_exporter.view.units import format_bytes, format_core_time, format_cpus, format_span
 from jobfeatures_exporter.web.pages.course import lines_of_job
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
-from jobfeatures_exporter.web.pages.pieces import ago, known, moment, note, section, tile, tiles
+from jobfeatures_exporter.web.pages.pieces import PageData, known, note, section, tile, tiles
 
 
 def render_gone(
@@ -23,6 +24,7 @@ def render_gone(
     tz: tzinfo | None = None,
 ) -> str:
     """Return what is remembered of a job that has ended: who it was, its last figures, its last hour."""
+    data = PageData(Context(now_secs=now_secs), (), tz)
     end_secs = now_secs if span.end_secs is None else span.end_secs
     ran_secs = max(0.0, end_secs - span.start_secs)
     parts: list[Child] = [span.key.batch_system]
@@ -31,10 +33,10 @@ def render_gone(
         parts = [name(user), *([name(past.name)] if past.name else []), *parts] if user else parts
         parts.append(past.state.value.lower().replace("_", " "))
     node = tag("a", node_name or "the node", href="../")
-    since = ago(end_secs, now_secs)
+    since = data.ago(end_secs)
     head = join(
         tag("p", listed(parts, " · "), class_="about"),
-        tag("p", "ended on ", node, " ", moment(end_secs, tz), f", {since}", class_="about", id="as-of"),
+        tag("p", "ended on ", node, " ", data.moment(end_secs), f", {since}", class_="about", id="as-of"),
     )
     given = None if past is None else past.allocated_cpus
     about = (

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
 
 from jobfeatures.metrics import SOURCE_AGE, Metric
 from jobfeatures.model import JobTable
 from jobfeatures_exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import Form, format_bytes, format_count, format_figure, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
     Cell,
+    PageData,
     Row,
     badge,
     figure,
-    figure_cell,
-    figure_of,
     lines,
-    moment,
     note,
     numeric,
     section,
@@ -30,27 +26,27 @@ from jobfeatures_exporter.web.pages.pieces import (
 )
 
 
-def health_section(context: Context, numbers: Numbers, shown: NodeView | None = None) -> Html:
+def health_section(data: PageData, shown: NodeView | None = None) -> Html:
     """Return the section; what is not in use has no table."""
-    sinks_table = _sinks(context, numbers) if context.sinks else None
-    left = tag("div", _sources(context, numbers, shown), sinks_table)
-    right = tag("div", _own(context, numbers), _collectors(numbers))
+    sinks_table = _sinks(data) if data.context.sinks else None
+    left = tag("div", _sources(data, shown), sinks_table)
+    right = tag("div", _own(data), _collectors(data))
     return section("This exporter", "exporter", tag("div", left, right, class_="columns"))
 
 
-def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html:
+def _sources(data: PageData, shown: NodeView | None) -> Html:
     rows = []
     views = {} if shown is None else {each.name: each for each in shown.sources}
-    for each in context.sources:
-        rejected = numbers.one(sources.REJECTED, each.name)
-        failed = join(figure_of(numbers, sources.FAILURES, format_count, each.name), " failed")
+    for each in data.context.sources:
+        rejected = data.numbers.one(sources.REJECTED, each.name)
+        failed = join(data.figure(sources.FAILURES, format_count, each.name), " failed")
         bad = join(figure(sources.REJECTED, rejected, format_count), " bad records") if rejected else None
         rows.append(
             Row(
                 name(each.name, 24),
                 _source_state(each.last_error, views.get(each.name), has_table=each.table is not None),
-                _ago(numbers, SOURCE_AGE, each.name),
-                figure_cell(numbers, sources.JOBS, format_count, each.name),
+                _ago(data, SOURCE_AGE, each.name),
+                data.cell(sources.JOBS, format_count, each.name),
                 numeric(lines(failed, bad)),
             )
         )
@@ -60,8 +56,8 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
     return table("Batch sources", head, rows, identity="sources-table", kind="cards")
 
 
-def _ago(numbers: Numbers, metric: Metric, label: str) -> Cell:
-    age = numbers.one(metric, label)
+def _ago(data: PageData, metric: Metric, label: str) -> Cell:
+    age = data.numbers.one(metric, label)
     return numeric("never" if age is None else join(figure(metric, age, format_span), " ago"))
 
 
@@ -73,33 +69,31 @@ def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Ht
     return badge("good", "good") if has_table else badge("not queried yet", "warn")
 
 
-def _collectors(numbers: Numbers) -> Html:
+def _collectors(data: PageData) -> Html:
     rows = []
-    found = numbers.by_word(SUCCESS)
+    found = data.numbers.by_word(SUCCESS)
     failed = sum(not worked for worked in found.values())
     for collector, worked in found.items():
         state = badge("good", "good") if worked else badge("failed", "bad")
-        rows.append(
-            Row(Cell(collector, kind="job"), state, figure_cell(numbers, DURATION, _millis, collector))
-        )
+        rows.append(Row(Cell(collector, kind="job"), state, data.cell(DURATION, _millis, collector)))
     made = table("Collectors", ["Collector", "State", "Took"], rows, identity="collectors-table")
     said = f"{failed} of {len(rows)} collectors failed" if failed else f"All {len(rows)} collectors work"
     mark = badge("failed", "bad") if failed else badge("good", "good")
     return tag("details", tag("summary", said, " ", mark), made, open=failed > 0)
 
 
-def _own(context: Context, numbers: Numbers) -> Html:
+def _own(data: PageData) -> Html:
     rows: list[Row] = []
 
     def add_figure(title: str, metric: Metric, form: Form) -> None:
-        rows.append(Row(title, figure_cell(numbers, metric, form)))
+        rows.append(Row(title, data.cell(metric, form)))
 
-    if numbers.one(process.SAMPLE) is not None:
+    if data.numbers.one(process.SAMPLE) is not None:
         add_figure("Latest sample took", process.SAMPLE, _millis)
-    if context.snapshot is not None:
-        unreadable = numbers.all(node.UNREADABLE)
+    if data.context.snapshot is not None:
+        unreadable = data.numbers.all(node.UNREADABLE)
         rows.append(Row("Readings that could not be made", numeric(format_count(sum(unreadable.values())))))
-    if context.publisher is not None:
+    if data.context.publisher is not None:
         add_figure("Jobs with a feature directory", features.PUBLISHED, format_count)
         add_figure("Failures to write or remove one", features.FAILURES, format_count)
     add_figure("Memory of the exporter", process.RESIDENT, format_bytes)
@@ -107,20 +101,21 @@ def _own(context: Context, numbers: Numbers) -> Html:
     return table("At work", ["What", "Figure"], rows, identity="own-table")
 
 
-def _sinks(context: Context, numbers: Numbers) -> Html:
+def _sinks(data: PageData) -> Html:
     rows = []
-    for each in context.sinks:
+    for each in data.context.sinks:
         lost = {
-            reason: numbers.one(sinks.DROPPED, each.name, reason) for reason in ("full", "refused", "corrupt")
+            reason: data.numbers.one(sinks.DROPPED, each.name, reason)
+            for reason in ("full", "refused", "corrupt")
         }
         total = sum(count or 0 for count in lost.values())
         said = ", ".join(f"{format_count(count)} {reason}" for reason, count in lost.items() if count)
         rows.append(
             Row(
                 name(each.name, 24),
-                _ago(numbers, sinks.AGE, each.name),
+                _ago(data, sinks.AGE, each.name),
                 numeric(format_count(sum(each.sent.values()))),
-                figure_cell(numbers, sinks.WAITING, format_count, each.name),
+                data.cell(sinks.WAITING, format_count, each.name),
                 numeric(format_count(sum(each.failed.values()))),
                 numeric(lines(format_count(total), said or None)),
             )
@@ -141,18 +136,16 @@ def words_of(context: Context) -> dict[str, str]:
     }
 
 
-def troubles_notice(
-    troubles: Sequence[SourceView], now_secs: float, tz: tzinfo | None, *more: Html
-) -> Html | None:
+def troubles_notice(troubles: Sequence[SourceView], data: PageData, *more: Html) -> Html | None:
     """Return the notice, with `more` below; None where there is nothing to say."""
-    found = [*(_trouble(each, now_secs, tz) for each in troubles), *more]
+    found = [*(_trouble(each, data) for each in troubles), *more]
     return tag("div", *found, class_="notice", role="note") if found else None
 
 
-def _trouble(each: SourceView, now_secs: float, tz: tzinfo | None) -> Html:
+def _trouble(each: SourceView, data: PageData) -> Html:
     since: Child = None
     if each.failing_secs is not None:
-        since = join(" (since ", moment(now_secs - each.failing_secs, tz), ")")
+        since = join(" (since ", data.moment(data.now_secs - each.failing_secs), ")")
     said = join(": ", name(each.words, 300)) if each.words else None
     advice = tag("p", each.advice[:1].upper() + each.advice[1:], class_="sub") if each.advice else None
     return join(tag("p", tag("strong", each.sentence), since, said), advice)

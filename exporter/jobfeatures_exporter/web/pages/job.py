@@ -35,14 +35,11 @@ from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, nam
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
     Cell,
+    PageData,
     Row,
-    ago,
-    as_of,
     badge,
     figure,
-    figure_cell,
     known,
-    moment,
     note,
     numeric,
     section,
@@ -92,32 +89,33 @@ def render_job(
     tz: tzinfo | None = None,
 ) -> str:
     """Return the page of a job that the node's page shows too."""
-    numbers, key, now_secs = Numbers(families), shown.key, context.now_secs
+    data, key = PageData(context, families, tz), shown.key
     sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
     hints = [tag("p", badge(each.words, each.kind), " ", each.reason) for each in find_hints(shown)]
     return page(
         f"Job {key.job_id}",
-        _head(context, shown, tz),
-        tiles(*job_tiles(shown, now_secs, tz)),
+        _head(data, shown),
+        tiles(*job_tiles(shown, data)),
         section("Hints", "hints", *hints) if hints else None,
         section(
             "Last hour",
             "last-hour",
-            lines_of_job(course, now_secs, shown.allocated_cpus, shown.memory_limit, shown.given_gpus),
+            lines_of_job(course, data.now_secs, shown.allocated_cpus, shown.memory_limit, shown.given_gpus),
         ),
-        section("Processes", "processes", _processes(details, numbers, key)),
+        section("Processes", "processes", _processes(details, data.numbers, key)),
         _steps(sample),
-        _gpus(context, numbers, shown),
+        _gpus(data, shown),
         section("Features", "features", _features(details)),
-        section("JOBSTATUS", "jobstatus", _status(context, key, tz)),
-        section("What is known, and by whom", "evidence", _evidence(context, details, sample, key, tz)),
+        section("JOBSTATUS", "jobstatus", _status(data, key)),
+        section("What is known, and by whom", "evidence", _evidence(data, details, sample, key)),
         links=((details.grafana, "Grafana"),),
         base="../",
     )
 
 
-def _head(context: Context, shown: JobView, tz: tzinfo | None) -> Html:
+def _head(data: PageData, shown: JobView) -> Html:
     who = shown.identity
+    context = data.context
     job = context.shown_jobs.get(shown.key)
     parts: list[Child] = [
         name(who.user) if who.user else None,
@@ -132,7 +130,7 @@ def _head(context: Context, shown: JobView, tz: tzinfo | None) -> Html:
             counted(len(job.nodes), "node") if job.nodes else None,
         ]
     taken = None if context.snapshot is None else context.snapshot.taken_at_secs
-    read = as_of(taken, context.now_secs, tz)
+    read = data.as_of(taken)
     node = tag("a", context.node_name or "the node", href="../")
     return join(
         tag("p", listed([each for each in parts if each], " · "), class_="about"),
@@ -198,17 +196,18 @@ def _step_cpu(each: StepSample) -> str:
     return format_core_time(each.user_cpu_secs + each.system_cpu_secs)
 
 
-def _gpus(context: Context, numbers: Numbers, shown: JobView) -> Html | None:
+def _gpus(data: PageData, shown: JobView) -> Html | None:
     if not shown.gpus:
         return None
-    models = {each.card.uuid: each.card.model for each in context.snapshot.gpus} if context.snapshot else {}
+    snapshot = data.context.snapshot
+    models = {each.card.uuid: each.card.model for each in snapshot.gpus} if snapshot else {}
     rows = [
         Row(
             join(name(models.get(use.uuid) or "card", 32), " ", name(use.uuid, 48)),
             "yes" if use.is_allocated else "no",
             numeric(figure(gpus.JOB_UTILIZATION, use.share, format_share)),
             numeric(figure(gpus.JOB_MEMORY, use.memory_bytes, format_bytes)),
-            figure_cell(numbers, gpus.UTILIZATION, format_share, use.uuid),
+            data.cell(gpus.UTILIZATION, format_share, use.uuid),
         )
         for use in shown.gpus
     ]
@@ -230,8 +229,8 @@ def _features(details: JobDetails) -> Html:
     return table(caption, ["Key", "Value", "Directory"], rows, identity="features-table", kind="cards")
 
 
-def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
-    view = context.statuses.get(key)
+def _status(data: PageData, key: JobKey) -> Html:
+    view = data.context.statuses.get(key)
     if view is None or (view.status is None and not view.problem):
         return note("It has reported nothing.")
     problem = (
@@ -243,14 +242,14 @@ def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
         return join(problem)
     values = [(each, getattr(view.status, each.field)) for each in STATUS_KEYS]
     rows = [
-        Row(each.name, tag("code", str(value)), _meaning(each.unit, value, context.now_secs))
+        Row(each.name, tag("code", str(value)), _meaning(each.unit, value, data.now_secs))
         for each, value in values
         if value is not None
     ]
     written = None
     if view.written_at_secs is not None:
-        age = ago(view.written_at_secs, context.now_secs)
-        written = note("written ", moment(view.written_at_secs, tz), f", {age}")
+        age = data.ago(view.written_at_secs)
+        written = note("written ", data.moment(view.written_at_secs), f", {age}")
     head = ["Key", "Value", "Which means"]
     made = table("What the job reports", head, rows, identity="jobstatus-table", kind="cards")
     return join(problem, made, written)
@@ -264,15 +263,13 @@ def _meaning(unit: str, value: int, now_secs: float) -> str:
     return f"{format_cpus(value)} CPUs" if unit == "processors" else ""
 
 
-def _evidence(
-    context: Context, details: JobDetails, sample: JobSample | None, key: JobKey, tz: tzinfo | None
-) -> Html:
+def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key: JobKey) -> Html:
     rows: list[Row] = []
 
     def add(what: str, said: Child, at_secs: float | None = None) -> None:
         age = None
         if at_secs is not None:
-            age = join(f"{ago(at_secs, context.now_secs)}, ", moment(at_secs, tz))
+            age = join(f"{data.ago(at_secs)}, ", data.moment(at_secs))
         rows.append(Row(what, said, age))
 
     if details.finding is not None:
@@ -281,14 +278,14 @@ def _evidence(
             add("Its end was reported", None, details.finding.doubted_since_secs)
         if details.finding.known is not None:
             add("Batch data", name(details.finding.known.source, 32), details.finding.known.at_secs)
-    for source in context.sources:
+    for source in data.context.sources:
         if source.name == key.batch_system:
             said = source.last_error or ("answers" if source.table is not None else "has not answered yet")
             add("Batch system", name(said, 160), None if source.table is None else source.table.taken_at_secs)
-    if sample is not None and context.snapshot is not None:
+    if sample is not None and data.context.snapshot is not None:
         how = "control group" if sample.accounting is Accounting.CGROUP else "sum over its processes"
         group = tag("div", name(details.group, MAX_VALUE_LETTERS), class_="sub") if details.group else None
-        add("CPU time and memory", join(how, group), context.snapshot.taken_at_secs)
+        add("CPU time and memory", join(how, group), data.context.snapshot.taken_at_secs)
         if cpu_secs_of(sample) is None:
             add("CPU time", "cannot be read")
     if not rows:

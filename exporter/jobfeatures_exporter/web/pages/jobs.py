@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import tzinfo
 
 from jobfeatures.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
 from jobfeatures.model import JobKey
@@ -25,7 +24,6 @@ from jobfeatures_exporter.view.units import (
     format_part_of,
     format_share,
     format_span,
-    format_time,
     machine_time,
 )
 from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
@@ -33,9 +31,9 @@ from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, short
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
     Cell,
+    PageData,
     Part,
     Row,
-    ago,
     badge,
     bar,
     box,
@@ -66,8 +64,7 @@ LAST = float("inf")  # sorts behind all that is known
 
 def jobs_table(
     shown: NodeView,
-    now_secs: float,
-    tz: tzinfo | None,
+    data: PageData,
     courses: Mapping[JobKey, Course | None],
     *,
     has_gpus: bool,
@@ -78,7 +75,7 @@ def jobs_table(
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
     head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, courses.get(each.key), now_secs, tz, has_gpus=has_gpus) for each in shown.jobs]
+    rows = [_row(each, courses.get(each.key), data, has_gpus=has_gpus) for each in shown.jobs]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
         head,
@@ -90,29 +87,29 @@ def jobs_table(
     )
 
 
-def _row(each: JobView, course: Course | None, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
+def _row(each: JobView, course: Course | None, data: PageData, *, has_gpus: bool) -> Row:
     drawn = (
-        cpu_line(course, each.allocated_cpus, now_secs),
-        memory_line(course, each.memory_limit, now_secs),
-        gpu_line(course, each.given_gpus, now_secs),
+        cpu_line(course, each.allocated_cpus, data.now_secs),
+        memory_line(course, each.memory_limit, data.now_secs),
+        gpu_line(course, each.given_gpus, data.now_secs),
     )
     used = [_cpus(each), _memory(each), *([_gpus(each)] if has_gpus else [])]
     cells = [_identity(each), _user(each)]
     cells += [
         replace(cell, content=join(cell.content, line)) for cell, line in zip(used, drawn, strict=False)
     ]
-    cells += [_wasted(each), _time(each, now_secs, tz), _processes(each)]
+    cells += [_wasted(each), _time(each, data), _processes(each)]
     cells += [_draining(each), _kill(each), hints_cell(each)]
     return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 
 
-def job_tiles(each: JobView, now_secs: float, tz: tzinfo | None) -> list[Html]:
+def job_tiles(each: JobView, data: PageData) -> list[Html]:
     """Return the same of one job as tiles."""
     made = [("CPUs", _cpus(each)), ("Memory", _memory(each))]
     made += [("GPUs", _gpus(each))] if each.gpus or each.allocated_gpus else []
     made += [
         ("Wasted now", _wasted(each)),
-        ("Time", _time(each, now_secs, tz)),
+        ("Time", _time(each, data)),
         ("Processes", _processes(each)),
     ]
     made += [("Waste if drained", _draining(each)), ("Waste if killed", _kill(each))]
@@ -236,10 +233,10 @@ def _busy(each: JobView, share: float) -> Html:
     return join(format_share(share), " busy")
 
 
-def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
+def _time(each: JobView, data: PageData) -> Cell:
     if each.ended_at_secs is not None:
         after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
-        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), LAST, "bars")
+        return Cell(lines(_ended(each.ended_at_secs, data), after), LAST, "bars")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
         unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
@@ -260,9 +257,9 @@ def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
     return Cell(join(drawn, lines(first, gone, basis)), each.left_secs, "bars")
 
 
-def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:
-    said = f"ended {ago(at_secs, now_secs)}"
-    return tag("time", said, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
+def _ended(at_secs: Number, data: PageData) -> Html:
+    said = f"ended {data.ago(at_secs)}"
+    return tag("time", said, datetime=machine_time(at_secs), title=data.time(at_secs))
 
 
 def _processes(each: JobView) -> Cell:

@@ -38,14 +38,12 @@ from jobfeatures_exporter.web.pages.nodeplan import node_plan_section
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
+    PageData,
     Part,
-    as_of,
     badge,
     bar,
     figure,
-    figure_of,
     job_link,
-    moment,
     section,
     tile,
     tiles,
@@ -66,8 +64,8 @@ def render_node(
     asked: Asked = FRONT,
 ) -> str:
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
-    numbers = Numbers(families)
-    shown = view_context(context, numbers, MAX_ROWS)
+    data = PageData(context, families, tz)
+    shown = view_context(context, data.numbers, MAX_ROWS)
     past = history or History()
     if asked.sort == WASTED:
         shown = replace(shown, jobs=tuple(sorted(shown.jobs, key=_by_waste)))
@@ -76,30 +74,29 @@ def render_node(
     courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
     choices = _choices(asked) if shown.count else None
     if asked.is_dense:
-        made = dense_table(shown, context.now_secs, courses, has_gpus=has_gpus)
-        head, troubles = _head(context, numbers, tz), _troubles(shown, context.now_secs, tz)
+        made = dense_table(shown, data, courses, has_gpus=has_gpus)
+        head, troubles = _head(data), _troubles(shown, data)
         return page(title, head, troubles, choices, section("Jobs", "jobs", made), kind="dense")
-    made = jobs_table(shown, context.now_secs, tz, courses, has_gpus=has_gpus)
+    made = jobs_table(shown, data, courses, has_gpus=has_gpus)
     return page(
         title,
-        _head(context, numbers, tz),
-        _troubles(shown, context.now_secs, tz),
-        _shutdown(context, numbers, tz),
-        _tiles(context, numbers, shown, has_gpus=has_gpus),
+        _head(data),
+        _troubles(shown, data),
+        _shutdown(data),
+        _tiles(data, shown, has_gpus=has_gpus),
         section("Jobs", "jobs", choices, made),
         time_line(
             past.node(),
             past.spans(),
-            context.now_secs,
-            tz,
+            data,
             cores=shown.cores,
             memory_bytes=shown.memory_bytes,
             cards=0 if context.snapshot is None else len(context.snapshot.gpus),
         ),
-        cards_section(context, numbers),
-        reports_section(context, numbers, tz),
-        node_plan_section(families, numbers, shown.running, context.now_secs, tz),
-        health_section(context, numbers, shown),
+        cards_section(data),
+        reports_section(data),
+        node_plan_section(data, shown.running),
+        health_section(data, shown),
     )
 
 
@@ -141,7 +138,7 @@ def view_context(
     )
 
 
-def _troubles(shown: NodeView, now_secs: float, tz: tzinfo | None) -> Html | None:
+def _troubles(shown: NodeView, data: PageData) -> Html | None:
     more = []
     if shown.unknown_allocations:
         said = f"Of {counted(shown.unknown_allocations, 'job')} here nobody knows the allocation"
@@ -155,62 +152,62 @@ def _troubles(shown: NodeView, now_secs: float, tz: tzinfo | None) -> Html | Non
             "for. Their directories are kept for jobs.hold."
         )
         more.append(tag("p", advice, class_="sub"))
-    return troubles_notice(shown.troubles, now_secs, tz, *more)
+    return troubles_notice(shown.troubles, data, *more)
 
 
-def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
-    made = context.sysinfo
+def _head(data: PageData) -> Html:
+    made = data.context.sysinfo
     parts: list[Child] = []
     if made is not None:
         parts.append(f"{made.os_name} {made.os_release} {made.architecture}")
         if made.cpu_model:
             parts.append(made.cpu_model)
-    if numbers.one(node.CORES) is not None:
-        parts.append(join(figure_of(numbers, node.CORES, format_figure), " logical cores"))
-    read = as_of(numbers.one(NODE_READ_AT), context.now_secs, tz)
+    if data.numbers.one(node.CORES) is not None:
+        parts.append(join(data.figure(node.CORES, format_figure), " logical cores"))
+    read = data.as_of(data.numbers.one(NODE_READ_AT))
     return join(tag("p", listed(parts, " · "), class_="about"), tag("p", read, class_="about", id="as-of"))
 
 
-def _shutdown(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | None:
+def _shutdown(data: PageData) -> Html | None:
     """Return the notice of what is planned, with who asks for it."""
-    planned = sorted(numbers.by_word(drains.SHUTDOWN).items(), key=lambda each: each[1])
-    draining = [source for source, flag in numbers.by_word(drains.NODE_DRAINING).items() if flag]
-    view = context.drains
+    planned = sorted(data.numbers.by_word(drains.SHUTDOWN).items(), key=lambda each: each[1])
+    draining = [source for source, flag in data.numbers.by_word(drains.NODE_DRAINING).items() if flag]
+    view = data.context.drains
     if view is None or not (planned or draining or view.problem):
         return None
     found: list[Html] = []
     for source, at in planned:
-        when = format_when(at - context.now_secs)
+        when = format_when(at - data.now_secs)
         found.append(
-            tag("p", tag("strong", "Shutdown "), moment(at, tz), f", {when}: ", *_asker(context, source, tz))
+            tag("p", tag("strong", "Shutdown "), data.moment(at), f", {when}: ", *_asker(data, source))
         )
     shown = {source for source, _ in planned}
     for source in draining:
         if source not in shown:
-            found.append(tag("p", tag("strong", "Draining: "), *_asker(context, source, tz)))
+            found.append(tag("p", tag("strong", "Draining: "), *_asker(data, source)))
     if view.problem:
         found.append(tag("p", badge("problem", "bad"), " ", name(view.problem, 160)))
     return tag("div", *found, class_="notice", role="note")
 
 
-def _asker(context: Context, source: str, tz: tzinfo | None) -> list[Child]:
+def _asker(data: PageData, source: str) -> list[Child]:
     """Return who asks for a drain, and why as far as that is known."""
-    view = context.drains
+    view = data.context.drains
     if view is None:
         return []
     own = view.drains.machine
     if source == OPERATOR and own is not None:
-        return ["requested by ", name(own.set_by, 24), " on ", moment(own.set_at_secs, tz)]
+        return ["requested by ", name(own.set_by, 24), " on ", data.moment(own.set_at_secs)]
     if source in view.announced.draining:
         said = "starts no more jobs here" if view.announced.draining[source] else "has announced it"
         return [name(source, 24), f" {said}"]
     return [name(source, 24), " has announced it"] if source in view.announced.shutdowns else []
 
 
-def _tiles(context: Context, numbers: Numbers, shown: NodeView, *, has_gpus: bool) -> Html:
-    made: list[Html | None] = [_cpu_tile(shown), _memory_tile(shown), _load_tile(numbers)]
+def _tiles(data: PageData, shown: NodeView, *, has_gpus: bool) -> Html:
+    made: list[Html | None] = [_cpu_tile(shown), _memory_tile(shown), _load_tile(data)]
     if has_gpus:
-        made.append(_gpu_tile(context))
+        made.append(_gpu_tile(data.context))
     idle = "idle until the last job ends"
     made += [
         _jobs_tile(shown),
@@ -242,8 +239,8 @@ def _memory_tile(shown: NodeView) -> Html:
     return tile("Memory", format_share(share), parts, drawn=drawn)
 
 
-def _load_tile(numbers: Numbers) -> Html:
-    now, of_5, of_15 = (figure_of(numbers, node.LOAD, format_figure, each) for each in ("1", "5", "15"))
+def _load_tile(data: PageData) -> Html:
+    now, of_5, of_15 = (data.figure(node.LOAD, format_figure, each) for each in ("1", "5", "15"))
     return tile("Load", now, join(of_5, " in 5 min, ", of_15, " in 15 min"))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import tzinfo
 
 from jobfeatures.drains.nodemetrics import READ, SeenNode, check_finite, gather_nodes
 from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
@@ -16,19 +15,16 @@ from jobfeatures.series import Series
 from jobfeatures_exporter.cluster.draincurves import CurvePoint
 from jobfeatures_exporter.collectors import drains
 from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import counted, format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
-from jobfeatures_exporter.web.pages.pieces import moment, note, section
+from jobfeatures_exporter.web.pages.pieces import PageData, note, section
 from jobfeatures_exporter.web.pages.plans import choices_table, label_of
 
 MAX_JOBS = 200  # beyond, a plan takes more time than a page should
 
 
-def node_plan_section(
-    families: Sequence[Family], numbers: Numbers, running: int, now_secs: float, tz: tzinfo | None
-) -> Html | None:
+def node_plan_section(data: PageData, running: int) -> Html | None:
     """Return the section; None where none of the `running` jobs is known well enough."""
     if running > MAX_JOBS:
         said = note(
@@ -37,15 +33,15 @@ def node_plan_section(
             ".",
         )
         return section("Draining", "draining", said)
-    node = _seen_node(families)
+    node = _seen_node(data.families)
     plan = plan_drain(node) if node is not None and node.jobs else None
     if node is None or plan is None or len(plan.unknown_jobs) == len(node.jobs):
         return None
-    shutdowns = [at for at in numbers.all(drains.SHUTDOWN).values() if at >= now_secs]
-    planned_secs = min(shutdowns) - now_secs if shutdowns else None
+    shutdowns = [at for at in data.numbers.all(drains.SHUTDOWN).values() if at >= data.now_secs]
+    planned_secs = min(shutdowns) - data.now_secs if shutdowns else None
     points = [_point(node, choice) for choice in plan.choices]
     said = note("What a shutdown would waste by its time, if no job started here from now on.")
-    facts = tag("figcaption", *_facts(node, plan, planned_secs, now_secs, tz))
+    facts = tag("figcaption", *_facts(node, plan, planned_secs, data))
     drawn = draw_curve(points, label_of(plan.choices[0].core_secs, plan.best), planned_secs=planned_secs)
     figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
     both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
@@ -80,9 +76,7 @@ def _point(node: SeenNode, choice: Choice) -> CurvePoint:
     )
 
 
-def _facts(
-    node: SeenNode, plan: NodePlan, planned_secs: float | None, now_secs: float, tz: tzinfo | None
-) -> list[Child]:
+def _facts(node: SeenNode, plan: NodePlan, planned_secs: float | None, data: PageData) -> list[Child]:
     best, sparing = plan.best, plan.sparing
     facts: list[Child] = []
     if best is None:
@@ -90,7 +84,7 @@ def _facts(
     else:
         facts += [
             tag("strong", "Cheapest ", format_when(best.after_secs)),
-            join(" (", moment(now_secs + best.after_secs, tz), "): "),
+            join(" (", data.moment(data.now_secs + best.after_secs), "): "),
             f"{format_core_time(best.core_secs)} ({best.basis}), ",
             f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
         ]

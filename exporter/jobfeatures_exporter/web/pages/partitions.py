@@ -7,21 +7,18 @@ from collections.abc import Iterable
 from jobfeatures.metrics import Metric
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.collectors import cluster, queue
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import Form, format_bytes, format_figure, format_share, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
     Cell,
+    PageData,
     Part,
     Row,
     badge,
     bar,
     figure,
-    figure_cell,
-    figure_of,
     known,
     lines,
     note,
@@ -34,13 +31,15 @@ _WORKING = ("ALLOCATED", "MIXED")
 _AVAILABLE = ("IDLE",)
 
 
-def nodes_table(context: Context, numbers: Numbers) -> Html:
+def nodes_table(data: PageData) -> Html:
     """Return a row for each partition: its nodes by state, its CPUs, memory and GPUs."""
-    places = [(sums, partition) for sums in context.clusters for partition in _partitions(sums, sums.states)]
+    places = [
+        (sums, partition) for sums in data.context.clusters for partition in _partitions(sums, sums.states)
+    ]
     if not places:
         return note("No batch system has reported its nodes yet.")
     head = ["Partition", "Nodes", "States", "CPUs allocated", "Memory allocated", "GPUs allocated"]
-    rows = [_nodes_row(sums, partition, numbers) for sums, partition in places[:MAX_ROWS]]
+    rows = [_nodes_row(sums, partition, data) for sums, partition in places[:MAX_ROWS]]
     caption = "Nodes by partition; a node of several partitions counts in each"
     more = len(places) - MAX_ROWS
     return table(caption, head, rows, identity="nodes-table", kind="cards sortable", more=more)
@@ -50,12 +49,12 @@ def _partitions(sums: ClusterSums, found: Iterable[tuple[str, str]]) -> list[str
     return list(dict.fromkeys([*sums.partitions, *(partition for partition, _ in found)]))
 
 
-def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
+def _nodes_row(sums: ClusterSums, partition: str, data: PageData) -> Row:
     place = sums.source, partition
     states = {state: count for (of, state), count in sums.states.items() if of == partition and count}
     flags = {flag: count for (of, flag), count in sums.flags.items() if of == partition and count}
     whole = sum(states.values())
-    up = numbers.one(cluster.PARTITION, *place)
+    up = data.numbers.one(cluster.PARTITION, *place)
     mark = badge("closed", "warn") if up == 0 else None
     working = sum(states.get(each, 0) for each in _WORKING)
     idle = sum(states.get(each, 0) for each in _AVAILABLE)
@@ -67,15 +66,15 @@ def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
     words: list[Child] = []
     for metric, counts in ((cluster.NODES, states), (cluster.FLAGGED, flags)):
         for word, _ in sorted(counts.items(), key=lambda each: -each[1]):
-            shown = figure_of(numbers, metric, _count, *place, word)
+            shown = data.figure(metric, _count, *place, word)
             words.append(join(shown, f" {word.lower().replace('_', ' ')}"))
     return Row(
         Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
         Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
         Cell(listed(words) if words else UNKNOWN, kind="user wide"),
-        _amount(cluster.CPUS, sums, "cpus", partition, numbers, _count),
-        _amount(cluster.MEMORY, sums, "memory_bytes", partition, numbers, format_bytes),
-        _amount(cluster.GPUS, sums, "gpus", partition, numbers, _count),
+        _amount(cluster.CPUS, sums, "cpus", partition, data, _count),
+        _amount(cluster.MEMORY, sums, "memory_bytes", partition, data, format_bytes),
+        _amount(cluster.GPUS, sums, "gpus", partition, data, _count),
     )
 
 
@@ -84,7 +83,7 @@ def _named(partition: str) -> Html:
 
 
 def _amount(
-    metric: Metric, sums: ClusterSums, field: str, partition: str, numbers: Numbers, form: Form
+    metric: Metric, sums: ClusterSums, field: str, partition: str, data: PageData, form: Form
 ) -> Cell:
     found = {kind: count for (of, kind), count in getattr(sums, field).items() if of == partition}
     whole = sum(found.values())
@@ -96,16 +95,16 @@ def _amount(
     words = f"{form(used)} of {form(whole)} allocated"
     drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
     said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
-    given = figure_of(numbers, metric, form, *place, "allocated")
+    given = data.figure(metric, form, *place, "allocated")
     return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
 
 
-def queue_table(context: Context, numbers: Numbers) -> Html:
+def queue_table(data: PageData) -> Html:
     """Return a row for each partition: jobs that run, that wait, how long and why."""
-    known = {sums.source: tuple(sums.partitions) for sums in context.clusters}
+    known = {sums.source: tuple(sums.partitions) for sums in data.context.clusters}
     places = [
         (sums, partition)
-        for sums in context.queues
+        for sums in data.context.queues
         for partition in dict.fromkeys([*known.get(sums.source, ()), *(of for of, _ in sums.jobs)])
     ]
     if not places:
@@ -119,25 +118,25 @@ def queue_table(context: Context, numbers: Numbers) -> Html:
         "Mean wait",
         "Why they wait",
     ]
-    rows = [_queue_row(sums, partition, numbers) for sums, partition in places[:MAX_ROWS]]
+    rows = [_queue_row(sums, partition, data) for sums, partition in places[:MAX_ROWS]]
     caption = "The queue by partition; a job that may start in several counts in each"
     more = len(places) - MAX_ROWS
     return table(caption, head, rows, identity="queue-table", kind="cards sortable", more=more)
 
 
-def _queue_row(sums: QueueSums, partition: str, numbers: Numbers) -> Row:
+def _queue_row(sums: QueueSums, partition: str, data: PageData) -> Row:
     place = sums.source, partition
     reasons = {why: count for (of, why), count in sums.reasons.items() if of == partition and count}
     shown = sorted(reasons, key=lambda why: -reasons[why])
-    words = [join(figure_of(numbers, queue.REASONS, _count, *place, why), f" {why}") for why in shown]
-    oldest = numbers.one(queue.OLDEST, *place)
-    waiting, waited = numbers.one(queue.WAITING, *place), numbers.one(queue.WAIT, *place)
+    words = [join(data.figure(queue.REASONS, _count, *place, why), f" {why}") for why in shown]
+    oldest = data.numbers.one(queue.OLDEST, *place)
+    waiting, waited = data.numbers.one(queue.WAITING, *place), data.numbers.one(queue.WAIT, *place)
     mean = waited / waiting if waiting and waited is not None else None
     return Row(
         Cell(lines(_named(partition), sums.source), partition[:100].lower(), "job"),
-        figure_cell(numbers, queue.JOBS, _count, *place, "RUNNING"),
-        figure_cell(numbers, queue.JOBS, _count, *place, "PENDING"),
-        figure_cell(numbers, queue.CPUS, _count, *place, "PENDING"),
+        data.cell(queue.JOBS, _count, *place, "RUNNING"),
+        data.cell(queue.JOBS, _count, *place, "PENDING"),
+        data.cell(queue.CPUS, _count, *place, "PENDING"),
         numeric(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0),
         numeric(known(mean, format_span), mean or 0.0),
         Cell(listed(words, most=SHOWN_REASONS), kind="user wide"),

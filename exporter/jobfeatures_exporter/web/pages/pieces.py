@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from jobfeatures.metrics import Metric
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.exposition import Number
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import Form, format_span, format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
@@ -26,16 +27,6 @@ def figure(metric: Metric, value: Number | None, form: Form) -> Html:
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
 
 
-def figure_of(numbers: Numbers, metric: Metric, form: Form, *labels: str) -> Html:
-    """Return the figure of /metrics that has these label values."""
-    return figure(metric, numbers.one(metric, *labels), form)
-
-
-def moment(epoch_secs: float, tz: tzinfo | None) -> Html:
-    """Return a point in time."""
-    return tag("time", format_time(epoch_secs, tz), datetime=machine_time(epoch_secs))
-
-
 def job_address(key: JobKey, base: str = "") -> str | None:
     """Return where a job's page is; None for a name that an address cannot hold."""
     if not key.job_id or set(key.job_id) <= {"."}:
@@ -49,20 +40,6 @@ def job_link(key: JobKey, base: str = "") -> Html:
     where = job_address(key, base)
     shown = name(key.job_id, 24)
     return shown if where is None else tag("a", shown, href=where)
-
-
-def ago(at_secs: float, now_secs: float) -> str:
-    """Return how long ago something was; what a clock ahead of ours dates later is now."""
-    return f"{format_span(max(0.0, now_secs - at_secs))} ago"
-
-
-def as_of(
-    taken_secs: float | None, now_secs: float, tz: tzinfo | None, without: str = "not read yet"
-) -> Html:
-    """Return of when it is what a page shows; `without` says that there is nothing yet."""
-    if taken_secs is None:
-        return badge(without, "warn")
-    return join("as of ", moment(taken_secs, tz), f", {ago(taken_secs, now_secs)}")
 
 
 def known(value: float | None, form: Form) -> str:
@@ -145,10 +122,41 @@ def numeric(content: Child, order: float | str | None = None) -> Cell:
     return Cell(content, order, "number")
 
 
-def figure_cell(numbers: Numbers, metric: Metric, form: Form, *labels: str) -> Cell:
-    """Return the cell of a figure that has these label values; its column is sorted by it."""
-    value = numbers.one(metric, *labels)
-    return numeric(figure(metric, value, form), value)
+class PageData:
+    """What a page is drawn of: what is known, the figures of /metrics, and the time zone of its times."""
+
+    def __init__(self, context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> None:
+        self.context = context
+        self.families = families
+        self.numbers = Numbers(families)
+        self.now_secs = context.now_secs
+        self._tz = tz
+
+    def figure(self, metric: Metric, form: Form, *labels: str) -> Html:
+        """Return the figure that has these label values."""
+        return figure(metric, self.numbers.one(metric, *labels), form)
+
+    def cell(self, metric: Metric, form: Form, *labels: str) -> Cell:
+        """Return the cell of a figure that has these label values; its column is sorted by it."""
+        return numeric(self.figure(metric, form, *labels), self.numbers.one(metric, *labels))
+
+    def moment(self, epoch_secs: float) -> Html:
+        """Return a point in time."""
+        return tag("time", self.time(epoch_secs), datetime=machine_time(epoch_secs))
+
+    def time(self, epoch_secs: float) -> str:
+        """Return a point in time as text."""
+        return format_time(epoch_secs, self._tz)
+
+    def ago(self, at_secs: float) -> str:
+        """Return how long ago something was; what a clock ahead of ours dates later is now."""
+        return f"{format_span(max(0.0, self.now_secs - at_secs))} ago"
+
+    def as_of(self, taken_secs: float | None, absent: str = "not read yet") -> Html:
+        """Return of when it is what a page shows; `absent` says that there is nothing yet."""
+        if taken_secs is None:
+            return badge(absent, "warn")
+        return join("as of ", self.moment(taken_secs), f", {self.ago(taken_secs)}")
 
 
 class Row:

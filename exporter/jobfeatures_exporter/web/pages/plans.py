@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
 
 from jobfeatures.drains.plan import Choice
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
 from jobfeatures_exporter.view.units import counted, format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
-from jobfeatures_exporter.web.pages.pieces import Row, lines, moment, note, numeric, section, table
+from jobfeatures_exporter.web.pages.pieces import PageData, Row, lines, note, numeric, section, table
 
 MAX_PLANS = 12
 MAX_CHOICES = 12
 MAX_NAMED = 6  # partitions of a pool
 
 
-def plans_section(curves: Sequence[DrainCurve], now_secs: float, tz: tzinfo | None) -> Html:
+def plans_section(curves: Sequence[DrainCurve], data: PageData) -> Html:
     """Return the section, a plan for each pool of partitions that share nodes."""
     said = note(
         "If no job started from now on: CPUs that stay idle until the shutdown, and work of the jobs that it "
         "kills. Jobs are taken to run to their wall limits, and to lose all when killed: estimated. "
         "What jobs report themselves is known on their nodes."
     )
-    drawn = [
-        _plan(curve, number, now_secs, tz) for number, curve in enumerate(curves[:MAX_PLANS]) if curve.points
-    ]
+    drawn = [_plan(curve, number, data) for number, curve in enumerate(curves[:MAX_PLANS]) if curve.points]
     if not drawn:
         return section(
             "Draining", "draining", note("No running job is known, so that there is nothing to plan.")
@@ -36,14 +33,14 @@ def plans_section(curves: Sequence[DrainCurve], now_secs: float, tz: tzinfo | No
     return section("Draining", "draining", said, tag("div", *drawn, class_="plans"), more)
 
 
-def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) -> Html:
+def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
     best = curve.best
     title = listed([name(each, 24) for each in curve.partitions], " + ", MAX_NAMED)
     first = curve.points[0]
     facts: list[Child] = [
         f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. ",
         f"Cheapest {format_when(best.after_secs)} (",
-        moment(now_secs + best.after_secs, tz),
+        data.moment(data.now_secs + best.after_secs),
         f"): {format_core_time(best.core_secs)}, {counted(best.killed, 'job')} killed.",
     ]
     if best.after_secs > 0:
