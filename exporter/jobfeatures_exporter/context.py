@@ -280,6 +280,10 @@ class Context:
         cpus, now_secs = job.allocated_cpus, self.now_secs
         cpu_end_secs = None if cpu_secs is None else now_secs + cpu_secs
         limits = (wall_end_secs, job.deadline_secs, cpu_end_secs)
+        # Of a job that works on cards CPU time tells little.
+        used_secs = None if sample is None or job.allocated_gpus else cpu_secs_of(sample)
+        if status is None and used_secs is not None:
+            return _measured_waste(cpus, limits, used_secs)
         end, basis = compute_expected_end(status, limit_ends_secs=limits)
         draining = compute_draining_waste(status, allocated_cpus=cpus, now_secs=now_secs)
         kill = compute_kill_waste(
@@ -287,8 +291,7 @@ class Context:
             allocated_cpus=cpus,
             start_secs=job.start_secs,
             now_secs=now_secs,
-            # Of a job that works on cards CPU time tells little.
-            cpu_secs=None if sample is None or job.allocated_gpus else cpu_secs_of(sample),
+            cpu_secs=used_secs,
         )
         own = NodeJob(cpus, end, basis, draining, kill)
         if status is None:  # which it would have been told itself, and perhaps too much
@@ -304,6 +307,16 @@ class Context:
 def _unknown(key: JobKey) -> Job:
     """Return a job of which nobody tells anything: always the same."""
     return Job(key=key)
+
+
+@lru_cache(4096)
+def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_secs: float) -> OwnWaste:
+    """Return what a job wastes that reports nothing and whose use is known: at whatever time."""
+    end, basis = compute_expected_end(None, limit_ends_secs=ends_secs)
+    draining = compute_draining_waste(None, allocated_cpus=cpus, now_secs=0)
+    kill = compute_kill_waste(None, allocated_cpus=cpus, start_secs=None, now_secs=0, cpu_secs=used_secs)
+    own = NodeJob(cpus, end, basis, draining, kill)
+    return OwnWaste(own, own)
 
 
 def job_labels(key: WorkKey) -> Values:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jobfeatures.metrics import JOB, JOB_CAPPED_WASTE, JOB_DRAINING_WASTE, JOB_KILL_WASTE, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.context import Context, OwnWaste
+from jobfeatures_exporter.exposition import Family, Sample, Values
 
 OVERDUE = gauge(
     "batch_job_draining_waste_overdue",
@@ -18,16 +18,13 @@ METRICS = (JOB_DRAINING_WASTE, JOB_KILL_WASTE, OVERDUE, JOB_CAPPED_WASTE)
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families; a job whose waste cannot be known has no series."""
-    jobs = context.own_wastes.items()
-    draining = [(key, each.own.draining) for key, each in jobs if each.own.draining is not None]
-    kill = [(key, each.own.kill) for key, each in jobs if each.own.kill is not None]
-    yield Family(JOB_DRAINING_WASTE, [((*key, waste.basis), waste.core_secs) for key, waste in draining])
-    yield Family(JOB_KILL_WASTE, [((*key, waste.basis), waste.core_secs) for key, waste in kill])
-    yield Family(OVERDUE, [((*key, waste.basis), 1) for key, waste in draining if waste.overdue])
-    capped = [
-        ((*key, name), waste.core_secs)
-        for key, each in jobs
-        for name, waste in (("draining", each.counted.draining), ("kill", each.counted.kill))
-        if waste is not None and waste.capped
-    ]
-    yield Family(JOB_CAPPED_WASTE, capped)
+    yield from context.rows.families(METRICS, context.own_wastes.items(), _row)
+
+
+def _row(job: Values, waste: OwnWaste) -> Iterator[Sequence[Sample]]:
+    draining, kill = waste.own.draining, waste.own.kill
+    yield () if draining is None else (((*job, draining.basis), draining.core_secs),)
+    yield () if kill is None else (((*job, kill.basis), kill.core_secs),)
+    yield () if draining is None or not draining.overdue else (((*job, draining.basis), 1),)
+    counted = (("draining", waste.counted.draining), ("kill", waste.counted.kill))
+    yield [((*job, name), each.core_secs) for name, each in counted if each is not None and each.capped]
