@@ -31,15 +31,14 @@ from jobfeatures_exporter.web.sockets import find_kept
 # What a daemon does only where it is asked to is imported only then: it runs
 # on every node, and its memory is the jobs'.
 if TYPE_CHECKING:
+    from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
     from jobfeatures_exporter.controller import Controller
     from jobfeatures_exporter.ingestion import Ingest
-    from jobfeatures_exporter.web.nodes import NodeListener
 
 log = logging.getLogger(__name__)
 
-GARBAGE_AFTER = (
-    50_000  # objects more than there were; a look at 1,000 jobs makes as many, and no rings of them
-)
+# Objects more than there were; a look at 1,000 jobs makes as many, and no rings of them.
+GARBAGE_AFTER = 50_000
 
 ReaderChooser = Callable[[DaemonConfig, Mapping[str, int]], Choice]
 
@@ -90,20 +89,21 @@ async def _serve(
     ended = _end_signals()
     started = False
     try:
-        async with (
-            listeners.serving(make_app(served, routes), config.web_listen_address) as address,
-            _serving_features(config, served, listeners),
-            _serving_own(config, served),
-            _serving_nodes(config, served, listeners) as node_listener,
-            contextlib.nullcontext() if ingest is None else ingest.running(listeners),
-        ):
+        async with contextlib.AsyncExitStack() as stack:
+            app = make_app(served, routes)
+            address = await stack.enter_async_context(listeners.serving(app, config.web_listen_address))
             reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
             reloader.files.append(listeners.reread)
-            if node_listener is not None:
-                reloader.files.append(node_listener.reread)
+            if isinstance(served, Daemon):
+                await _serve_features(stack, config, served, listeners)
+                await _serve_own(stack, config, served)
+                if reread is not None and settings_file is not None:
+                    served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
+            elif served.node_answers is not None:
+                reloader.files.append(await _serve_nodes(stack, config, served.node_answers, listeners))
+            if ingest is not None:
+                await stack.enter_async_context(ingest.running(listeners))
             started = True
-            if isinstance(served, Daemon) and reread is not None and settings_file is not None:
-                served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
             served.start()
             log.info("listening", extra={"address": address})
             if isinstance(served, Daemon):
@@ -202,50 +202,43 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
     return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
 
 
-@contextlib.asynccontextmanager
-async def _serving_nodes(
-    config: DaemonConfig, served: Daemon | Controller, listeners: Listeners
-) -> AsyncIterator[NodeListener | None]:
-    """Let nodes ask the controller role, where that is asked for."""
-    answers = None if isinstance(served, Daemon) else served.node_answers
-    if answers is None or config.controller_listen is None or config.controller_secret_file is None:
-        yield None
-        return
+async def _serve_nodes(
+    stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
+) -> Callable[[], None]:
+    """Let nodes ask the controller role; return what reads its secret again."""
     from jobfeatures_exporter.web.nodes import NodeListener, listening
 
+    assert config.controller_listen is not None  # noqa: S101  # else nothing would answer, see `check`
+    assert config.controller_secret_file is not None  # noqa: S101
     listener = NodeListener(answers, config.controller_secret_file, SystemClock())
-    async with listening(
+    opened = listening(
         listener,
         config.controller_listen,
         listeners.tls_of(NODES),
         connections=config.controller_max_connections,
         on_open=listeners.count(NODES),
-    ) as address:
-        log.info("answering nodes", extra={"address": address})
-        yield listener
+    )
+    address = await stack.enter_async_context(opened)
+    log.info("answering nodes", extra={"address": address})
+    return listener.reread
 
 
-@contextlib.asynccontextmanager
-async def _serving_own(config: DaemonConfig, daemon: Daemon | Controller) -> AsyncIterator[None]:
+async def _serve_own(stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon) -> None:
     """Show users their own jobs, where that is asked for."""
-    if config.web_own_socket is None or not isinstance(daemon, Daemon):
-        yield
+    if config.web_own_socket is None:
         return
     from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
 
     own = OwnSocket(daemon.all_known, daemon.own_html, config.path_procfs)
-    async with serving_own(config.web_own_socket, own):
-        log.info("showing users their own jobs", extra={"path": config.web_own_socket})
-        yield
+    await stack.enter_async_context(serving_own(config.web_own_socket, own))
+    log.info("showing users their own jobs", extra={"path": config.web_own_socket})
 
 
-@contextlib.asynccontextmanager
-async def _serving_features(
-    config: DaemonConfig, daemon: Daemon | Controller, listeners: Listeners
-) -> AsyncIterator[None]:
+async def _serve_features(
+    stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon, listeners: Listeners
+) -> None:
     """Serve the features of a node as well, where that is asked for."""
-    if config.features_listen_address is None or not isinstance(daemon, Daemon):
-        yield
+    if config.features_listen_address is None:
         return
     from jobfeatures.publish.http.server import FeatureServer, listening
     from jobfeatures.publish.tree import FeatureTree
@@ -254,6 +247,6 @@ async def _serving_features(
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)
     daemon.feature_answers = server.counts
     where = listeners.where(FEATURES, config.features_listen_address)
-    async with listening(server, where, tls, on_open=listeners.count(FEATURES)) as address:
-        log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})
-        yield
+    opened = listening(server, where, tls, on_open=listeners.count(FEATURES))
+    address = await stack.enter_async_context(opened)
+    log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})

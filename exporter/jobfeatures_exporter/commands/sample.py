@@ -13,10 +13,9 @@ BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
 
 
 def _sample(config: ExporterConfig, origin: Origin) -> Document:
-    del origin
     from jobfeatures_exporter.sonar.oneshot import node_documents
 
-    with node_documents(config) as documents:
+    with node_documents(config, origin) as documents:
         documents.prime()
         time.sleep(BETWEEN_LOOKS_SECS)
         return documents.sample()[0]

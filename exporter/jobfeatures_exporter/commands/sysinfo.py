@@ -10,10 +10,9 @@ from jobfeatures_exporter.config import ExporterConfig
 
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
-    del origin
     from jobfeatures_exporter.sonar.oneshot import node_documents
 
-    with node_documents(config) as documents:
+    with node_documents(config, origin) as documents:
         return documents.sysinfo()[0]
 
 

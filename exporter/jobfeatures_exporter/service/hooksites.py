@@ -49,8 +49,7 @@ def mentions_us(command: str) -> bool:
 
 
 def _holds_us(path: str) -> bool:
-    content, _ = read_bounded(os.path.realpath(path), MAX_BYTES)
-    return b"jobfeatures" in content
+    return "jobfeatures" in _read(path)
 
 
 def program_of(command: str) -> str:
@@ -72,6 +71,11 @@ def _asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") ->
     if output.status != 0 and not (may_fail and may_fail in said):
         raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
     return output.stdout.decode("utf-8", "replace")
+
+
+def _read(path: str) -> str:
+    content, _ = read_bounded(os.path.realpath(path), MAX_BYTES)
+    return content.decode("utf-8", "replace")
 
 
 def _set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
@@ -141,17 +145,16 @@ def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
             yield NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
     if not re.search(r"(?m)^HOST_PRE_EXEC:[ \t]*\S", text):
         return
-    name, content = "LSB_PRE_POST_EXEC_USER", b""
+    name, sudoers = "LSB_PRE_POST_EXEC_USER", ""
     with contextlib.suppress(FileNotFoundError):
-        content, _ = read_bounded(os.path.realpath(LSF_SUDOERS), MAX_BYTES)
-    users = _set_in(content.decode("utf-8", "replace"), (name,), "=")[name]
+        sudoers = _read(LSF_SUDOERS)
+    users = _set_in(sudoers, (name,), "=")[name]
     yield NamedHook(name, "".join(users[-1:]), wanted="root")
 
 
 def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    content, _ = read_bounded(os.path.realpath(OAR_CONFIGURATION), MAX_BYTES)
     names = ("PROLOGUE_EXEC_FILE", "EPILOGUE_EXEC_FILE")
-    for name, commands in _set_in(content.decode("utf-8", "replace"), names, "=").items():
+    for name, commands in _set_in(_read(OAR_CONFIGURATION), names, "=").items():
         yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
 
 
