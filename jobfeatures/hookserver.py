@@ -4,8 +4,8 @@ On a busy node a thread among others comes too late: for each call of the
 kernel it has to win Python's lock back from one that has lost its CPU. Alone,
 a process that mostly sleeps is served at once.
 
-Standard input brings settings, a pickle of `Settings` behind its length each;
-its end, which is the daemon's, ends the process. Standard output takes the
+Standard input brings settings, a pickle of `Settings` each; its end, which is
+the daemon's, ends the process. Standard output takes the
 name of a batch system, a line, that is to be asked about a job that starts.
 """
 
@@ -15,9 +15,10 @@ import contextlib
 import os
 import pickle
 import signal
-import struct
+import sys
 import threading
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
@@ -28,7 +29,6 @@ from jobfeatures.publish.request import Request
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site
 
-LENGTH = struct.Struct("!I")
 NICENESS = -10  # a millisecond of work a job, for which a prolog waits: before what jobs do
 
 
@@ -41,24 +41,21 @@ class Settings:
     log_level: str
     log_format: str
 
-    def packed(self) -> bytes:
-        """Return the message that brings them."""
-        data = pickle.dumps(self)
-        return LENGTH.pack(len(data)) + data
 
-
-def receive(descriptor: int) -> Settings | None:
+def receive(stream: BinaryIO) -> Settings | None:
     """Wait for settings; None at the end. They come from our daemon alone."""
-    head = _read_all(descriptor, LENGTH.size)
-    data = _read_all(descriptor, LENGTH.unpack(head)[0]) if head else b""
-    return pickle.loads(data) if data else None  # noqa: S301
+    try:
+        settings: Settings = pickle.load(stream)  # noqa: S301
+    except (EOFError, pickle.UnpicklingError):  # the latter where the end is within a message
+        return None
+    return settings
 
 
 def main() -> None:
     """Serve hooks until standard input ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the daemon, whose end we see
-    settings = receive(0)
+    settings = receive(sys.stdin.buffer)
     if settings is None:
         return
     os.set_blocking(1, False)
@@ -76,7 +73,7 @@ def main() -> None:
     intake = Intake(tree, SystemClock(), serve)
 
     def follow() -> None:
-        while (changed := receive(0)) is not None:
+        while (changed := receive(sys.stdin.buffer)) is not None:
             current[0] = changed
             configure_logging(changed.log_level, changed.log_format)
         intake.stop()
@@ -84,17 +81,6 @@ def main() -> None:
     configure_logging(settings.log_level, settings.log_format)
     threading.Thread(target=follow, name="settings", daemon=True).start()
     intake.run()
-
-
-def _read_all(descriptor: int, size: int) -> bytes:
-    """Return so many bytes, or none at the end."""
-    data = b""
-    while len(data) < size:
-        more = os.read(descriptor, size - len(data))
-        if not more:
-            return b""
-        data += more
-    return data
 
 
 if __name__ == "__main__":

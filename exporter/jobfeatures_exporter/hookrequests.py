@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pickle
 import select
 import sys
 import threading
@@ -94,7 +95,7 @@ class HookServer:
         while not self._stopping.is_set():
             if self._changed.is_set():
                 self._changed.clear()
-                their_input.write(settings_of(self.config).packed())
+                pickle.dump(settings_of(self.config), their_input)
                 their_input.flush()
             if looked is None or time.monotonic() - looked >= LOOK_SECS:
                 looked = time.monotonic()
