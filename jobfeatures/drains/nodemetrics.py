@@ -67,6 +67,11 @@ class SeenJob:
         """Return how the job is called in a table."""
         return f"{self.batch_system} {self.job_id}"
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether enough is known of the job to say what a shutdown would cost it."""
+        return self.allocated_cpus is not None and self.kill_core_secs is not None
+
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
+from jobfeatures.drains.nodemetrics import SeenNode
 from jobfeatures.status.waste import Basis, combine_bases
 
 
@@ -91,7 +91,7 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
     killed: list[str] = []
     bases: list[Basis] = []
     for job in node.jobs:
-        if job.allocated_cpus is None or not is_known(job):
+        if job.allocated_cpus is None or not job.is_known:
             continue
         end = math.inf if job.end_secs is None else max(0.0, job.end_secs)
         bases += [job.kill_basis] if end > after_secs else [job.kill_basis, job.end_basis]
@@ -104,11 +104,6 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
             if math.isfinite(end):
                 draining += (job.draining_core_secs or 0.0) * after_secs / end
     return Choice(after_secs, idle, draining, kill, tuple(killed), combine_bases(bases))
-
-
-def is_known(job: SeenJob) -> bool:
-    """Return whether enough is known of a job to say what a shutdown would cost it."""
-    return job.allocated_cpus is not None and job.kill_core_secs is not None
 
 
 def plan_drain(
@@ -127,7 +122,7 @@ def plan_drain(
     if node.total_cpus is None:
         return None
     last = math.inf if before_secs is None else before_secs
-    ends = {job.end_secs for job in node.jobs if is_known(job) and job.end_secs is not None}
+    ends = {job.end_secs for job in node.jobs if job.is_known and job.end_secs is not None}
     times = {earliest_secs, *(end for end in ends if earliest_secs < end <= last)}
     if before_secs is not None:
         times.add(before_secs)
@@ -136,7 +131,7 @@ def plan_drain(
         node.name,
         node.total_cpus,
         choices,
-        tuple(job.name for job in node.jobs if not is_known(job)),
+        tuple(job.name for job in node.jobs if not job.is_known),
         tuple(job.name for job in node.jobs if job.is_capped),
         node.silent,
     )

@@ -63,20 +63,21 @@ def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
         raise ValueError("at least one core has to be wanted")
     ordered = sorted(jobs, key=lambda job: (job.batch_system, job.job_id))
     orders: list[list[list[SeenJob]]] = []  # of each user, priority by priority
-    unknown = [job for job in ordered if not _is_known(job)]
+    unknown = [job for job in ordered if not job.is_known]
     kept: list[SeenJob] = []
     by_user: dict[tuple[str, str], list[SeenJob]] = {}
     for job in ordered:
         if job.user is not None and job.priority_factor is not None:
             by_user.setdefault((job.batch_system, job.user), []).append(job)
-        elif _is_known(job):
+        elif job.is_known:
             orders.append([[job]])
     for own in by_user.values():
         own.sort(key=_priority)
         levels = [list(level) for _, level in groupby(own, _priority)]
-        bound = next((at for at, level in enumerate(levels) if not all(map(_is_known, level))), len(levels))
-        orders.append([list(filter(_is_known, level)) for level in levels[: bound + 1]])
-        kept += [job for level in levels[bound + 1 :] for job in level if _is_known(job)]
+        whole = (all(job.is_known for job in level) for level in levels)
+        bound = next((at for at, is_whole in enumerate(whole) if not is_whole), len(levels))
+        orders.append([[job for job in level if job.is_known] for level in levels[: bound + 1]])
+        kept += [job for level in levels[bound + 1 :] for job in level if job.is_known]
     considered = [job for levels in orders for level in levels for job in level]
     considered.sort(key=lambda job: (job.batch_system, job.job_id))
     victims = Victims(cores, None, tuple(considered), tuple(kept), tuple(unknown))
@@ -96,10 +97,6 @@ def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     ids = -best[cores][3]
     chosen = (job for at, job in enumerate(considered, 1) if ids >> len(considered) - at & 1)
     return replace(victims, chosen=tuple(chosen))
-
-
-def _is_known(job: SeenJob) -> bool:
-    return job.allocated_cpus is not None and job.kill_core_secs is not None
 
 
 def _priority(job: SeenJob) -> int:
