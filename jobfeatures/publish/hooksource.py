@@ -43,10 +43,10 @@ class HookSource:
             path = os.path.join(self._directory, name)
             key = JobKey.from_directory_name(name.removesuffix(".json"))
             try:
-                text, found = _read(path)
+                content, found = read_bounded(path, MAX_RECORD_BYTES)
                 if key is not None:
                     versions[key] = version_of(found)
-                record = parse_record(text, source=path)
+                record = parse_record(content.decode("utf-8", "replace"), source=path)
             except FileNotFoundError:
                 continue  # its job ended between listing and reading
             except (ParseError, OSError) as error:
@@ -73,8 +73,3 @@ class HookSource:
         from jobfeatures.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify)
-
-
-def _read(path: str) -> tuple[str, os.stat_result]:
-    content, found = read_bounded(path, MAX_RECORD_BYTES)
-    return content.decode("utf-8", "replace"), found

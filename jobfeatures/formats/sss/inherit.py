@@ -37,14 +37,9 @@ def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
     """Return the jobs with all defaults resolved. Raises ParseError where that would be too much."""
     budget = _Budget()
     return tuple(
-        _resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each
+        resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each
         for each in group.jobs
     )
-
-
-def resolve_job(job: SssJob, defaults: SssJob | None = None) -> SssJob:
-    """Return a job with all defaults resolved, its group's included. Raises as `resolve_group` does."""
-    return _resolve_job(job, defaults, _Budget())
 
 
 class _Budget:
@@ -57,7 +52,9 @@ class _Budget:
             raise ParseError("defaults too large for all that inherit them", line=scope.line)
 
 
-def _resolve_job(job: SssJob, defaults: SssJob | None, budget: _Budget) -> SssJob:
+def resolve_job(job: SssJob, defaults: SssJob | None = None, budget: _Budget | None = None) -> SssJob:
+    """Return a job with all defaults resolved, its group's included. Raises as `resolve_group` does."""
+    budget = budget or _Budget()
     group_defaults = job.task_group_defaults
     groups = job.task_groups
     if defaults is not None:
