@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobfeatures.administration import Answer
-from jobfeatures.batch.source import KeeperStatus, SourceStatus
+from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import HOOKS, Finding
-from jobfeatures.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.schedule.quality import ScheduleQuality
@@ -79,9 +79,7 @@ class Context:
     )  # ended with processes; reported ended when
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
-    sources: tuple[
-        SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality] | KeeperStatus[Answer], ...
-    ] = ()
+    sources: tuple[KeeperStatus[Any], ...] = ()
     queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
     clusters: tuple[ClusterSums, ...] = ()
     schedules: tuple[ScheduleQuality, ...] = ()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures_exporter.rates import compute_busy_share, cpu_secs_of
+from jobfeatures_exporter.rates import compute_busy_share, compute_rate, cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import CpuSecs, Snapshot
 
@@ -193,10 +193,9 @@ class History:
             if start is not None:
                 known.start_secs = float(start)  # it may be reported late
             used = cpu_secs_of(sample)
-            cpus = _rate(known.cpu_secs, used, elapsed)
+            cpus = compute_rate(known.cpu_secs, used, elapsed, 0)
             known.cpu_secs = used
-            held = sample.memory.used
-            known.put(at, cpus, _NAN if held is None else held, busy.get(owner, _NAN))
+            known.put(at, _point(cpus), _point(sample.memory.used), busy.get(owner, _NAN))
         self._take_node(snapshot, at)
 
     def _take_node(self, snapshot: Snapshot, at: int) -> None:
@@ -211,7 +210,5 @@ class History:
         self._node.put(at, cpus, memory, sum(reported) / 100 if reported else _NAN)
 
 
-def _rate(before: float | None, now: float | None, elapsed_secs: float) -> float:
-    if before is None or now is None or now < before or elapsed_secs <= 0:
-        return _NAN
-    return (now - before) / elapsed_secs
+def _point(value: float | None) -> float:
+    return _NAN if value is None else value

@@ -25,8 +25,8 @@ from jobfeatures.publish.files import replace_file
 from jobfeatures.publish.folders import INTAKE
 from jobfeatures.publish.intake import CONFIG
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.site import Site, read_cores, read_cpu_model
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.nodesources import make_site
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +119,4 @@ class HookServer:
 def settings_of(config: DaemonConfig) -> Settings:
     """Return what requests are served by: no more than hooks know."""
     plain = Config(**{each.name: getattr(config, each.name) for each in fields(Config)})
-    cpu_model = read_cpu_model(f"{config.path_procfs}/cpuinfo")
-    site = Site(plain, cpu_model=cpu_model, cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"))
-    return Settings(plain, site, config.log_level, config.log_format)
+    return Settings(plain, make_site(config, plain), config.log_level, config.log_format)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from aiohttp import web
 
 from jobfeatures.clock import Clock, SystemClock
-from jobfeatures_exporter.ingest.config import IngestConfig
+from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.ingest.directory import SonarDirectory
 from jobfeatures_exporter.ingest.intake import SonarIntake
 from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener, listening
@@ -32,15 +32,14 @@ PATH = "/sonar/metrics"
 class Ingest:
     """What comes in from other agents, through a listener, a folder or both."""
 
-    def __init__(
-        self, config: IngestConfig, kinds: frozenset[Kind], max_series: int, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
         """Raise ConfigurationError if the settings cannot be used."""
         self._config = config
         self._clock = clock = clock or SystemClock()
         nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
         self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
-        self._page = SonarPage(nodes, clock, kinds, max_series, make_privacy(config))
+        kinds = frozenset(map(Kind, config.jobs_kinds))
+        self._page = SonarPage(nodes, clock, kinds, config.metrics_max_series, make_privacy(config))
         self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
         self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
 

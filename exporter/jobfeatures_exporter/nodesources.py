@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import BatchSource, Keeper, SourceStatus
 from jobfeatures.clock import Clock
+from jobfeatures.config import Config
 from jobfeatures.model import JobKey, JobTable
 from jobfeatures.publish.cloudsource import CloudSource
 from jobfeatures.publish.drainstore import DrainStore
@@ -195,10 +196,10 @@ def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -
     return source
 
 
-def make_site(config: DaemonConfig) -> Site:
-    """Return what the settings state for this machine."""
+def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:
+    """Return what the settings state for this machine; `stated` are those of them that it keeps."""
     return Site(
-        config,
+        stated or config,
         cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
         cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
     )

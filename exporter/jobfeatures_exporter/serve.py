@@ -22,7 +22,6 @@ from jobfeatures_exporter.service.keptsettings import KeptSettings
 from jobfeatures_exporter.service.permissions import check_features_root
 from jobfeatures_exporter.service.reloader import Reloader
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
-from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.app import Routes, make_app
 from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners
@@ -199,7 +198,7 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
         return None
     from jobfeatures_exporter.ingestion import Ingest
 
-    return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
+    return Ingest(config)
 
 
 async def _serve_nodes(

@@ -32,7 +32,8 @@ class Scraped:
 
 
 def config(**changes):
-    return dataclasses.replace(load_config(ExporterConfig, flags={}, environ={}), **changes)
+    everything = {"jobs_kinds": tuple(each.value for each in Kind), "metrics_max_series": 0}
+    return dataclasses.replace(load_config(ExporterConfig, flags={}, environ={}), **everything | changes)
 
 
 @pytest.mark.parametrize("users", [False, True])
@@ -48,7 +49,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
         sonar_directory=str(tmp_path / "tree"),
         sonar_users_file=str(password) if users else None,
     )
-    ingest = Ingest(made, frozenset(Kind), 0, site.clock)
+    ingest = Ingest(made, site.clock)
     async with (
         serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
         ingest.running() as address,
@@ -91,7 +92,7 @@ async def test_the_producer_of_limits_in_minutes_is_taken_from_the_settings(make
     document = make.envelope("job", slurm_jobs=[make.job(time_limit=62)])
     document["meta"]["producer"] = "slurm-monitor"
     made = config(sonar_listen="127.0.0.1:0", sonar_minutes_from="slurm-monitor")
-    ingest = Ingest(made, frozenset(Kind), 0, site.clock)
+    ingest = Ingest(made, site.clock)
     async with (
         serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
         ingest.running() as address,

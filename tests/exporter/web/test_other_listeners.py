@@ -8,9 +8,8 @@ import pytest
 from jobfeatures.model import JobKey
 from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures_exporter.ingest.config import IngestConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingestion import Ingest
-from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.listener import Listeners
 
@@ -35,7 +34,7 @@ async def features(listeners, tmp_path):
 
 @asynccontextmanager
 async def sonar(listeners, tmp_path):
-    ingest = Ingest(IngestConfig(sonar_listen="127.0.0.1:0"), frozenset(Kind), 0)
+    ingest = Ingest(ExporterConfig(sonar_listen="127.0.0.1:0"))
     async with ingest.running(listeners) as address:
         yield address, "/sample"
 
