@@ -113,8 +113,6 @@ def make_client(
     if not is_node_name(node_name):
         raise ConfigurationError("node.name", f"must be a node's name, not {node_name!r}")
     if config.controller_ca_file is not None:
-        import ssl
-
         try:
             ssl.create_default_context(cafile=config.controller_ca_file)
         except (OSError, ValueError) as error:

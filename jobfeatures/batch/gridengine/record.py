@@ -149,7 +149,7 @@ def _read_hosts(text: str, source: str, note: Note) -> Sequence[tuple[str, int]]
     try:
         return parse_hosts(text)
     except ParseError as error:
-        note(Rejected(source, error.reason, error.line, "pe_hostfile", error.text))
+        note(Rejected.from_error(error.at(source, field="pe_hostfile")))
         return ()
 
 

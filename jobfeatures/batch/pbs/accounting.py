@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.basics import Note
@@ -86,7 +86,7 @@ def read_records(
         try:
             life = book.take(line, number)
         except ParseError as error:
-            yield Rejected(source, error.reason, number, error.field, error.text or line)
+            yield Rejected.from_error(error.at(source, number))
             continue
         if life is not None:
             yield from _with_problems(make_record(life, problems.append, source, notes), problems)
@@ -109,7 +109,7 @@ class _Book:
     def take(self, line: str, number: int) -> _Life | None:
         """Add a line to its job's life, and return it if that was its last one. Raises ParseError."""
         if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
-            raise ParseError("line too long")
+            raise ParseError("line too long", text=line)
         match = _LINE.match(line.rstrip("\r\n"))
         if match is None:
             raise ParseError("not a line of accounting", text=line)
@@ -208,7 +208,7 @@ def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None
     job_id, values = life.job_id, Asked[str](life.values)
 
     def keep(rejected: Rejected) -> None:
-        note(Rejected(rejected.source, rejected.reason, life.line, rejected.field, rejected.text))
+        note(replace(rejected, line=life.line))
 
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
     fields = Fields(Record(job_id, values), keep, source)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.jsonaccounting import parse_db_job, version_of
@@ -21,7 +21,6 @@ from jobfeatures.joblog import JobRecord, Notes, queue_pairs, record_of
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, count_not_taken
 
-BATCH_SYSTEM: Final = "slurm"
 _META = re.compile(r'\s*\{\s*"meta"\s*:\s*\{.{0,2000}?"plugin"\s*:', re.DOTALL)
 _JOBS = re.compile(
     r'\s*\{\s*"jobs"\s*:\s*\[\s*(?:\{.{0,3000}?"(?:job_id|accrue_time|allocation_nodes)"\s*:|\]\s*,)',

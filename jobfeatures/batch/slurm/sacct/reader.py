@@ -183,14 +183,14 @@ class RowConverter:
             if name in places
         ]
 
-    def each(self, numbers: Sequence[int], rows: Sequence[Sequence[str]]) -> Iterator[Row | ParseError]:
-        """Yield each row, or what is wrong with it."""
+    def each(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> Iterator[Row | ParseError]:
+        """Yield each row of some columns, or what is wrong with it."""
         try:
-            yield from self.convert(numbers, list(zip(*rows, strict=True)))
+            yield from self.convert(numbers, columns)
         except ParseError:  # one of them is bad: each for itself
-            for number, row in zip(numbers, rows, strict=True):
+            for place, number in enumerate(numbers):
                 try:
-                    yield from self.convert([number], [(text,) for text in row])
+                    yield from self.convert([number], [column[place : place + 1] for column in columns])
                 except ParseError as error:
                     yield error.at(line=number)
 
@@ -278,15 +278,11 @@ class SacctReader:
         yield from last
 
     def _rows(self, numbers: Sequence[int], texts: Sequence[Sequence[str]]) -> Iterator[Row | Rejected]:
-        try:
-            yield from self._converter.convert(numbers, texts)
-        except ParseError:  # one of them is bad
-            rows = list(zip(*texts, strict=True))
-            for row, found in zip(rows, self._converter.each(numbers, rows), strict=True):
-                if not isinstance(found, ParseError):
-                    yield found
-                elif list(row) != self.names:  # logs that were put together have a header each
-                    yield Rejected.from_error(found.at(self._source))
+        for place, found in enumerate(self._converter.each(numbers, texts)):
+            if not isinstance(found, ParseError):
+                yield found
+            elif [column[place] for column in texts] != self.names:  # put together, with a header each
+                yield Rejected.from_error(found.at(self._source))
 
 
 _PLAIN: Final = Identity("")

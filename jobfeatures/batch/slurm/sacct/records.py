@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 from itertools import islice
-from typing import Final
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import expand_kept, split_open
@@ -17,7 +16,6 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import Accounting, JobRecord, Notes, StepUse
 from jobfeatures.model import JobState
 
-BATCH_SYSTEM: Final = "slurm"
 ACCOUNTING_SOURCE = "sacct"
 ACCOUNTING_FIELDS = (
     *("JobIDRaw", "JobID", "User", "Account", "Partition", "JobName", "State", "Start", "End", "Submit"),
@@ -80,7 +78,7 @@ def make_step_use(row: Row) -> StepUse:
     """Return what a step adds to its job. Raises ParseError where its record would."""
     if row.nodes is not None:
         expand_kept(row.nodes)
-    return StepUse(BATCH_SYSTEM, row.job_id, row.cluster, row.step or "", row.memory_bytes or None)
+    return StepUse(NAME, row.job_id, row.cluster, row.step or "", row.memory_bytes or None)
 
 
 def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
@@ -113,7 +111,7 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     status, signal = row.exit if state.is_finished else (None, None)
     identity = row.identity
     return JobRecord(
-        batch_system=BATCH_SYSTEM,
+        batch_system=NAME,
         job_id=row.job_id,
         cluster=row.cluster,
         step=row.step,
@@ -175,7 +173,9 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
     converter = RowConverter(ACCOUNTING_FIELDS)
     answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
     while rows := [tuple(values.values()) for values in islice(answer, BATCH)]:
-        for row, found in zip(rows, converter.each(range(len(rows)), rows), strict=True):
+        for row, found in zip(
+            rows, converter.each(range(len(rows)), list(zip(*rows, strict=True))), strict=True
+        ):
             try:
                 if isinstance(found, ParseError):
                     raise found
