@@ -25,7 +25,7 @@ PURE = {
     "jobfeatures.batch.controller.answer",
     "jobfeatures.batch.controller.credential",
     "jobfeatures.batch.slurm.bynode",
-    "jobfeatures.batch.slurm.shares",
+    "jobfeatures.batch.slurm.record",
     "jobfeatures.batch.questions",
     "jobfeatures.batch.system",
     "jobfeatures.convert",

@@ -10,21 +10,30 @@ One that is too old, or was built without, is asked for text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import Note
 from jobfeatures.batch.pbs import VARIABLES
-from jobfeatures.batch.pbs.asking import Answer, NotUnderstoodError, ask
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
+from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.programs import Programs
-from jobfeatures.errors import Rejected, parse_each
+from jobfeatures.command import first_line
+from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, shown
 from jobfeatures.model import Job, JobState
 
 MAX_ANSWER_BYTES = 512 * 2**20
+
+_GONE = (
+    re.compile(r"(?:[\w./-]+: )?Unknown Job Id(?: Error)?:? (\S+)\Z"),
+    re.compile(r"(?:[\w./-]+: )?(\S+) Job has finished\b"),
+)
+_USAGE = re.compile(r"(?i)(?:invalid|illegal|unrecognized|unknown) option|^usage:", re.MULTILINE)
+
 _COMMON: Mapping[str, JobState | None] = {
     "E": JobState.COMPLETING,
     "H": JobState.PENDING,
@@ -34,6 +43,33 @@ _COMMON: Mapping[str, JobState | None] = {
     "T": JobState.PENDING,  # on its way to another queue
     "W": JobState.PENDING,
 }
+
+
+class NotUnderstoodError(SourceError):
+    """The command does not know an option: it is too old for this question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command said. `gone`: job ids that its server knows no more, or no more as jobs to come.
+
+    `whole`: nothing else was complained of. `complaint` is its first foreign line.
+    """
+
+    records: Records
+    gone: frozenset[str] = frozenset()
+    complaint: str = ""
+
+    @property
+    def problems(self) -> tuple[Rejected, ...]:
+        """Return what could not be taken, and what was complained of."""
+        complaint = (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
+        return (*self.records.rejected, *complaint)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether absence from this answer means something."""
+        return not self.complaint and not self.records.unsure
 
 
 class Question(NamedTuple):
@@ -127,20 +163,33 @@ class Commands:
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
             try:
-                return ask(
-                    self._programs,
-                    (source, *structured, *names),
-                    lambda data: self._dialect.parse(data, member, source),
+                return self._run(
+                    (source, *structured, *names), lambda data: self._dialect.parse(data, member, source)
                 )
             except NotUnderstoodError:
                 if text is None:
                     raise
                 self._is_old = True
-        return ask(
-            self._programs,
+        return self._run(
             (source, *(text or ()), *names),
             lambda data: parse_text(data.decode("utf-8", "replace"), kind=kind, source=source),
         )
+
+    def _run(self, question: Sequence[str], parse: Callable[[bytes], Records]) -> Answer:
+        command, output = self._programs.path(question[0]), self._programs.run(*question)
+        stderr = output.stderr.decode("utf-8", "replace")
+        gone, complaint = parse_complaints(stderr)
+        if output.status != 0 and _USAGE.search(stderr):
+            raise NotUnderstoodError(f"{command}: {first_line(output.stderr)}")
+        try:
+            records = parse(output.stdout) if output.stdout.strip() else Records({})
+        except ParseError as error:
+            raise SourceError(f"{command}: {complaint or error}") from error
+        if output.status != 0 and not complaint and not gone:
+            complaint = f"status {output.status}"
+        if complaint and not records.found and not gone:
+            raise SourceError(f"{command}: no answer (status {output.status}): {complaint}")
+        return Answer(records, gone, complaint)
 
     def make_jobs(
         self, answer: Answer, *, node_name: str | None, note: Note, broken: list[Rejected]
@@ -155,3 +204,19 @@ class Commands:
             source="qstat",
         )
         return parse_each(make, answer.records.found.values(), broken)
+
+
+def parse_complaints(stderr: str) -> tuple[frozenset[str], str]:
+    """Return the jobs that are unknown or finished, and the first line that says something else. Pure."""
+    gone: set[str] = set()
+    foreign = ""
+    for line in filter(None, map(str.strip, stderr.split("\n"))):
+        match = next(filter(None, (pattern.match(line) for pattern in _GONE)), None)
+        try:
+            if match is not None:
+                gone.add(parse_job_id(match[1]))
+        except ParseError:
+            match = None
+        if match is None:
+            foreign = foreign or shown(line)
+    return frozenset(gone), foreign

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jobfeatures.batch.basics import Users
-from jobfeatures.batch.pbs.asking import Answer
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
-from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.batch.pbs.commands import Answer, Commands
 from jobfeatures.batch.pbs.momfiles import read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs

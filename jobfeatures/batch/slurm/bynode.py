@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.node import Maintenance, parse_notice
-from jobfeatures.batch.slurm.record import parse_shared_job
-from jobfeatures.batch.slurm.shares import SharedJob
+from jobfeatures.batch.slurm.record import SharedJob, parse_shared_job
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.pbs.asking import parse_complaints
+from jobfeatures.batch.pbs.commands import parse_complaints
 from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
 from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
 from jobfeatures.batch.pbs.source import QstatSource, is_plain_id
