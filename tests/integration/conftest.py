@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import re
@@ -124,8 +125,38 @@ def _ready(exporter: Exporter) -> bool:
 PYTHON = Path(sys.executable).resolve()  # not the environment's link: that may lie in /tmp
 
 
+@pytest.fixture(scope="session")
+def carried(tmp_path_factory):
+    """Return a folder with the project and its libraries, compiled: the machine has a /tmp and a /home of its own.
+
+    Its services may write nothing beside their code: without this each of them compiles all of it again.
+    """
+    folder = tmp_path_factory.mktemp("carried")
+    ours = ("jobfeatures", "exporter/jobfeatures_exporter")
+    for part in ours:
+        shutil.copytree(
+            ROOT / part, folder / "lib" / Path(part).name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for part in ("packaging", "tests/labs"):
+        shutil.copytree(ROOT / part, folder / "project" / part, symlinks=True)
+    shutil.copytree(
+        sysconfig.get_path("purelib"),
+        folder / "lib",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("*.pyc.*", "mypy*", "ruff*", "pip*", "playwright*"),
+    )
+    for part in ours:
+        compileall.compile_dir(folder / "lib" / Path(part).name, quiet=2)
+    (folder / "bin").mkdir()
+    for command, module in (("jobfeatures", "jobfeatures"), ("jobfeatures-exporter", "jobfeatures_exporter")):
+        path = folder / "bin" / command
+        path.write_text(f'#!/bin/sh\nexport PYTHONPATH=/mnt/lib\nexec {PYTHON} -m {module} "$@"\n')
+        path.chmod(0o755)
+    return folder
+
+
 @pytest.fixture(scope="module")
-def run_in_machine(tmp_path_factory):
+def run_in_machine(request, tmp_path_factory):
     """Return a function that boots the machine, runs a script there as root, and returns what it printed.
 
     The script finds the project's commands in /mnt/bin and its tree in /mnt/project.
@@ -134,11 +165,12 @@ def run_in_machine(tmp_path_factory):
         pytest.skip("the machine's script has to be root")
     if not shutil.which("linux.uml"):
         pytest.skip("needs Debian's user-mode-linux")
+    carried = request.getfixturevalue("carried")
 
     def run(script: str, *flags: str) -> str:
         shared = tmp_path_factory.mktemp("uml")
+        shutil.copytree(carried, shared, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
         shared.chmod(0o755)  # users of the machine read it too
-        _carry(shared)
         (shared / "script").write_text(script)
         done = subprocess.run(
             [ROOT / "tests/labs/uml/run.sh", *flags, shared, "bash", "/mnt/script"],
@@ -151,26 +183,6 @@ def run_in_machine(tmp_path_factory):
         return done.stdout
 
     return run
-
-
-def _carry(shared: Path) -> None:
-    """Copy the project and its libraries: the machine has a /tmp and a /home of its own."""
-    for part in ("jobfeatures", "exporter/jobfeatures_exporter"):
-        shutil.copytree(ROOT / part, shared / "lib" / Path(part).name)
-    for part in ("packaging", "tests/labs"):
-        shutil.copytree(ROOT / part, shared / "project" / part, symlinks=True)
-    libraries = Path(sysconfig.get_path("purelib"))
-    shutil.copytree(
-        libraries,
-        shared / "lib",
-        dirs_exist_ok=True,
-        ignore=shutil.ignore_patterns("__pycache__", "mypy*", "ruff*", "pip*"),
-    )
-    (shared / "bin").mkdir()
-    for command, module in (("jobfeatures", "jobfeatures"), ("jobfeatures-exporter", "jobfeatures_exporter")):
-        path = shared / "bin" / command
-        path.write_text(f'#!/bin/sh\nexport PYTHONPATH=/mnt/lib\nexec {PYTHON} -m {module} "$@"\n')
-        path.chmod(0o755)
 
 
 # --- the packages, and a clean Debian ---------------------------------------------------

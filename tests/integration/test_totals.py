@@ -11,8 +11,9 @@ import pytest
 from ..running import until
 
 BIN = Path(sys.executable).parent
-BUSY_SECS = 150
-BUSY = f"timeout {BUSY_SECS} bash -c 'while :; do :; done'; exit 0"
+BUSY_SECS, JOB_SECS = 45, 100
+# Idle at last: what a job burns after the last sample of it no server has. Times of accounting are whole seconds.
+BUSY = f"timeout {BUSY_SECS} bash -c 'while :; do :; done'; sleep {JOB_SECS - BUSY_SECS}"
 
 
 def test_core_hours_by_user_and_account_are_those_of_sacct(slurm, start_exporter, prometheus):
@@ -24,7 +25,7 @@ def test_core_hours_by_user_and_account_are_those_of_sacct(slurm, start_exporter
     since = int(time.time())
     wanted = [
         slurm.submit(BUSY, "--mem=150", user="alice"),
-        slurm.submit("sleep 100", "--cpus-per-task=2", user="bob"),
+        slurm.submit(f"sleep {JOB_SECS}", "--cpus-per-task=2", user="bob"),
     ]
     for job in wanted:
         slurm.wait(job, "COMPLETED", timeout_secs=400)
