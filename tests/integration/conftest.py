@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items):
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.integration)
             if item.get_closest_marker("timeout") is None:  # a module's own is farther away than this one
-                item.add_marker(pytest.mark.timeout(900))
+                item.add_marker(pytest.mark.timeout(1600))
 
 
 def until(condition: Callable[[], object], timeout_secs: float = 60.0, every_secs: float = 0.1):
@@ -176,8 +176,8 @@ def run_in_machine(request, tmp_path_factory):
             [ROOT / "tests/labs/uml/run.sh", *flags, shared, "bash", "/mnt/script"],
             capture_output=True,
             text=True,
-            timeout=800,
-            env={**os.environ, "UML_TIMEOUT": "780"},
+            timeout=1430,
+            env={**os.environ, "UML_TIMEOUT": "1400"},
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
         return done.stdout

@@ -76,7 +76,7 @@ class Debian:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=400,
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "DEBIAN_FRONTEND": "noninteractive",
@@ -95,8 +95,8 @@ class Debian:
             pytest.skip("needs Debian's user-mode-linux")
         (shared / "script").write_text(script)
         command = [ROOT / "tests/labs/uml/run.sh", "-s", "-r", self.root, shared, "bash", "/mnt/script"]
-        environ = {**os.environ, "UML_TIMEOUT": "780"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environ)
+        environ = {**os.environ, "UML_TIMEOUT": "1400"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1430, env=environ)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
         return done.stdout
 

@@ -22,7 +22,7 @@ from makepackages.layout import NAME, PREFIX
 from tests.integration.debian import clean_debian
 from tests.integration.test_web_security import make_certificate
 
-pytestmark = pytest.mark.timeout(900)  # all of it happens in the first test
+pytestmark = pytest.mark.timeout(1600)  # all of it happens in the first test
 ROOT = Path(__file__).parents[2]
 EXAMPLE = f"{PREFIX}/share/grafana/prometheus.yml"
 STEP_SECS = 2

@@ -158,7 +158,7 @@ def test_an_rpm_is_installed_upgraded_and_removed(packages, debian, tmp_path):
 
     def rpm(*arguments: str | Path, check: bool = True) -> str:
         command = ["rpm", "--root", debian.root, *(["--nodeps"] if arguments[0] != "-q" else []), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0 or not check, done.stdout + done.stderr
         return done.stdout
 
@@ -185,7 +185,7 @@ def test_every_command_of_a_package_works_or_names_the_extra_it_needs(packages, 
         debian.run("dpkg", "-i", debian.bring(packages.deb))
     else:
         subprocess.run(
-            ["rpm", "--root", debian.root, "--nodeps", "-U", packages.rpm], check=True, timeout=120
+            ["rpm", "--root", debian.root, "--nodeps", "-U", packages.rpm], check=True, timeout=400
         )
     debian.run("python3.11", debian.bring(ROOT / "tests/packaging/installed.py"), "/usr/bin")
 
@@ -283,6 +283,6 @@ def test_debians_checker_has_nothing_to_say(packages):
     if not shutil.which("lintian"):
         pytest.skip("needs lintian")
     done = subprocess.run(
-        ["lintian", "--allow-root", packages.deb], capture_output=True, text=True, timeout=120
+        ["lintian", "--allow-root", packages.deb], capture_output=True, text=True, timeout=400
     )
     assert [line for line in done.stdout.splitlines() if line.startswith(("E:", "W:"))] == []

@@ -28,14 +28,14 @@ SPOOL = Path("/run/jobs")  # where inotify works: on hostfs, the disk here, it d
 NODE = "jobfeatures-exporter.service"
 ADDRESS = "https://localhost:9819"
 USER, PASSWORD = "prometheus", (FOLDER / "password").read_text()
-PATIENCE_SECS = 60
+PATIENCE_SECS = 180
 seen: dict[str, object] = {}
 jobs: dict[str, tuple[subprocess.Popen, str]] = {}  # process and document by id
 
 
 def run(*command: str | Path) -> str:
     """Return what a command says; RuntimeError if it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=400)
     if done.returncode != 0:
         raise RuntimeError(f"{command}: {done.returncode}: {done.stdout}")
     return done.stdout

@@ -35,7 +35,7 @@ SETTINGS = {"hs06": 100, "interval": "1s", "more": ""}
 facts: dict[str, object] = {}
 
 
-def run(*command: str, timeout_secs: float = 60) -> str:
+def run(*command: str, timeout_secs: float = 180) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_secs)
     return (done.stdout + done.stderr).strip()
 
