@@ -60,7 +60,7 @@ def get(path: str, *, password: str | None = PASSWORD, trusted: bool = True) -> 
         headers["Authorization"] = f"Basic {base64.b64encode(f'{USER}:{password}'.encode()).decode()}"
     request = urllib.request.Request(ADDRESS + path, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as response:
+        with urllib.request.urlopen(request, timeout=60, context=context) as response:
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()

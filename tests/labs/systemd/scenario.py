@@ -50,12 +50,12 @@ def journal(unit: str, since: float) -> str:
     return run("journalctl", "--no-pager", "-o", "cat", "-u", unit, f"--since=@{int(since)}")
 
 
-def get(path: str = "/metrics", address: str = ADDRESS, timeout_secs: float = 10) -> str:
+def get(path: str = "/metrics", address: str = ADDRESS, timeout_secs: float = 60) -> str:
     with urllib.request.urlopen(address + path, timeout=timeout_secs) as response:
         return response.read().decode()
 
 
-def until(condition, timeout_secs: float = 40):
+def until(condition, timeout_secs: float = 120):
     deadline = time.monotonic() + timeout_secs
     while True:
         with contextlib.suppress(OSError):
