@@ -167,8 +167,12 @@ def pytest_collection():
 
 def pytest_ignore_collect(collection_path, config):
     """Import no tests of a kind that is not asked for."""
-    kind = KINDS.get(collection_path)
-    return True if kind is not None and f"not {kind}" in config.option.markexpr else None
+    kind, expression = KINDS.get(collection_path), config.option.markexpr
+    if kind is not None:
+        return True if f"not {kind}" in expression or expression == "program" else None
+    if expression == "program" and collection_path.match("test_*.py"):
+        return None if "mark.program" in collection_path.read_text(encoding="utf-8") else True
+    return None
 
 
 SLOW_PROGRAM = re.compile(r"python|promtool|systemd-analyze|mandoc|bash|zsh|fish|git|shellcheck|openssl")

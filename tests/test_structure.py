@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsed import tree_of
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "jobfeatures": ROOT / "jobfeatures",
@@ -363,11 +365,11 @@ def name_of(path: Path) -> str:
 def found() -> dict[str, tuple[set[str], set[str]]]:
     """Return, by module, what it imports, and the dotted names in its strings."""
     paths = [path for package in PACKAGES.values() for path in package.rglob("*.py")]
-    return {name_of(path): (imports_of(text := path.read_text(), path), dotted_in(text)) for path in paths}
+    return {name_of(path): (imports_of(tree_of(path), path), dotted_in(path.read_text())) for path in paths}
 
 
-def imports_of(text: str, path: Path) -> set[str]:
-    names, todo = set(), [ast.parse(text)]
+def imports_of(tree: ast.Module, path: Path) -> set[str]:
+    names, todo = set(), [tree]
     for node in todo:  # statements alone: it grows meanwhile
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
             todo += getattr(node, part, ())
@@ -440,7 +442,7 @@ def test_pure_modules_touch_nothing():
 
 def test_imports_are_found_wherever_they_stand():
     text = "try:\n    import a\nexcept E:\n    from b import c\ndef f():\n  if x:\n    pass\n  else:\n    import d.e\n"
-    assert imports_of(text, ROOT) == {"a", "b", "b.c", "d.e"}
+    assert imports_of(ast.parse(text), ROOT) == {"a", "b", "b.c", "d.e"}
     assert dotted_in(
         "find('jobfeatures_exporter.web') and \"jobfeatures.batch.x\"; 'exporter.cannot be'"
     ) == {

@@ -5,6 +5,7 @@ import functools
 import re
 
 from tests.docs.pages import ROOT, tokens_of
+from tests.parsed import tree_of
 
 PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
 KINDS = "### `batch_node_unreadable_readings_total`"
@@ -16,8 +17,7 @@ def templates():
         *(ROOT / "exporter" / "jobfeatures_exporter").rglob("*.py"),
         *(ROOT / "jobfeatures").rglob("*.py"),
     ]:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.JoinedStr):
                 yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.docs.pages import NAMES, ROOT, faults_by_page, text_of, tokens_of
+from tests.parsed import tree_of
 from tests.together import together
 
 # What stood here once, as regular expressions, and what to write.
@@ -47,14 +48,11 @@ MESSAGES = [
 
 def texts_in(path):
     """Return what a file says: of Python all strings, of docstrings the first paragraph; of others everything."""
-    text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        return text
-    tree = ast.parse(text)
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    found = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+        return path.read_text(encoding="utf-8")
+    nodes = list(ast.walk(tree_of(path)))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    found = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     texts = [node.value.partition("\n\n")[0] if id(node) in alone else node.value for node in found]
     return " ".join("\n".join(texts).split())
 

@@ -1,9 +1,9 @@
 """Which kinds there are, which one a text is, and the way from one to another."""
 
-import ast
 import importlib
 import inspect
 import json
+import re
 from collections import Counter
 from datetime import UTC
 from pathlib import Path
@@ -98,7 +98,7 @@ def test_what_is_cut_after_any_line_is_still_not_taken_for_another(kind):
 
 
 def functions_of(path):
-    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+    return set(re.findall(r"(?m)^def (\w+)\(", path.read_text()))
 
 
 def test_every_module_that_reads_or_writes_records_is_registered():

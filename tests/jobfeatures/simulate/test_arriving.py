@@ -128,7 +128,5 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, capsys):
         return most
 
     peak(100)  # what is loaded once is no part of it
-    few, many = (
-        min(peak(jobs) for _ in range(3)) for jobs in (500, 2_000)
-    )  # what others left may allocate, too
-    assert many < 2 * few
+    few = min(peak(500) for _ in range(3))  # what others left may allocate, too
+    assert any(peak(2_000) < 2 * few for _ in range(3))
