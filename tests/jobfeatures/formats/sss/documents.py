@@ -22,6 +22,11 @@ from jobfeatures.formats.sss.xml import Element
 from jobfeatures.model import Job
 
 
+def tasks(*contents: str) -> str:
+    """Return a group of tasks."""
+    return "<TaskGroup>" + "".join(f"<Task>{content}</Task>" for content in contents) + "</TaskGroup>"
+
+
 def variables_of(environment: Environment) -> dict[str, str]:
     """Return the variables by name."""
     return {each.text("name"): str(each.value) for each in environment.variables}
