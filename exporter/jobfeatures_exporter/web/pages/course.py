@@ -16,17 +16,17 @@ MARKS_AT = 128  # below the lines
 MAX_EVENTS = 100
 
 
-def sparkline(
-    times: Sequence[float], values: Sequence[float], top: float, now_secs: float, said: str
+def _spark(
+    what: str, course: Course, values: Sequence[float], form: Form, top: float | None, now_secs: float
 ) -> Html | None:
-    """Return the last hour as a line up to `top`; None with fewer than two points. `said` is its words."""
+    """Return the last hour as a line up to `top`; None with fewer than two points."""
     known = [value for value in values if not math.isnan(value)]
     if len(known) < 2:
         return None
-    top = max(top, *known) or 1.0
+    top = max(top if top is not None and math.isfinite(top) else 0.0, *known) or 1.0
     points = [
         None if math.isnan(value) else (_minute(at, now_secs), round(HEIGHT - 1 - (HEIGHT - 2) * value / top))
-        for at, value in zip(times, values, strict=True)
+        for at, value in zip(course.times_secs, values, strict=True)
     ]
     path = _path([each for each in points if each is None or each[0] >= 0])
     if not path:
@@ -36,35 +36,25 @@ def sparkline(
         tag("path", d=path),
         class_="spark",
         role="img",
-        aria_label=said,
+        aria_label=_said(what, course.times_secs, values, form),
         viewBox=f"0 0 {POINTS} {HEIGHT}",
         preserveAspectRatio="none",
     )
 
 
-def cpu_line(course: Course | None, given: float | None, now_secs: float) -> Html | None:
+def cpu_line(course: Course, given: float | None, now_secs: float) -> Html | None:
     """Return the CPUs of the last hour, up to those allocated."""
-    if course is None:
-        return None
-    said = _said("CPUs", course.times_secs, course.cpus, format_cpus)
-    return sparkline(course.times_secs, course.cpus, given or 0.0, now_secs, said)
+    return _spark("CPUs", course, course.cpus, format_cpus, given, now_secs)
 
 
-def memory_line(course: Course | None, limit: float | None, now_secs: float) -> Html | None:
+def memory_line(course: Course, limit: float | None, now_secs: float) -> Html | None:
     """Return the memory of the last hour, up to its limit."""
-    if course is None:
-        return None
-    top = limit if limit is not None and math.isfinite(limit) else 0.0
-    said = _said("memory", course.times_secs, course.memory_bytes, format_bytes)
-    return sparkline(course.times_secs, course.memory_bytes, top, now_secs, said)
+    return _spark("memory", course, course.memory_bytes, format_bytes, limit, now_secs)
 
 
-def gpu_line(course: Course | None, cards: float | None, now_secs: float) -> Html | None:
+def gpu_line(course: Course, cards: float | None, now_secs: float) -> Html | None:
     """Return how many cards were busy in the last hour."""
-    if course is None or not course.gpus:
-        return None
-    said = _said("busy GPUs", course.times_secs, course.gpus, format_cpus)
-    return sparkline(course.times_secs, course.gpus, cards or 0.0, now_secs, said)
+    return _spark("busy GPUs", course, course.gpus, format_cpus, cards, now_secs)
 
 
 def time_line(

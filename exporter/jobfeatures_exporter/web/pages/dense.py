@@ -52,7 +52,10 @@ def dense_table(
     return table(
         "Jobs on this node, one line each",
         head,
-        [_row(each, courses.get(each.key), data.now_secs, has_gpus=has_gpus) for each in shown.jobs],
+        [
+            _row(each, courses.get(each.key) or Course(), data.now_secs, has_gpus=has_gpus)
+            for each in shown.jobs
+        ],
         identity="jobs-table",
         kind="sortable",
         more=shown.count - len(shown.jobs),
@@ -60,7 +63,7 @@ def dense_table(
     )
 
 
-def _row(each: JobView, course: Course | None, now_secs: float, *, has_gpus: bool) -> Row:
+def _row(each: JobView, course: Course, now_secs: float, *, has_gpus: bool) -> Row:
     who, what = each.identity.user, each.identity.name
     cpus = cpu_line(course, each.allocated_cpus, now_secs)
     memory = memory_line(course, each.memory_limit, now_secs)

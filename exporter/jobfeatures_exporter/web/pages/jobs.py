@@ -75,7 +75,7 @@ def jobs_table(
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
     head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, courses.get(each.key), data, has_gpus=has_gpus) for each in shown.jobs]
+    rows = [_row(each, courses.get(each.key) or Course(), data, has_gpus=has_gpus) for each in shown.jobs]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
         head,
@@ -87,7 +87,7 @@ def jobs_table(
     )
 
 
-def _row(each: JobView, course: Course | None, data: PageData, *, has_gpus: bool) -> Row:
+def _row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
     drawn = (
         cpu_line(course, each.allocated_cpus, data.now_secs),
         memory_line(course, each.memory_limit, data.now_secs),
