@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import ssl
 from collections.abc import Collection, Iterator, Mapping
@@ -28,38 +29,32 @@ def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     else:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    _choose(context, options, source)
+    # Not every machine's OpenSSL allows all suites and curves.
+    if options.ciphers is not None:
+        with _failing("OpenSSL refuses it on this machine", source, "tls_server_config.cipher_suites"):
+            context.set_ciphers(":".join(options.ciphers))
+    if options.curve is not None:
+        with _failing("OpenSSL refuses it on this machine", source, "tls_server_config.curve_preferences"):
+            context.set_ecdh_curve(options.curve)
     certificate, key = _read(options.certificate, source), _read(options.private_key, source)
-    try:
+    names = f"{_name(options.certificate)} with {_name(options.private_key)}"
+    with _failing(f"cannot use {names}", source, options.private_key.key):
         load_chain(context, certificate, key)
-    except (OSError, ValueError) as error:
-        reported = (
-            f"cannot use {_name(options.certificate)} with {_name(options.private_key)}: {reason_of(error)}"
-        )
-        raise ParseError(reported, source=source, field=options.private_key.key) from None
     context.verify_mode = _VERIFY[options.client_auth]
     if options.client_ca is not None:
         authorities = _read(options.client_ca, source)
-        try:
+        with _failing(f"cannot use {_name(options.client_ca)}", source, options.client_ca.key):
             context.load_verify_locations(cadata=authorities.decode("ascii"))
-        except (OSError, ValueError) as error:
-            reported = f"cannot use {_name(options.client_ca)}: {reason_of(error)}"
-            raise ParseError(reported, source=source, field=options.client_ca.key) from None
     return context
 
 
-def _choose(context: ssl.SSLContext, options: TlsOptions, source: str) -> None:
-    """Offer the suites and the curve that are named; not every machine's OpenSSL allows all of them."""
-    name = "cipher_suites"
+@contextlib.contextmanager
+def _failing(reason: str, source: str, key: str) -> Iterator[None]:
+    """Raise ParseError for what OpenSSL or the system refuses."""
     try:
-        if options.ciphers is not None:
-            context.set_ciphers(":".join(options.ciphers))
-        name = "curve_preferences"
-        if options.curve is not None:
-            context.set_ecdh_curve(options.curve)
+        yield
     except (OSError, ValueError) as error:
-        reported = f"OpenSSL refuses it on this machine: {reason_of(error)}"
-        raise ParseError(reported, source=source, field=f"tls_server_config.{name}") from None
+        raise ParseError(f"{reason}: {reason_of(error)}", source=source, field=key) from None
 
 
 def _name(pem: Pem) -> str:
@@ -69,12 +64,8 @@ def _name(pem: Pem) -> str:
 def _read(pem: Pem, source: str) -> bytes:
     if pem.text:
         return pem.text.encode("utf-8", "replace")
-    try:
+    with _failing(f"cannot read {pem.path}", source, pem.key):
         return read_pem(pem.path)
-    except (OSError, ValueError) as error:
-        raise ParseError(
-            f"cannot read {pem.path}: {reason_of(error)}", source=source, field=pem.key
-        ) from None
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str] | None) -> bool:
