@@ -73,8 +73,7 @@ def over_time(function: str, metric: Metric, selector: str, range_secs: float) -
 
 def seen(function: str, selector: str, range_secs: float) -> str:
     """Return when jobs were seen, by max_over_time or min_over_time, to one step."""
-    inner = f"timestamp({PROOF.sample_name}{{{selector}}})"
-    return f"{function}({inner}[{span(range_secs)}:{span(step_secs(range_secs))}])"
+    return _at_steps(function, current(selector), range_secs)
 
 
 def current(selector: str) -> str:
@@ -84,15 +83,17 @@ def current(selector: str) -> str:
 
 def steps_seen(selector: str, range_secs: float) -> str:
     """Return at how many steps of a range jobs had a value."""
-    step = span(step_secs(range_secs))
-    return f"count_over_time({PROOF.sample_name}{{{selector}}}[{span(range_secs)}:{step}])"
+    return _at_steps("count_over_time", f"{PROOF.sample_name}{{{selector}}}", range_secs)
 
 
 def steps_suspended(selector: str, range_secs: float) -> str:
     """Return at how many steps of a range jobs were suspended."""
-    step = span(step_secs(range_secs))
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
-    return f"count_over_time({allocation.STATE.sample_name}{{{state}}}[{span(range_secs)}:{step}])"
+    return _at_steps("count_over_time", f"{allocation.STATE.sample_name}{{{state}}}", range_secs)
+
+
+def _at_steps(function: str, inner: str, range_secs: float) -> str:
+    return f"{function}({inner}[{span(range_secs)}:{span(step_secs(range_secs))}])"
 
 
 def step_secs(range_secs: float) -> int:

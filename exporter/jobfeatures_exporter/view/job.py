@@ -285,19 +285,15 @@ def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | N
 
 def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis | None]:
     """Return the least remaining time, and what it is that ends the job then."""
-    least = numbers.one(JOB_REMAINING, *key, remaining.MINIMUM)
-    if least is None:
-        return None, None
-    for basis in RemainingBasis:
-        if numbers.one(JOB_REMAINING, *key, basis) == least:
-            return least, basis
-    return least, None
+    found = numbers.of_job(JOB_REMAINING, key)
+    least = found.get((remaining.MINIMUM,))
+    bases = (basis for basis in RemainingBasis if least is not None and found.get((basis,)) == least)
+    return least, next(bases, None)
 
 
 def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
-    bases = [each for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END]
-    found = [numbers.one(JOB_REMAINING, *key, basis) for basis in bases]
-    return [each for each in found if each is not None]
+    bases = {(each,) for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END}
+    return [value for basis, value in numbers.of_job(JOB_REMAINING, key).items() if basis in bases]
 
 
 def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:
