@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobfeatures.model import Job, JobState, JobTable
 
-MOST = 200
+MOST = 200  # are shown
 _PARTS = "_.[+"  # what stands between the number of an array and its task's
 
 
@@ -19,7 +19,7 @@ class Found:
     count: int = 0
 
 
-def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job], most: int = MOST) -> Found:
+def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> Found:
     """Return the jobs of this number, array or user; if none, of users with the text in their name.
 
     `hide` returns a job as it may be shown: names that are hidden find nothing.
@@ -44,7 +44,7 @@ def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job],
                 near.append(job)
     found = exact or near
     found.sort(key=lambda job: (job.state is not JobState.RUNNING, job.key))
-    return Found(tuple(hide(job) for job in found[:most]), len(found))
+    return Found(tuple(hide(job) for job in found[:MOST]), len(found))
 
 
 def user_of(job: Job) -> str:

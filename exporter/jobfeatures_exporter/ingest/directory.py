@@ -37,13 +37,10 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 class SonarDirectory:
     """A folder, and how far each of its files was read. Used by one thread."""
 
-    def __init__(
-        self, path: str, intake: SonarIntake, *, max_document_bytes: int, tail_bytes: int = TAIL_BYTES
-    ) -> None:
+    def __init__(self, path: str, intake: SonarIntake, *, max_document_bytes: int) -> None:
         self._path = path
         self._intake = intake
         self._max_bytes = max_document_bytes
-        self._tail_bytes = tail_bytes
         self._places: dict[str, tuple[int, int]] = {}  # inode, and bytes that were read, by path
         self._unreadable = False
 
@@ -99,9 +96,9 @@ class SonarDirectory:
 
     def _first(self, file: int, name: str, size: int) -> int:
         """Return where reading of a new file begins: of a day's samples only the last ones matter."""
-        if not name.startswith(SAMPLES) or size <= self._tail_bytes:
+        if not name.startswith(SAMPLES) or size <= TAIL_BYTES:
             return 0
-        content = os.pread(file, self._tail_bytes, size - self._tail_bytes)
+        content = os.pread(file, TAIL_BYTES, size - TAIL_BYTES)
         line = content.find(b"\n")
         return size - len(content) + line + 1 if line >= 0 else 0
 

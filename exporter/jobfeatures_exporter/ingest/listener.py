@@ -27,6 +27,7 @@ MAX_CONNECTIONS: Final = 1024
 CLIENT_RATE: Final = 200.0  # requests a second of one address
 MAX_BODY_BYTES: Final = 16 * 2**20  # and of a document in a file
 IDLE_SECS: Final = 60.0
+TOO_LARGE: Final = f"a body has at most {MAX_BODY_BYTES} bytes"
 BODY_SECS: Final = 30.0
 MAX_AT_ONCE: Final = 8  # bodies in memory
 THREADS: Final = 2
@@ -53,20 +54,11 @@ class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
 class SonarListener:
     """Answers requests. All methods run in one event loop; `users` None lets everybody send."""
 
-    def __init__(
-        self,
-        intake: SonarIntake,
-        users: Users | None,
-        clock: Clock,
-        *,
-        max_body_bytes: int = MAX_BODY_BYTES,
-        rate: float = CLIENT_RATE,
-    ) -> None:
+    def __init__(self, intake: SonarIntake, users: Users | None, clock: Clock) -> None:
         self._clock = clock
         self._intake = intake
         self._users = users
-        self._max_body_bytes = max_body_bytes
-        self._rates = Rates(rate)
+        self._rates = Rates(CLIENT_RATE)
         self._places = MAX_AT_ONCE
         self._threads = ThreadPoolExecutor(THREADS, "sonar")
 
@@ -110,8 +102,8 @@ class SonarListener:
             raise _Refusal(415, "content type must be application/json")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise _Refusal(415, "content must not be encoded")
-        if (request.content_length or 0) > self._max_body_bytes:
-            raise self._too_large()
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise _Refusal(413, TOO_LARGE)
         return clusters
 
     async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:
@@ -134,14 +126,11 @@ class SonarListener:
             async with asyncio.timeout(BODY_SECS):
                 while chunk := await request.content.readany():
                     body += chunk
-                    if len(body) > self._max_body_bytes:
-                        raise self._too_large()
+                    if len(body) > MAX_BODY_BYTES:
+                        raise _Refusal(413, TOO_LARGE)
         except TimeoutError:
             raise _Refusal(408, f"the body took longer than {BODY_SECS:g} seconds") from None
         return bytes(body)
-
-    def _too_large(self) -> _Refusal:
-        return _Refusal(413, f"a body has at most {self._max_body_bytes} bytes")
 
 
 @contextlib.asynccontextmanager

@@ -104,12 +104,10 @@ class Listeners:
         )
 
     @asynccontextmanager
-    async def serving(
-        self, app: web.Application, address: str, *, key: str = "web.listen_address"
-    ) -> AsyncIterator[str]:
+    async def serving(self, app: web.Application, address: str) -> AsyncIterator[str]:
         """Serve metrics until the context is left; gives the address that is listened on as HOST:PORT.
 
-        Raises ConfigurationError, naming `key`, if it cannot be had.
+        Raises ConfigurationError if it cannot be had.
         """
         from jobfeatures_exporter.web.guard import REFUSALS, Guard
 
@@ -135,18 +133,11 @@ class Listeners:
         server = Server(guard.handle, limits, self._tls, request_factory=made.request_factory)
         self._servers[METRICS] = server, guard.refused, REFUSALS
         try:
-            async with accepting(server, where, key=key) as bound:
+            async with accepting(server, where, key="web.listen_address") as bound:
                 yield bound
         finally:
             guard.close()
             await runner.cleanup()
-
-
-@asynccontextmanager
-async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
-    """Serve without a web configuration."""
-    async with Listeners().serving(app, address) as bound:
-        yield bound
 
 
 def check_web(config: WebConfig) -> None:

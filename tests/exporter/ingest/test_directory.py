@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from jobfeatures_exporter.ingest import directory
 from jobfeatures_exporter.ingest.directory import SonarDirectory
 
 MAX_BYTES = 4000
@@ -118,14 +119,12 @@ def test_many_documents_are_read_in_pieces(folder, make):
     assert folder.counts() == {"sample": 100}
 
 
-def test_of_a_days_samples_that_are_there_at_the_start_only_the_last_are_read(site, folder, make):
+def test_of_a_days_samples_that_are_there_at_the_start_only_the_last_are_read(folder, make, monkeypatch):
     for ago in range(100, 0, -1):
         folder.append(make.sample(ago=ago))
         folder.append(make.sample("c2", ago=ago), path="other.json")
     size = len(json.dumps(make.sample())) + 1
-    folder.reader = SonarDirectory(
-        str(folder.root), site.intake, max_document_bytes=MAX_BYTES, tail_bytes=3 * size
-    )
+    monkeypatch.setattr(directory, "TAIL_BYTES", 3 * size)
     assert folder.counts() == {"sample": 103 - 1}  # the first of the three is cut
     folder.append(make.sample())
     assert folder.counts() == {"sample": 103}

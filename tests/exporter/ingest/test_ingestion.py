@@ -16,7 +16,7 @@ from jobfeatures_exporter.ingestion import PATH, Ingest
 from jobfeatures_exporter.serve import make_ingest
 from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.app import make_app
-from jobfeatures_exporter.web.listener import serving
+from jobfeatures_exporter.web.listener import Listeners
 
 
 class Scraped:
@@ -51,7 +51,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
     )
     ingest = Ingest(made, site.clock)
     async with (
-        serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
+        Listeners().serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
         ingest.running() as address,
         aiohttp.ClientSession() as session,
     ):
@@ -94,7 +94,7 @@ async def test_the_producer_of_limits_in_minutes_is_taken_from_the_settings(make
     made = config(sonar_listen="127.0.0.1:0", sonar_minutes_from="slurm-monitor")
     ingest = Ingest(made, site.clock)
     async with (
-        serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
+        Listeners().serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
         ingest.running() as address,
         aiohttp.ClientSession() as session,
     ):

@@ -10,16 +10,23 @@ import aiohttp
 import pytest
 
 from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.ingest import listener as listener_module
 from jobfeatures_exporter.ingest.listener import MAX_AT_ONCE, SonarListener, listening
 from jobfeatures_exporter.ingest.users import Users
 
 MAX_BYTES = 100_000
 
 
+@pytest.fixture(autouse=True)
+def narrow_limits(monkeypatch):
+    monkeypatch.setattr(listener_module, "MAX_BODY_BYTES", MAX_BYTES)
+    monkeypatch.setattr(listener_module, "CLIENT_RATE", 100)
+
+
 @pytest.fixture
 async def post(site):
     """Return a function that posts to a listener on a free port, and gives status and text."""
-    listener = SonarListener(site.intake, None, site.clock, max_body_bytes=MAX_BYTES, rate=100)
+    listener = SonarListener(site.intake, None, site.clock)
     async with listening(listener, "127.0.0.1:0") as address, aiohttp.ClientSession() as session:
 
         async def send(path, body, method="POST", **headers):
@@ -146,7 +153,7 @@ async def test_a_user_bound_to_clusters_sends_of_no_others(site, make, tmp_path)
     file = tmp_path / "users"
     file.write_text("mine[hpc.example.org]:a\nall:b\n")
     file.chmod(0o600)
-    listener = SonarListener(site.intake, Users(str(file)), site.clock, max_body_bytes=MAX_BYTES, rate=100)
+    listener = SonarListener(site.intake, Users(str(file)), site.clock)
     theirs = make.sample("c1-8")
     theirs["data"]["attributes"]["cluster"] = "other.example.org"
     body = json.dumps(make.sample()) + json.dumps(theirs)

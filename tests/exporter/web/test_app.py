@@ -9,7 +9,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.metrics import Metric
 from jobfeatures_exporter.exposition import Family, render
 from jobfeatures_exporter.web.app import make_app
-from jobfeatures_exporter.web.listener import serving
+from jobfeatures_exporter.web.listener import Listeners
 
 GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id",))
 
@@ -78,7 +78,7 @@ async def test_the_first_page_leads_to_the_metrics(aiohttp_client):
 
 
 async def test_a_port_in_use_is_a_wrong_setting():
-    async with serving(make_app(StandInDaemon()), "127.0.0.1:0") as address:
+    async with Listeners().serving(make_app(StandInDaemon()), "127.0.0.1:0") as address:
         with pytest.raises(ConfigurationError, match="listen_address"):
-            async with serving(make_app(StandInDaemon()), address):
+            async with Listeners().serving(make_app(StandInDaemon()), address):
                 await asyncio.sleep(0)

@@ -27,17 +27,17 @@ def figure(metric: Metric, value: Number | None, form: Form) -> Html:
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
 
 
-def job_address(key: JobKey, base: str = "") -> str | None:
+def job_address(key: JobKey) -> str | None:
     """Return where a job's page is; None for a name that an address cannot hold."""
     if not key.job_id or set(key.job_id) <= {"."}:
         return None
     spelled = quote(key.job_id, safe="", errors="surrogateescape")
-    return f"{base}job/{spelled}?system={quote(key.batch_system, safe='', errors='surrogateescape')}"
+    return f"job/{spelled}?system={quote(key.batch_system, safe='', errors='surrogateescape')}"
 
 
-def job_link(key: JobKey, base: str = "") -> Html:
+def job_link(key: JobKey) -> Html:
     """Return a job's number as a link to its page."""
-    where = job_address(key, base)
+    where = job_address(key)
     shown = name(key.job_id, 24)
     return shown if where is None else tag("a", shown, href=where)
 
