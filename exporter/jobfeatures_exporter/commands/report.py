@@ -103,11 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         with shown_count(None, f"asking {access.url}"):
             totals = ask_totals(server.query, question, arguments.by)
-        is_json = arguments.format == "json"
-        print(
-            json.dumps(make_totals_document(totals), indent=2) + "\n" if is_json else format_totals(totals),
-            end="",
-        )
+        if arguments.format == "json":
+            print(json.dumps(make_totals_document(totals), indent=2))
+        else:
+            print(format_totals(totals), end="")
         return 0
     try:
         if arguments.socket is not None:
@@ -131,12 +130,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(make_document(reported.reports, notes=reported.notes), indent=2))
     else:
-        print(
-            format_reports(
-                reported.reports, notes=reported.notes, is_terminal=has_colours(sys.stdout, os.environ)
-            ),
-            end="",
-        )
+        is_terminal = has_colours(sys.stdout, os.environ)
+        print(format_reports(reported.reports, notes=reported.notes, is_terminal=is_terminal), end="")
     return 0
 
 

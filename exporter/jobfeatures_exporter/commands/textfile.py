@@ -69,14 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_directory(path: str) -> None:
     """Raise ConfigurationError where there is no such directory, or others may write there."""
+    from jobfeatures.privatefile import opened
     from jobfeatures.publish.files import DIRECTORY, must_be_ours
 
     try:
-        descriptor = os.open(path, DIRECTORY)
-        try:
+        with opened(path, DIRECTORY) as descriptor:
             must_be_ours(descriptor, path)
-        finally:
-            os.close(descriptor)
     except (OSError, UnsafePathError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError("DIRECTORY", f"{shown(path)}: {reason}") from None

@@ -118,14 +118,11 @@ class Sender:
             return list(make())
         except JobfeaturesError as error:
             log.warning("nothing to send: %s", error, extra={"type": kind})
-            return [error_envelope(self._origin, str(error), self._clock.now_secs())]
+            words = str(error)
         except Exception as error:  # supervised: the next round may work
             log.exception("document could not be made", extra={"type": kind})
-            return [
-                error_envelope(
-                    self._origin, f"internal error: {type(error).__name__}", self._clock.now_secs()
-                )
-            ]
+            words = f"internal error: {type(error).__name__}"
+        return [error_envelope(self._origin, words, self._clock.now_secs())]
 
     def _run(
         self, kind: str, interval_secs: float, make: Callable[[], Iterable[Document]], at_start: bool
