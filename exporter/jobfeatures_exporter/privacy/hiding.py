@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jobfeatures.administration import Answer, FairShares, Reservations, Scheduler
-from jobfeatures.model import Job, JobKey
+from jobfeatures.model import Job
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
-from jobfeatures_exporter.snapshot import CommandSample, GroupKey, JobSample, Kind, Snapshot, UnitKey, WorkKey
+from jobfeatures_exporter.snapshot import CommandSample, JobSample, Kind, Snapshot, UnitKey
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -39,6 +39,7 @@ _MEMBERS: Final = {
     "cmd": (COMMAND, WITHHELD),
 }
 _FAULT: Final = "detail"  # the member that says what went wrong, and may quote what was being read
+Key = TypeVar("Key")  # of work, or of whose a process is
 Record = TypeVar("Record", bound="DataclassInstance")
 _UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
 
@@ -167,11 +168,12 @@ class Privacy:
             cgroup=None if path is None else _UID_IN_PATH.sub(r"\1" + WITHHELD, path),
         )
 
-    def _key(self, key: WorkKey) -> WorkKey:
+    def _key(self, key: Key) -> Key:
         """Return the key of what is shown: a service may be called after its user, a session is."""
         if not isinstance(key, UnitKey):
             return key
-        return key._replace(name=self.name(UNIT, key.name) or WITHHELD)
+        hidden: Any = key._replace(name=self.name(UNIT, key.name) or WITHHELD)
+        return hidden  # type: ignore[no-any-return]
 
     def _snapshot(self, snapshot: Snapshot) -> Snapshot:
         samples = [self._sample(each) for each in snapshot.jobs.values()]
@@ -179,19 +181,10 @@ class Privacy:
         return replace(
             snapshot,
             jobs={each.key: each for each in samples},
-            keys={pid: self._owner(key) for pid, key in snapshot.keys.items()}
-            if has_units
-            else snapshot.keys,
+            keys={pid: self._key(key) for pid, key in snapshot.keys.items()} if has_units else snapshot.keys,
             job_gpus=tuple(replace(each, key=self._key(each.key)) for each in snapshot.job_gpus),
             commands={key: self._commands(found) for key, found in snapshot.commands.items()},
         )
-
-    def _owner(self, key: JobKey | UnitKey | int) -> JobKey | UnitKey | int:
-        if not isinstance(key, UnitKey):
-            return key
-        found = self._key(key)
-        assert not isinstance(found, GroupKey)  # noqa: S101  # a unit stays one
-        return found
 
     def _commands(self, commands: tuple[CommandSample, ...]) -> tuple[CommandSample, ...]:
         """Return what commands use under other names; where they have none, as one."""
