@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import ipaddress
 import os
 import socket
 import ssl
@@ -287,14 +288,24 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
     if left < SOON_SECS:
         words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
         yield (_wrong if left < 0 else _note)(what, words, "replace it: a new one is used at once")
-    names = {value for kind, value in held.get("subjectAltName", ()) if kind == "DNS"}
+    names = {value for kind, value in held.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}}
     wanted = {socket.gethostname(), socket.getfqdn(), node_name(config, {})}
-    if not names & wanted and not any(name.startswith("*.") for name in names):
+    if not names & wanted and not any(name.startswith("*.") or _is_own_address(name) for name in names):
         its = ", ".join(sorted(names)) or "no name"
         words = f"is for {its}, and this machine is {', '.join(sorted(wanted))}"
         yield _wrong(what, words, "use one with the names that /sd lists, which Prometheus connects to")
     elif left >= SOON_SECS:
         yield _good(what, f"{', '.join(sorted(names))}, until {held['notAfter']}")
+
+
+def _is_own_address(text: str) -> bool:
+    """Return whether this is an address of this machine: others cannot be bound to."""
+    family = socket.AF_INET6 if ":" in text else socket.AF_INET
+    with contextlib.suppress(OSError, ValueError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        ipaddress.ip_address(text)  # a name would be looked up
+        probe.bind((text, 0))
+        return True
+    return False
 
 
 def _decode(path: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`doctor` on nodes and controllers that are well, and that lack one thing each. Constructed."""
 
 import http.server
+import ipaddress
 import os
 import threading
 from dataclasses import replace
@@ -183,6 +184,8 @@ def test_a_tree_that_others_may_change_and_a_value_that_is_none_are_wrong(config
     [
         ("n1", 90, Mark.GOOD, "n1, until"),
         ("other.example.org", 90, Mark.WRONG, "is for other.example.org, and this machine is"),
+        ("127.0.0.1", 90, Mark.GOOD, "127.0.0.1, until"),
+        ("192.0.2.7", 90, Mark.WRONG, "is for 192.0.2.7, and this machine is"),
         ("n1", 3, Mark.NOTE, "ends"),
         ("n1", -1, Mark.WRONG, "ended"),
     ],
@@ -192,7 +195,9 @@ def test_a_certificate_is_judged_by_its_names_and_its_end(
 ):
     from cryptography import x509
 
-    certificate, key = Authority(tmp_path).make("node", x509.DNSName(name))
+    is_address = name[0].isdigit()  # as Prometheus connects to where controller.sd_host says so
+    named = x509.IPAddress(ipaddress.ip_address(name)) if is_address else x509.DNSName(name)
+    certificate, key = Authority(tmp_path).make("node", named)
     file = tmp_path / "web.yml"
     file.write_text(f"tls_server_config:\n  cert_file: {certificate}\n  key_file: {key}\n")
     ends = doctor._decode(str(certificate))["notAfter"]
