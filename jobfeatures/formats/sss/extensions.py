@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from jobfeatures.formats.sss.vocabulary import Type
-from jobfeatures.formats.sss.xml import Element
 from jobfeatures.model import JobState
 
 TYPE: Final = "jobfeatures"
@@ -66,18 +65,3 @@ def exact_state(word: str | None, said: str | None) -> JobState | None:
     """Return the state that an extension says more exactly, None where it contradicts State."""
     state = JobState.__members__.get(said or "")
     return state if state is not None and state_word(state) == word else None
-
-
-def make_element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
-    """Return an element, or nothing for what is unknown."""
-    return [] if content is None else [Element(tag, attributes, str(content))]
-
-
-def make_extension(name: str, content: str | int | None) -> list[Element]:
-    """Return an Extension of a field, or nothing for what is unknown."""
-    return make_element("Extension", content, name=name, type=TYPE)
-
-
-def make_container(name: str, *children: Element) -> list[Element]:
-    """Return an element around others, or nothing without any."""
-    return [Element(name, children=children)] if children else []

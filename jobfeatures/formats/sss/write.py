@@ -1,11 +1,11 @@
-"""`Job` → SSS job object, as `parse_jobs` reads it back: pure."""
+"""`Job` → SSS job object, as `parse_document` reads it back: pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.extensions import make_container, make_element, make_extension, state_word
+from jobfeatures.formats.sss.extensions import TYPE, state_word
 from jobfeatures.formats.sss.values import checked_id, checked_text
 from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
 from jobfeatures.model import UNLIMITED, Job, JobState, Limit
@@ -52,21 +52,21 @@ def format_job(job: Job) -> str:
         *_unlimited("Swap", limits.swap_bytes),
         *_unlimited("MaxDisk", limits.scratch_bytes),
         *_extensions(job, processors),
-        *make_container(
+        *_container(
             "Requested",
             *_element("Duration", _number(limits.wall_secs)),
             *_element("Memory", _number(limits.memory_bytes), units="B"),
             *_element("Swap", _number(limits.swap_bytes), units="B"),
             *_element("Disk", _number(limits.scratch_bytes), units="B"),
         ),
-        *make_container(
+        *_container(
             "Delivered",
             *_element("NodeCount", job.total_nodes),
             *_nodes(job),
             *_element("Processors", processors),
             *_element("Resource", job.total_gpus, name="GPU"),
         ),
-        *make_container("TaskGroup", *_tasks(job)),
+        *_container("TaskGroup", *_tasks(job)),
     ]
     return f"{DECLARATION}\n{format_element(Element('Job', children=tuple(children)))}\n"
 
@@ -75,28 +75,25 @@ def _extensions(job: Job, processors: int | None) -> list[Element]:
     is_one_node = job.total_nodes == 1 if job.total_nodes is not None else len(job.nodes) <= 1
     found = []
     if job.allocated_cpus != (processors if is_one_node else None):
-        found += make_extension("allocated_cpus", "" if job.allocated_cpus is None else job.allocated_cpus)
+        found += _extension("allocated_cpus", "" if job.allocated_cpus is None else job.allocated_cpus)
     if job.state not in _PLAIN_STATES:
-        found += make_extension("state", job.state.value)
+        found += _extension("state", job.state.value)
     if job.tasks != 1:
-        found += make_extension("tasks", job.tasks)
+        found += _extension("tasks", job.tasks)
     if job.gpus:
-        found += make_extension("gpus", _list(job.gpus, "Extension"))
+        found += _extension("gpus", _list(job.gpus, "Extension"))
     for name in ("uid", "allocated_gpus", "het_offset"):
-        found += make_extension(name, getattr(job, name))
+        found += _extension(name, getattr(job, name))
     for name in ("array_job_id", "array_task_id", "het_job_id", "sluid"):
         text = getattr(job, name)
-        found += make_extension(name, None if text is None else checked_text(text, "Extension"))
+        found += _extension(name, None if text is None else checked_text(text, "Extension"))
     return found
 
 
 def _tasks(job: Job) -> list[Element]:
-    ids = [*_each("Process", job.processes), *_each("Session", job.sessions)]
-    return [Element("Task", children=(each,)) for each in ids]
-
-
-def _each(tag: str, numbers: frozenset[int]) -> list[Element]:
-    return [Element(tag, text=str(number)) for number in sorted(numbers)]
+    ids = [("Process", each) for each in sorted(job.processes)]
+    ids += [("Session", each) for each in sorted(job.sessions)]
+    return [Element("Task", children=(Element(tag, text=str(number)),)) for tag, number in ids]
 
 
 def _nodes(job: Job) -> list[Element]:
@@ -126,8 +123,18 @@ def _resource_limit(name: str, limit: Limit) -> list[Element]:
 
 
 def _element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
+    """Return an element, or nothing for what is unknown."""
     if content is None or content == "":
         return []
-    return make_element(
-        tag, checked_text(content, tag) if isinstance(content, str) else content, **attributes
-    )
+    text = checked_text(content, tag) if isinstance(content, str) else str(content)
+    return [Element(tag, attributes, text)]
+
+
+def _extension(name: str, content: str | int | None) -> list[Element]:
+    """Return an Extension of a field, or nothing for what is unknown."""
+    return [] if content is None else [Element("Extension", {"name": name, "type": TYPE}, str(content))]
+
+
+def _container(name: str, *children: Element) -> list[Element]:
+    """Return an element around others, or nothing without any."""
+    return [Element(name, children=children)] if children else []
