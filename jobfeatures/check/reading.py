@@ -29,6 +29,7 @@ from jobfeatures.check.listing import (
 )
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.features.keys import Profile
+from jobfeatures.privatefile import opened
 
 MAX_VALUE_BYTES = 4096
 HTTP_TIMEOUT_SECS = 5.0  # of one answer
@@ -70,19 +71,13 @@ def _rights(path: str) -> tuple[Rights, ...]:
 def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
     """Return the entries of a local directory by name, and whether there were more than are looked at."""
     try:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK) as directory:
+            with os.scandir(directory) as found:
+                names = [entry.name for entry in itertools.islice(found, MAX_SHOWN_NAMES + 1)]
+            entries = {name: _read_entry(directory, name) for name in sorted(names[:MAX_SHOWN_NAMES])}
     except OSError as error:
         raise CannotCheckError(error.strerror) from error
-    try:
-        with os.scandir(directory) as found:
-            names = [entry.name for entry in itertools.islice(found, MAX_SHOWN_NAMES + 1)]
-        return {name: _read_entry(directory, name) for name in sorted(names[:MAX_SHOWN_NAMES])}, (
-            len(names) > MAX_SHOWN_NAMES
-        )
-    except OSError as error:
-        raise CannotCheckError(error.strerror) from error
-    finally:
-        os.close(directory)
+    return entries, len(names) > MAX_SHOWN_NAMES
 
 
 def _read_entry(directory: int, name: str) -> Entry:
@@ -117,11 +112,8 @@ def _read_entry(directory: int, name: str) -> Entry:
 
 def _read(looked_at: int) -> bytes:
     """Return the content of a file that was opened by O_PATH, up to one byte too many."""
-    file = os.open(f"/proc/self/fd/{looked_at}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with opened(f"/proc/self/fd/{looked_at}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
         return os.read(file, MAX_VALUE_BYTES + 1)
-    finally:
-        os.close(file)
 
 
 def _what(mode: int) -> str:

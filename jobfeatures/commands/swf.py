@@ -68,12 +68,11 @@ def _check(name: str, *, show_all: bool, as_json: bool) -> int:
     for line in few:
         print(line)
     levels: Counter[str] = Counter()
-    for (level, _), count in seen.items():
+    for (level, rule), count in seen.items():
         levels[level] += count
+        if not as_json and not show_all and count > SHOWN_ALIKE:
+            print(f"{name}: {level}: {rule}: {count - SHOWN_ALIKE} more")
     if not as_json:
-        for (level, rule), count in seen.items():
-            if not show_all and count > SHOWN_ALIKE:
-                print(f"{name}: {level}: {rule}: {count - SHOWN_ALIKE} more")
         print(f"{name}: {levels[ERROR]} errors, {levels[WARNING]} warnings")
     return levels[ERROR]
 
