@@ -27,9 +27,6 @@ REMOTE_TYPES: Final = frozenset(
         "orangefs", "overlay", "panfs", "smb3", "smbfs", "virtiofs", "wekafs",
     }
 )  # fmt: skip
-# Not among them: opened and closed_no_write, which are our own reading.
-CHANGES: Final = frozenset({"created", "modified", "moved", "deleted", "closed"})
-
 log = logging.getLogger(__name__)
 
 
@@ -116,7 +113,7 @@ class _Watcher:
         self._observed = identify(self._directory)
         if self._observed is None:
             return
-        handler = make_handler(self._notify, self._is_wanted, directories=self._directories)
+        handler = make_handler(self._notify, self._is_wanted)
         makers = [make_polling_observer]
         if not is_remote(file_system_of(self._directory)):
             makers.insert(0, make_inotify_observer)
@@ -135,16 +132,12 @@ class _Watcher:
             observer.join(JOIN_SECS)
 
 
-def make_handler(
-    notify: Callable[[], None], is_wanted: Callable[[str], bool], *, directories: bool = False
-) -> FileSystemEventHandler:
-    """Return a handler that passes on the changes of files with wanted names, and nothing else."""
+def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
+    """Return a handler that passes on what concerns wanted names, of what `start_observer` asks for."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
         def dispatch(self, event: FileSystemEvent) -> None:
-            if event.event_type not in CHANGES or (event.is_directory and not directories):
-                return
             paths = (event.src_path, event.dest_path)
             if any(is_wanted(os.path.basename(os.fsdecode(path))) for path in paths if path):
                 notify()
@@ -192,6 +185,7 @@ def start_observer(
         FileSystemEvent,
     )
 
+    # Not among them: opened and closed_no_write, which are our own reading.
     wanted: list[type[FileSystemEvent]] = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent]
     wanted += [FileModifiedEvent, FileMovedEvent]
     if directories:
