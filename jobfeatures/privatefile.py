@@ -54,6 +54,11 @@ def read_private(path: str, max_bytes: int) -> bytes:
     return content
 
 
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for it: there might be a pipe in its place."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 @contextlib.contextmanager
 def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
     """Open, and close."""

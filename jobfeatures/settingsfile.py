@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.privatefile import open_at_once
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 16
@@ -220,8 +221,7 @@ def _check(path: str, document: Mapping[str, Any]) -> None:
 def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
     """Return what a file of settings holds. Raises ConfigurationError where that is none."""
     try:
-        # Not blocking: somebody may have put a pipe there, for which nobody waits.
-        with open(path, "rb", opener=_open_drop_in if is_drop_in else None) as file:
+        with open(path, "rb", opener=open_at_once if is_drop_in else None) as file:
             found = os.fstat(file.fileno())
             if is_drop_in and not stat.S_ISREG(found.st_mode):
                 raise ConfigurationError(path, "is not a plain file")
@@ -243,10 +243,6 @@ def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
     if not data.strip() and not stat.S_ISCHR(found.st_mode):  # a disk was full when it was written
         raise ConfigurationError(path, "is empty; for the defaults remove it, or put a comment into it")
     return data
-
-
-def _open_drop_in(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _refuse_unsafe(path: str, found: os.stat_result) -> None:

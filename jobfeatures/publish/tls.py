@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 
 from jobfeatures.model import Version
-from jobfeatures.privatefile import closing
+from jobfeatures.privatefile import closing, open_at_once
 from jobfeatures.publish.files import version_of
 
 MAX_FILE_BYTES = 1 << 20
@@ -40,11 +40,6 @@ def read_pem(path: str) -> bytes:
     if not content.strip():
         raise ValueError("the file is empty")
     return content
-
-
-def open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for it: there might be a pipe in its place."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -104,7 +104,8 @@ class StatusBoard:
         deadline = self._clock.monotonic_secs() + self._lock_budget_secs
         violations = dict(self.violations)
         kept: dict[JobKey, _Kept] = {}
-        for key in sorted(jobs, key=self._was_stuck):
+        stuck = {key for key, each in self._kept.items() if each.reason == LOCK_TIMEOUT}
+        for key in sorted(jobs, key=stuck.__contains__):
             old = self._kept.get(key, _Kept())
             if only is not None and key not in only and key in self._kept:
                 kept[key] = old
@@ -119,10 +120,6 @@ class StatusBoard:
         self._kept = kept
         self.view = {key: kept[key].view for key in jobs}
         self.violations = violations
-
-    def _was_stuck(self, key: JobKey) -> bool:
-        old = self._kept.get(key)
-        return old is not None and old.reason == LOCK_TIMEOUT
 
     def _look(self, target: StatusTarget, old: _Kept, lock_timeout_secs: float) -> _Kept:
         try:

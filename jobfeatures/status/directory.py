@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
-from jobfeatures.privatefile import closing
+from jobfeatures.privatefile import closing, opened
 from jobfeatures.status.jobstatus import STATUS_KEYS, USED_CPU
 
 LOCK_TIMEOUT_SECS = 0.2
@@ -193,13 +193,7 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
     """Open a job's status directory for a while, as `read_status` does, and raise what it raises."""
     parent_path, name = os.path.split(path.rstrip("/"))
     try:
-        parent = os.open(parent_path or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise UnreadableError(f"{path}: {error.strerror}") from error
-    try:
-        with closing(parent):
+        with opened(parent_path or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) as parent:
             directory = open_inside(parent, name, _DIRECTORY)
     except FileNotFoundError:
         raise

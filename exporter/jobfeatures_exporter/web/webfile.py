@@ -9,7 +9,8 @@ import stat
 import threading
 
 from jobfeatures.errors import ConfigurationError, ParseError
-from jobfeatures.publish.tls import Stamps, look_at, open_at_once
+from jobfeatures.privatefile import open_at_once
+from jobfeatures.publish.tls import Stamps, look_at
 from jobfeatures_exporter.web.tlscontext import make_context
 from jobfeatures_exporter.web.webconfig import ClientAuth, WebOptions, parse_web_config
 

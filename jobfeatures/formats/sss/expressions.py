@@ -201,12 +201,11 @@ def _holds(each: Property, candidate: Candidate) -> bool | None:
         return _COMPARE[op](Fraction(value), amount_of(each))
     if op not in {"EQ", "NE", "Match"}:
         raise each.error(f"{op} compares numbers, not texts", str(each.value))
-    has = _has_one(each, value) if isinstance(value, str) else _has_many(each, value)
+    if isinstance(value, str):
+        has = make_matcher(each)(value) and each.number("count", 1) <= 1
+    else:
+        has = _has_many(each, value)
     return not has if op == "NE" else has
-
-
-def _has_one(each: Property, value: str) -> bool:
-    return make_matcher(each)(value) and each.number("count", 1) <= 1
 
 
 def _has_many(each: Property, values: Collection[str]) -> bool:
