@@ -174,6 +174,11 @@ class Exporter:
         return sum(not line.startswith(b"#") for line in self.text.splitlines())
 
     @property
+    def jobs(self) -> int:
+        """Return how many jobs it shows."""
+        return self.text.count(b"\nbatch_job_processes{")
+
+    @property
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
@@ -201,8 +206,8 @@ def exporters(stack: ExitStack, directory: str) -> list[Exporter]:
         port = free_port()
         argv = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", ""]
         argv += ["--features.root", f"{directory}/{reader}", "--sampling.processes", reader]
-        # Only scrapes look, and all series are shown.
-        argv += ["--sample.interval", "1h", "--metrics.max-series", "0"]
+        # Only scrapes look, all series are shown, and jobs of emulated nodes are not ours.
+        argv += ["--sample.interval", "1h", "--metrics.max-series", "0", "--node.name", "bench"]
         each = Exporter("", [*argv, "--web.listen-address", f"127.0.0.1:{port}"], port)
         each.name = f"ours, {each.reader}"
         found.append(each)
@@ -240,6 +245,8 @@ def measure(name: str, load: Load, rounds: int) -> None:
                 each.measure()
         count = sum(each.isdigit() for each in os.listdir("/proc"))
         print(f"\nload {name}: {done}, {load.busy} run between two scrapes; {count} processes on the node")
+        if (seen := found[0].jobs) != load.jobs:  # whose processes may have to be read one by one
+            print(f"not quiet: {seen} jobs are seen, {load.jobs} of this load")
         print(
             f"{'':22}{'CPU ms':>8}{'best':>8}{'x node':>8}{'wall ms':>9}"
             f"{'series':>8}{'RSS MiB':>9}{'files':>7}{'start s':>9}"

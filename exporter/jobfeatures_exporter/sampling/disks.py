@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -49,11 +48,8 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
 class Disks:
     """Reads the block devices again and again; what they are made of when one comes or goes."""
 
-    def __init__(
-        self, procfs: str, sysfs: str, unreadable: Unreadable, read: Callable[[str], str] = read_text
-    ) -> None:
+    def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
-        self._read = read
         self._sysfs = sysfs
         self._unreadable = unreadable
         self._whole: dict[str, bool | None] = {}
@@ -64,7 +60,7 @@ class Disks:
         """Return all devices by name, none where they cannot be read."""
         path = f"{self._procfs}/diskstats"
         disks = self._unreadable.tried(
-            "node_diskstats", lambda: parse_diskstats(self._read(path), source=path)
+            "node_diskstats", lambda: parse_diskstats(read_text(path), source=path)
         )
         if disks is None:
             return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -110,28 +110,23 @@ def parse_oom_kills(text: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-Read = Callable[[str], str]  # of a file's text by its path
-
-
-def read_oom_kills(procfs: str, unreadable: Unreadable, read: Read = read_text) -> int | None:
+def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
     """Read /proc/vmstat below `procfs`; one that is not there is no failure."""
-    text = unreadable.tried("node_vmstat", read, f"{procfs}/vmstat")
+    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return None if text is None else parse_oom_kills(text)
 
 
-def read_stat(procfs: str, read: Read = read_text) -> KernelStat:
+def read_stat(procfs: str) -> KernelStat:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
-    return parse_stat(read(f"{procfs}/stat"), source=f"{procfs}/stat")
+    return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
 
 
-def read_meminfo(procfs: str, read: Read = read_text) -> dict[str, int]:
+def read_meminfo(procfs: str) -> dict[str, int]:
     """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
-    return parse_meminfo(read(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
+    return parse_meminfo(read_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
 
 
-def read_pressure(
-    procfs: str, unreadable: Unreadable, read: Read = read_text
-) -> dict[tuple[str, str], float]:
+def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
     """Return seconds stalled by resource and share of tasks, those that the kernel has.
 
     The kernel writes a zero where all tasks would wait for CPUs, of a whole node: that cannot be.
@@ -140,7 +135,7 @@ def read_pressure(
     for resource in RESOURCES:
         path = f"{procfs}/pressure/{resource}"
         try:
-            shares = parse_pressure(read(path), source=path)
+            shares = parse_pressure(read_text(path), source=path)
         except (OSError, ParseError) as error:
             if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
                 unreadable.add(f"node_pressure_{resource}", error)
@@ -153,13 +148,12 @@ def read_pressure(
 def read_node(
     procfs: str,
     unreadable: Unreadable,
-    read: Read = read_text,
     disks: Mapping[str, DiskSample] = MappingProxyType({}),
 ) -> NodeSample:
     """Read all of it but the disks; what cannot be read is None or empty, and counted."""
-    stat = unreadable.tried("node_stat", read_stat, procfs, read) or KernelStat()
+    stat = unreadable.tried("node_stat", read_stat, procfs) or KernelStat()
     source = f"{procfs}/loadavg"
-    text = unreadable.tried("node_loadavg", read, source)
+    text = unreadable.tried("node_loadavg", read_text, source)
     loads = entities = None
     if text is not None:
         loads = unreadable.tried("node_loadavg", parse_loadavg, text, source=source)
@@ -170,14 +164,14 @@ def read_node(
         boot_time_secs=stat.boot_time_secs,
         cpu=stat.cpu,
         cores=stat.cores,
-        memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs, read) or {},
+        memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
         load1=load1,
         load5=load5,
         load15=load15,
         runnable_entities=runnable,
         existing_entities=existing,
-        pressure_secs=read_pressure(procfs, unreadable, read),
-        oom_kills=read_oom_kills(procfs, unreadable, read),
+        pressure_secs=read_pressure(procfs, unreadable),
+        oom_kills=read_oom_kills(procfs, unreadable),
         disks=disks,
     )
 

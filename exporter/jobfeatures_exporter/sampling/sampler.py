@@ -18,7 +18,7 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.bpf.records import Sums
 from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobCgroups
 from jobfeatures_exporter.sampling.commands import CommandBook
-from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, NodeFiles, Unreadable
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.disks import Disks
 from jobfeatures_exporter.sampling.endings import complete, find_first_processes
 from jobfeatures_exporter.sampling.energy import JobEnergy, compute_package_joules
@@ -119,8 +119,7 @@ class Sampler:
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
         self._gpus = gpus
-        self._node_files = NodeFiles(budget)
-        self._disks = Disks(procfs, sysfs or "/sys", self._unreadable, self._node_files.read)
+        self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
         self._steps = StepBook(budget, self._unreadable) if steps else None
         self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
@@ -154,7 +153,7 @@ class Sampler:
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
-        node = read_node(self._procfs, self._unreadable, self._node_files.read, self._disks.read())
+        node = read_node(self._procfs, self._unreadable, self._disks.read())
         self._book.other_devices = self._disks.others
         self._cgroups.kills.count = node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
@@ -207,7 +206,7 @@ class Sampler:
         """Close all descriptors."""
         some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
         kept = (each for each in some if each is not None)
-        for each in (self._scanner, self._cgroups, self._node_files, *kept):
+        for each in (self._scanner, self._cgroups, *kept):
             each.close()
 
     def _with_energy(

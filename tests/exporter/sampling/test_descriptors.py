@@ -13,6 +13,7 @@ from jobfeatures_exporter.sampling.descriptors import (
     KeptFile,
     Unreadable,
     read_file,
+    read_text,
 )
 
 
@@ -233,3 +234,12 @@ def test_what_comes_short_is_read_to_the_end_of_its_line(tmp_path, monkeypatch):
         path.write_bytes(b"no end of a line")
         assert kept.read() == b"no end of a line"
     kept.close()
+
+
+def test_what_fails_is_none_and_counted_but_for_what_has_gone(tmp_path):
+    unreadable = Unreadable()
+    assert unreadable.tried("x", read_text, f"{tmp_path}/none") is None
+    assert unreadable.tried("x", read_text, str(tmp_path)) is None
+    (tmp_path / "file").write_bytes(b"a\xff\n")
+    assert unreadable.tried("x", read_text, f"{tmp_path}/file") == "a\ufffd\n"
+    assert unreadable.counts == {"x_eisdir": 1}

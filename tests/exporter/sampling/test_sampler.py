@@ -393,7 +393,7 @@ def test_closing_gives_all_descriptors_back(node, make, open_descriptors):
     before = open_descriptors()
     sampler = make()
     sampler.sample()
-    assert open_descriptors() == before + 11
+    assert open_descriptors() == before + 8
     sampler.close()
     assert open_descriptors() == before
 
