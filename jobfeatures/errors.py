@@ -101,7 +101,7 @@ class CommandError(SourceError):
 
 
 @contextmanager
-def failing_source(name: str, *kinds: type[ParseError | OSError]) -> Iterator[None]:
+def failing_source(name: str, *kinds: type[ParseError | OSError | SourceError]) -> Iterator[None]:
     """Raise SourceError, naming what was asked or read, for errors of these kinds."""
     try:
         yield

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe, or onto a command line
 
@@ -116,3 +117,28 @@ class AskedJobs:
             gone=gone,
             **more,
         )
+
+
+class NodeQuestion:
+    """What a batch system announces of this node. Without an answer the last one stays."""
+
+    def __init__(self, source: str, refresh_secs: float | None) -> None:
+        """`refresh_secs` separates two questions; None: there are none."""
+        self.notice: NodeNotice | None = None
+        self.problem: Rejected | None = None  # why the latest question had no answer
+        self._source = source
+        self._refresh_secs = refresh_secs
+        self._due_secs = 0.0  # monotonic
+
+    def ask(self, read: Callable[[], NodeNotice | None], now_secs: float) -> tuple[Rejected, ...]:
+        """Ask where it is time to; return what went wrong now. `read` raises SourceError or ParseError."""
+        if self._refresh_secs is None or now_secs < self._due_secs:
+            return ()
+        self._due_secs = now_secs + self._refresh_secs
+        self.problem = None
+        try:
+            self.notice = read()
+        except (SourceError, ParseError) as error:
+            self.problem = Rejected(self._source, str(error))
+            return (self.problem,)
+        return ()

@@ -16,6 +16,7 @@ from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
 from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
@@ -71,9 +72,7 @@ class CondorSource:
         self._condor_status = condor_status
         self._ratings = ratings
         self._timeout_secs = timeout_secs
-        self._node_refresh_secs = node_refresh_secs
-        self._node_asked_secs: float | None = None  # monotonic
-        self._node: NodeNotice | None = None
+        self._node = NodeQuestion(STATUS_SOURCE, node_refresh_secs)
         self._known: dict[Identity, KnownJob] = {}
         self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) of noticing
         self._news = News()
@@ -98,14 +97,14 @@ class CondorSource:
         jobs |= {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
-        self._ask_node(problems)
+        problems += self._node.ask(self._read_notice, self._clock.monotonic_secs())
         return JobTable(
             source=NAME,
             jobs=jobs,
             taken_at_secs=taken_at_secs,
             complete=complete,
             rejected=self._news.among(problems),
-            node=self._node,
+            node=self._node.notice,
             reported_secs={key: at_secs for key, (_, at_secs) in self._ended.items()},
         )
 
@@ -165,25 +164,12 @@ class CondorSource:
         )
         return KnownJob(replace(job, uid=ads.uid, processes=frozenset({pid})), ads.is_proven)
 
-    def _ask_node(self, problems: list[Rejected]) -> None:
-        """Ask the startd whether it drains, where it is time to; without an answer the last one stays."""
-        now_secs = self._clock.monotonic_secs()
-        if self._node_refresh_secs is None or (
-            self._node_asked_secs is not None and now_secs - self._node_asked_secs < self._node_refresh_secs
-        ):
-            return
-        self._node_asked_secs = now_secs
-        try:
-            self._node = self._read_notice() or self._node
-        except (SourceError, ParseError) as error:
-            problems.append(Rejected(STATUS_SOURCE, f"does not say whether the node drains: {error}"))
-
     def _read_notice(self) -> NodeNotice | None:
+        """Return what the startd announces, the former where it says nothing. Raises SourceError."""
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
         argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
-        return parse_notice(
-            ask_command(
+        with failing_source("does not say whether the node drains", SourceError, ParseError):
+            text = ask_command(
                 argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
-            ),
-            self._ratings,
-        )
+            )
+            return parse_notice(text, self._ratings) or self._node.notice

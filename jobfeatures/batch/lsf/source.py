@@ -26,6 +26,7 @@ from jobfeatures.batch.lsf.limits import (
     parse_parameters,
     parse_queues,
 )
+from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
@@ -64,8 +65,7 @@ class LsfSource(PolledSource):
         self._abs_runlimit = abs_runlimit
         self._refresh_secs = refresh_secs
         self._rules = Rules(node_name=node_name, absolute=abs_runlimit)
-        self._node: NodeNotice | None = None
-        self._node_problem = ""
+        self._node = NodeQuestion(BHOSTS, refresh_secs)
         self._refreshed_secs: float | None = None  # monotonic
         self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
         self._reported: frozenset[Rejected] = frozenset()  # problems that were reported already
@@ -112,8 +112,8 @@ class LsfSource(PolledSource):
             taken_at_secs=taken_at_secs,
             complete=complete,
             rejected=(*rejected, *news),
-            node=self._node,
-            node_problem=self._node_problem,
+            node=self._node.notice,
+            node_problem=str(self._node.problem or ""),
         )
 
     # --- what changes seldom ------------------------------------------------------
@@ -122,11 +122,10 @@ class LsfSource(PolledSource):
         """Ask for the rest when it is time, and keep the old where unanswered; return the new problems."""
         now_secs = self._clock.monotonic_secs()
         due = self._refreshed_secs is None or now_secs - self._refreshed_secs >= self._refresh_secs
-        problems: set[Rejected] = set()
+        problems = set(self._node.ask(self._read_notice, now_secs))
         if due:
             self._refreshed_secs = now_secs
             self._rules = replace(self._rules, unit=read_limit_unit())
-            self._refresh_notice(problems)
             self._refresh_absolute(problems)
         queues = {queue for record in records if is_host_name(queue := record.get("QUEUE", ""))}
         if queues and (due or queues - self._rules.queues.keys()):
@@ -138,15 +137,9 @@ class LsfSource(PolledSource):
         self._reported = frozenset(problems) if due else self._reported | problems
         return tuple(sorted(news, key=str))
 
-    def _refresh_notice(self, problems: set[Rejected]) -> None:
-        try:
-            records = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", self._node_name)
-            self._node = parse_notice(records, self._node_name)
-            self._node_problem = ""
-        except (SourceError, ParseError) as error:
-            problem = Rejected(BHOSTS, str(error))
-            self._node_problem = str(problem)
-            problems.add(problem)
+    def _read_notice(self) -> NodeNotice | None:
+        records = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", self._node_name)
+        return parse_notice(records, self._node_name)
 
     def _refresh_absolute(self, problems: set[Rejected]) -> None:
         if self._abs_runlimit is not None:

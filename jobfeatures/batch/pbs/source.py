@@ -11,10 +11,10 @@ from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Answer, Commands
 from jobfeatures.batch.pbs.momfiles import read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
-from jobfeatures.batch.questions import AskedJobs
+from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import News, ParseError, Rejected, SourceError, parse_each
+from jobfeatures.errors import News, ParseError, Rejected, parse_each
 from jobfeatures.model import JobKey, JobTable, NodeNotice
 
 _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
@@ -53,9 +53,7 @@ class QstatSource(PolledSource):
         self._home = home
         self._refresh_secs = refresh_secs
         self._jobs = AskedJobs(commands.name, is_plain_id, refresh_secs=refresh_secs)
-        self._node: NodeNotice | None = None
-        self._node_asked_secs: float | None = None  # monotonic
-        self._node_problem = ""
+        self._node = NodeQuestion("pbsnodes", refresh_secs)
         self._news = News()
         self._users = Users(clock)
 
@@ -67,12 +65,12 @@ class QstatSource(PolledSource):
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs, here=here)
         if asked:
             self._keep(self._commands.ask("jobs", *asked), asked, problems)
-        self._ask_node(now_secs, problems)
+        problems += self._node.ask(self._read_notice, now_secs)
         return self._jobs.table(
             complete=True,
             rejected=self._news.among(problems) if asked or problems else (),
-            node=self._node,
-            node_problem=self._node_problem,
+            node=self._node.notice,
+            node_problem=str(self._node.problem or ""),
         )
 
     def _read_mom(self, problems: list[Rejected]) -> frozenset[str]:
@@ -103,22 +101,12 @@ class QstatSource(PolledSource):
         gone -= set(parse_each(parse_job_id, answer.records.unsure, []))
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone)
 
-    def _ask_node(self, now_secs: float, problems: list[Rejected]) -> None:
-        """Ask about the node when it is time; without an answer the last one stays."""
-        asked = self._node_asked_secs
-        if self._node_name is None or (asked is not None and now_secs - asked < self._refresh_secs):
-            return
-        self._node_asked_secs = now_secs
-        problem: Rejected | None = None
-        try:
-            answer = self._commands.ask("node", self._node_name)
-            record = find_node(answer.records.found, self._node_name)
-            if record is not None:
-                self._node = make_notice(record)
-            else:
-                problem = Rejected("pbsnodes", f"nothing about {self._node_name}", 0, "", answer.complaint)
-        except (SourceError, ParseError) as error:
-            problem = Rejected("pbsnodes", str(error))
-        self._node_problem = "" if problem is None else str(problem)
-        if problem is not None:
-            problems.append(problem)
+    def _read_notice(self) -> NodeNotice | None:
+        """Return what the server announces of the node. Raises SourceError or ParseError."""
+        if self._node_name is None:
+            return None
+        answer = self._commands.ask("node", self._node_name)
+        record = find_node(answer.records.found, self._node_name)
+        if record is None:
+            raise ParseError(f"nothing about {self._node_name}", text=answer.complaint)
+        return make_notice(record)
