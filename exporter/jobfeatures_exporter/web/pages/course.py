@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
+from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import Form, counted, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
 from jobfeatures_exporter.web.pages.pieces import PageData, Row, job_link, note, section, table
@@ -57,15 +58,7 @@ def gpu_line(course: Course, cards: float | None, now_secs: float) -> Html | Non
     return _spark("busy GPUs", course, course.gpus, format_cpus, cards, now_secs)
 
 
-def time_line(
-    course: Course,
-    spans: Sequence[Span],
-    data: PageData,
-    *,
-    cores: float | None,
-    memory_bytes: float | None,
-    cards: int,
-) -> Html | None:
+def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
     """Return the section of the node's last hour; None before two points are known."""
     now_secs = data.now_secs
     since = now_secs - HOUR_SECS
@@ -80,7 +73,8 @@ def time_line(
         return None
     began = sum(what == "started" for _, _, what in events)
     facts = f"{counted(began, 'job')} started, {counted(len(events) - began, 'job')} ended"
-    drawn = _drawing(course, events, now_secs, facts, (cores, memory_bytes, cards))
+    cards = 0 if data.context.snapshot is None else len(data.context.snapshot.gpus)
+    drawn = _drawing(course, events, now_secs, facts, (shown.cores, shown.memory_bytes, cards))
     keys = [
         tag("span", "CPUs busy", class_="key cpus-key"),
         tag("span", "memory in use", class_="key memory-key"),
