@@ -3,8 +3,8 @@
 A test that passes only then is no success to be silent about: the summary names it
 with its first failure, and more than LIMIT of them in one run are a failure.
 
-Of what passes in a process of pytest-xdist, one report is sent instead of three: they
-took a tenth of the suite's time.
+Of what passes in a process of pytest-xdist, one report is sent instead of three: the one
+process that gathers them has to read them all.
 """
 
 import os

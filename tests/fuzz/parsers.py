@@ -34,7 +34,6 @@ from jobfeatures.formats.sss.values import Type, parse_value
 from jobfeatures.formats.swf.header import Header, parse_comment
 from jobfeatures.model import JobTable
 from jobfeatures_exporter.sampling.processes import READ_BYTES
-from tests.parsed import tree_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -294,7 +293,7 @@ def _in_package(package: str, top: Path) -> Iterator[str]:
     for path in sorted(top.rglob("*.py")):
         parts = path.relative_to(top).with_suffix("").parts
         module = ".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))
-        for each in tree_of(path).body:
+        for each in ast.parse(path.read_text()).body:
             if isinstance(each, ast.FunctionDef) and _is_parser(each):
                 yield f"{module}:{each.name}"
 

@@ -81,22 +81,36 @@ def test_hostile_names_stand_in_a_picture_as_they_are(make_views, make_jobs):
     assert render(heat, "png").startswith(b"\x89PNG")
 
 
-def test_a_job_or_two_are_drawn_too(make_views):
-    logs = [
-        [(0, 0, 0)], [(0, 0, 10)], [(0, 5, 10)], [(0, 5, 10), (7, 7, 7)], [(0, 2**40, 2**40 + 5)], [(0, 0.25, 0.5)],
-    ]  # fmt: skip
-    views = []
-    for times in logs:
+FEW = [
+    [(0, 0, 0)], [(0, 0, 10)], [(0, 5, 10)], [(0, 5, 10), (7, 7, 7)], [(0, 2**40, 2**40 + 5)], [(0, 0.25, 0.5)],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def make_few(make_views):
+    """Return a function: times of a job or two → the view of their schedule."""
+
+    def make(times):
         jobs = [
             JobRecord(
                 **{**JOB, "job_id": str(number), "submit_secs": submit, "start_secs": start, "end_secs": end}
             )
             for number, (submit, start, end) in enumerate(times)
         ]
-        views += make_views((f"log of {times}", jobs))
-        heat = next(draw_pictures(views[-1:]))
-        assert render(heat, "png"), times
-    for picture in islice(draw_pictures(views), len(views), len(views) + 2):  # box-plots and bars
+        return make_views((f"log of {times}", jobs))[0]
+
+    return make
+
+
+@pytest.mark.parametrize("times", FEW, ids=str)
+def test_a_heatmap_of_a_job_or_two_is_drawn_too(make_few, times):
+    heat = next(draw_pictures([make_few(times)]))
+    assert render(heat, "png")
+
+
+def test_so_are_box_plots_and_bars(make_few):
+    views = [make_few(times) for times in FEW]
+    for picture in islice(draw_pictures(views), len(views), len(views) + 2):
         assert render(picture, "png")
 
 
