@@ -165,7 +165,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures_exporter.sampling.exitrecords:parse_taskstats": (STATS,),
     "jobfeatures_exporter.sampling.exitrecords:split_attributes": (EXITS[4:], FAMILY[4:]),
     "jobfeatures_exporter.sampling.exitrecords:split_messages": (make_message(16, 3, 2, b"TASKSTATS\0") * 2,),
-    "jobfeatures_exporter.sampling.gpu.sysfs:parse_uevent": (
+    "jobfeatures_exporter.sampling.gpu.drm:parse_uevent": (
         b"DRIVER=amdgpu\nPCI_CLASS=38000\nPCI_ID=1002:740F\nPCI_SLOT_NAME=0000:03:00.0\n",
     ),
     "jobfeatures_exporter.sampling.software:parse_cuda_versions": (b'{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}',),
