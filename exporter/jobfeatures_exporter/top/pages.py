@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import socket
 from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.access import Access
-from jobfeatures.errors import SourceError, shown
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import JobfeaturesError, SourceError, shown
 from jobfeatures.httpget import Server
 from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
 from jobfeatures.series import parse_lines
 from jobfeatures_exporter.collectors.node import BOOT
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.exposition import Number
+from jobfeatures_exporter.sampling.procfs import read_stat
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
 
-if TYPE_CHECKING:
-    from jobfeatures_exporter.top.processes import LocalProcesses
-
 SIGNS = (NODE_READ_AT, NODE_CPUS)  # of the page of a node, however early
 WANTED = NAMES | {BOOT.sample_name}
+SAME_BOOT_SECS = 2  # the kernel derives the time of boot from a clock that is set now and then
+ELSEWHERE = "its processes are listed where top runs on the node itself"
 READY_SECS = 10.0  # that batch systems may take to answer for the first time
+
+
+class LocalProcesses:
+    """Reads all processes, and by their control groups whose they are; nothing else of a daemon."""
+
+    def __init__(self, config: DaemonConfig) -> None:
+        from jobfeatures_exporter.sampling.sampler import make_sampler  # for those who want to see processes
+
+        self._procfs = config.path_procfs
+        self._sampler = make_sampler(config, SystemClock())
+
+    def look(self) -> Snapshot:
+        """Take one look."""
+        return self._sampler.sample()
+
+    def is_of(self, url: str, boot_time_secs: float | None) -> bool:
+        """Return whether a daemon is of this machine, by its address and when its node was booted."""
+        host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
+        if host not in {"localhost", "::1", socket.gethostname()} and not host.startswith("127."):
+            return False
+        try:
+            booted = read_stat(self._procfs).boot_time_secs
+        except (OSError, JobfeaturesError):
+            return False
+        return (
+            None not in {booted, boot_time_secs}
+            and abs((booted or 0) - (boot_time_secs or 0)) <= SAME_BOOT_SECS
+        )
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        self._sampler.close()
 
 
 class DaemonPages:
@@ -54,8 +87,6 @@ class DaemonPages:
 
     def processes(self) -> Snapshot | str:
         """Return a look that lists processes and whose they are, or why there is none."""
-        from jobfeatures_exporter.top.processes import ELSEWHERE, LocalProcesses
-
         if self._local is None:
             self._local = LocalProcesses(self._config)
         return self._local.look() if self._local.is_of(self.name, self._boot_time_secs) else ELSEWHERE

@@ -1,12 +1,16 @@
-"""Where `top` asks, and what it takes for the page of a node."""
+"""Where `top` asks, what it takes for the page of a node, and whose processes it reads."""
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.metrics import NODE_READ_AT
-from jobfeatures_exporter.top.pages import address_of, metrics_address, parse_page
+from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.top.pages import LocalProcesses, address_of, metrics_address, parse_page
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 
@@ -54,3 +58,30 @@ def test_what_is_no_page_of_a_node_is_refused(page, said):
 def test_a_broken_page_is_named_with_its_line():
     with pytest.raises(ParseError, match="http://n1"):
         parse_page("batch_node_cores x\n", source="http://n1")
+
+
+@pytest.fixture
+def local(tmp_path):
+    flags = {"path.procfs": str(tmp_path), "path.cgroup": str(tmp_path)}
+    (tmp_path / "stat").write_text("cpu  1 2 3 4 5 6 7 8\nbtime 1753000000\n")
+    made = LocalProcesses(load_config(ExporterConfig, flags=flags, file=None))
+    yield made
+    made.close()
+
+
+def test_a_daemon_is_of_this_machine_by_its_address_and_its_time_of_boot(local, tmp_path):
+    booted = 1753000001.0
+    assert local.is_of("http://127.0.0.1:9819/metrics", booted)
+    assert local.is_of(f"http://{socket.gethostname()}:9819/metrics", booted)
+    assert local.is_of("http://[::1]:9819/metrics", booted)
+    assert not local.is_of("http://other:9819/metrics", booted)
+    assert not local.is_of("http://127.0.0.1:9819/metrics", booted + 60)  # a tunnel to another
+    assert not local.is_of("http://127.0.0.1:9819/metrics", None)
+    (tmp_path / "stat").unlink()
+    assert not local.is_of("http://127.0.0.1:9819/metrics", booted)
+
+
+def test_all_processes_are_listed():
+    local = LocalProcesses(load_config(ExporterConfig, flags={}, file=None))
+    assert os.getpid() in local.look().processes
+    local.close()
