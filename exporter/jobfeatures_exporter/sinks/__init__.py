@@ -1,6 +1,6 @@
 """Where documents are sent: one file each, named in `SINKS` in config.py.
 
-A file offers `make_sink(config, role)`, which returns a `Sink` or raises
+A file offers `make_sink(config)`, which returns a `Sink` or raises
 ConfigurationError. It is imported only where it is asked for.
 """
 
