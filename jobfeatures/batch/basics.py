@@ -89,14 +89,17 @@ def count_ranges(text: str, what: str, *, field: str) -> int:
     return sum(map(len, parse_ranges(text, what, field=field)))
 
 
-def count_hosts(names: Iterable[str], *, field: str) -> dict[str, int]:
-    """Return how often each host is named, in their order: once for each slot. Raises ParseError."""
+def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dict[str, int]:
+    """Return how often each host is named, in their order: once for each slot.
+
+    `names` are the lines of a `file`, or the words of a `field`. Raises ParseError.
+    """
     counts: Counter[str] = Counter()
-    for name in filter(None, map(str.strip, names)):
-        if _HOST.match(name) is None:
-            raise ParseError("not a host name", field=field, text=name)
-        counts[name] += 1
-    return dict(counts)
+    for line, name in enumerate(map(str.strip, names), 1):
+        if name and _HOST.match(name) is None:
+            raise ParseError("not a host name", source=file, line=line if file else 0, field=field, text=name)
+        counts[name] += bool(name)
+    return dict(+counts)
 
 
 def busy_state(used: int | None, total: int | None) -> str:

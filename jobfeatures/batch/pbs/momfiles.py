@@ -48,4 +48,4 @@ def read_mom_jobs(home: str) -> frozenset[str]:
 def read_nodefile(path: str) -> dict[str, int]:
     """Return a node list's lines by host. Raises ParseError or OSError."""
     content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
-    return count_hosts(content.decode("utf-8", "replace").splitlines(), field=path)
+    return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)

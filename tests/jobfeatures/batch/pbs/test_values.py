@@ -240,7 +240,7 @@ def test_a_node_list_has_a_line_for_each_slot(tmp_path) -> None:
     path.write_text("n1\nn1\nn2\n")
     assert read_nodefile(str(path)) == {"n1": 2, "n2": 1}
     path.write_text("n1\nn 2\n")
-    with pytest.raises(ParseError, match=r"123\.head: not a host name: 'n 2'"):
+    with pytest.raises(ParseError, match=r"123\.head:2: not a host name: 'n 2'"):
         read_nodefile(str(path))
     path.write_text("")
     assert read_nodefile(str(path)) == {}
