@@ -155,8 +155,7 @@ def read_node(
     source = f"{procfs}/loadavg"
     text = unreadable.tried("node_loadavg", read_text, source)
     loads = entities = None
-    if text is not None:
-        loads = unreadable.tried("node_loadavg", parse_loadavg, text, source=source)
+    if text is not None and (loads := unreadable.tried("node_loadavg", parse_loadavg, text, source=source)):
         entities = unreadable.tried("node_loadavg", parse_entities, text, source=source)
     load1, load5, load15 = loads or (None, None, None)
     runnable, existing = entities or (None, None)
