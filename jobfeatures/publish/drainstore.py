@@ -129,11 +129,9 @@ def _read_private(file: int, path: str) -> str:
         raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, or has several names")
     if found.st_mode & 0o022:
         raise UnsafePathError(f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o})")
-    content = b""
-    while chunk := os.read(file, 65536):
-        content += chunk
-        if len(content) > MAX_DOCUMENT_BYTES:
-            raise ParseError(f"more than {MAX_DOCUMENT_BYTES} bytes", source=path)
+    content = os.read(file, MAX_DOCUMENT_BYTES + 1)
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ParseError(f"more than {MAX_DOCUMENT_BYTES} bytes", source=path)
     return content.decode("utf-8", "replace")
 
 

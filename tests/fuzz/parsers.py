@@ -184,8 +184,8 @@ def _understood(header: Header) -> Header:
         header.preemption,
         header.start_secs,
         header.zone,
-        header.queues,
-        header.partitions,
+        lambda: header.numbered("Queue"),
+        lambda: header.numbered("Partition"),
         lambda: header.wall_clock(0),
     ):
         with contextlib.suppress(ParseError):

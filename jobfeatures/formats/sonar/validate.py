@@ -164,7 +164,8 @@ class _Judge:
                 if content is not None or self._strict:
                     self._value(content, field, f"{path}.{key}", record)
             elif self._strict:
-                self._add(f"{path}.{_key_text(key)}", self._why_unknown(name, key), None, record)
+                which = f" in profile {self._profile}" if key in fields_of(name) else ""
+                self._add(f"{path}.{_key_text(key)}", f"is not a field of {name}{which}", None, record)
         for key in sorted(_required(name, self._profile, self._strict)):
             if value.get(key) is None and (key not in value or not self._strict):
                 self._add(f"{path}.{key}", "is missing", None, record)
@@ -173,11 +174,6 @@ class _Judge:
             for where, reason in rule(value, self._strict, self._profile):
                 self._add(f"{path}.{where}" if where else path, reason, value.get(where), record)
         return None
-
-    def _why_unknown(self, name: str, key: str) -> str:
-        if key in fields_of(name, None):
-            return f"is not a field of {name} in profile {self._profile}"
-        return f"is not a field of {name}"
 
     def _value(self, value: object, field: Field, path: str, record: str, depth: int = 0) -> None:
         if depth < field.dimensions:

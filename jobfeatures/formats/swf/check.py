@@ -321,7 +321,8 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
 
 def _check_readable(header: Header) -> Iterator[Fault]:
     asked: list[Callable[[], object]] = [functools.partial(header.size, label) for label in _SIZES]
-    asked += [header.preemption, header.start_secs, header.zone, header.queues, header.partitions]
+    asked += [header.preemption, header.start_secs, header.zone]
+    asked += [functools.partial(header.numbered, label) for label in ("Queue", "Partition")]
     for ask in asked:
         try:
             ask()
@@ -372,14 +373,8 @@ def _compare(label: str, stated: datetime, meant: datetime, line: int) -> Iterat
 
 
 _SIZES = (
-    "MaxJobs",
-    "MaxRecords",
-    "MaxNodes",
-    "MaxProcs",
-    "MaxRuntime",
-    "MaxMemory",
-    "MaxQueues",
-    "MaxPartitions",
+    *("MaxJobs", "MaxRecords", "MaxNodes", "MaxProcs", "MaxRuntime", "MaxMemory"),
+    *("MaxQueues", "MaxPartitions"),
 )
 
 
@@ -397,6 +392,6 @@ def _total(header: Header, label: str) -> int | None:
 
 def _numbers(header: Header, label: str) -> frozenset[int]:
     try:
-        return frozenset(header.queues() if label == "Queue" else header.partitions())
+        return frozenset(header.numbered(label))
     except ParseError:
         return frozenset()

@@ -151,13 +151,9 @@ class Header:
             return None
         return datetime.fromtimestamp(start_secs + secs, zone)
 
-    def queues(self) -> dict[int, Numbered]:
-        """Return the queues by number. Raises ParseError."""
-        return {each.number: each for each in map(self._numbered, self.values("Queue"))}
-
-    def partitions(self) -> dict[int, Numbered]:
-        """Return the partitions by number, those that have one. Raises ParseError."""
-        return {each.number: each for each in map(self._numbered, self.values("Partition"))}
+    def numbered(self, label: str) -> dict[int, Numbered]:
+        """Return what the comments Queue, or Partition, name, by number. Raises ParseError."""
+        return {each.number: each for each in map(self._numbered, self.values(label))}
 
     def _numbered(self, comment: Comment) -> Numbered:
         match = _NUMBERED.match(comment.value)

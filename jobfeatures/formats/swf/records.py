@@ -129,7 +129,7 @@ class Names:
 
 def _by_number(header: Header, label: str) -> dict[int, str]:
     try:
-        found = header.queues() if label == "Queue" else header.partitions()
+        found = header.numbered(label)
     except ParseError:  # `swf check` reports it; the numbers stand for themselves
         return {}
     return {number: each.name for number, each in found.items() if each.name}

@@ -1,4 +1,5 @@
 from datetime import datetime
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -73,12 +74,12 @@ def test_queues_and_partitions_have_numbers_names_and_details():
         "; Partition: 1 -1",
         "; Partition: 2 test,batch both",
     )
-    assert found.queues() == {
+    assert found.numbered("Queue") == {
         0: Numbered(0, "interactive"),
         1: Numbered(1, "batch", "the rest"),
         2: Numbered(2, ""),
     }
-    assert found.partitions() == {1: Numbered(1, "-1"), 2: Numbered(2, "test,batch", "both")}
+    assert found.numbered("Partition") == {1: Numbered(1, "-1"), 2: Numbered(2, "test,batch", "both")}
 
 
 def test_preemption_is_one_of_four_words():
@@ -160,7 +161,8 @@ def test_a_header_that_is_written_and_read_is_the_same(made):
 def test_any_text_is_taken_or_named_in_an_error(lines):
     found = header(*(f";{line}" for line in lines))
     sources = set()
-    for ask in (found.preemption, found.start_secs, found.zone, found.queues, found.partitions):
+    named = (partial(found.numbered, label) for label in ("Queue", "Partition"))
+    for ask in (found.preemption, found.start_secs, found.zone, *named):
         try:
             ask()
         except ParseError as error:
