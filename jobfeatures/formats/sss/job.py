@@ -264,7 +264,7 @@ def _limits(said: Said, *, is_used: bool) -> Limits:
     return Limits(
         wall_secs=said.limit("Duration", "Duration", is_used=is_used),
         cpu_secs=said.limit("", "CPUTime"),
-        memory_bytes=said.total("Memory", lambda each: each.limit("Memory", "MaxMemory", "MaxMemorySize")),
+        memory_bytes=said.memory_limit(),
         swap_bytes=said.limit("Swap", "Swap"),
         scratch_bytes=said.limit("Disk", "MaxDisk"),
     )

@@ -29,7 +29,7 @@ from jobfeatures.formats.sss.said import Said, whole
 from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
-from jobfeatures.model import JobState, Limit
+from jobfeatures.model import JobState
 
 BATCH_SYSTEM: Final = "sss"
 _HEAD = re.compile(
@@ -95,7 +95,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
     starts = said.number("StartCount")
     record = JobRecord(
         batch_system=said.text("ResourceManagerType") or BATCH_SYSTEM,
-        job_id=_job_id(job, said),
+        job_id=values.checked_id("".join(str(said.use(each).value) for each in job.all("Id"))),
         state=state,
         name=said.text("Name"),
         user=said.text("User"),
@@ -128,7 +128,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
         requested_nodes=said.amount("NodeCount", *requested),
         requested_cpus=_processors(said, requested),
         requested_gpus=said.amount("Resource GPU", *requested),
-        requested_memory_bytes=said.total("Memory", _memory_limit),
+        requested_memory_bytes=said.memory_limit(),
         wall_limit_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
         cpu_limit_secs=said.limit("", "CPUTime"),
         used_cpu_secs=said.number("CpuDuration"),
@@ -149,10 +149,6 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
     return record
 
 
-def _job_id(job: SssJob, said: Said) -> str:
-    return values.checked_id("".join(str(said.use(each).value) for each in job.all("Id")))
-
-
 def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
     """Return how long the job ran, None where that is from start to end but for suspensions."""
     reported = said.extended_number("run_secs")
@@ -164,10 +160,6 @@ def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
 
 def _processors(said: Said, categories: tuple[str, ...]) -> int | None:
     return said.processors(lambda each: each.amount("Processors", *categories), by_tasks=DIRECT in categories)
-
-
-def _memory_limit(said: Said) -> Limit:
-    return said.limit("Memory", "MaxMemory", "MaxMemorySize")
 
 
 # What attributes say that is in the value which was taken.

@@ -168,12 +168,13 @@ class Said:
         weighed = all(each.number("preference") > 0 for each in found)
         return self._alternatives is not None and (rest or weighed)
 
-    def total(self, name: str, amount: Callable[[Said], Limit]) -> Limit:
-        """Return an amount of the job, or of its task groups together; see the module."""
-        return self._total(name, amount, by_tasks=False)
+    def memory_limit(self) -> Limit:
+        """Return the limit of memory, of the job or of its task groups together; see the module."""
+        names = ("MaxMemory", "MaxMemorySize")
+        return self._total("Memory", lambda each: each.limit("Memory", *names), by_tasks=False)
 
     def processors(self, amount: Callable[[Said], Limit], *, by_tasks: bool = True) -> int | None:
-        """Return the same of processors. `by_tasks`: those that are not named are one a task."""
+        """Return the processors, likewise. `by_tasks`: those that are not named are one a task."""
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 

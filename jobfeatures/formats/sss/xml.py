@@ -7,7 +7,6 @@ elements than allowed. Nothing outside the document is ever fetched.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from xml.sax import SAXParseException  # types only: the parser itself is defuse
 from xml.sax.expatreader import ExpatLocator
 from xml.sax.handler import ContentHandler
 from xml.sax.saxutils import escape, quoteattr  # text only, nothing is parsed
-from xml.sax.xmlreader import InputSource, Locator
+from xml.sax.xmlreader import Locator
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.expatreader import DefusedExpatParser
@@ -71,15 +70,12 @@ def parse_element(
     Raises ParseError, with line and column, for whatever is not such a document.
     """
     _check_encoding(data, source, max_bytes)
-    if lenient:
-        data = repair_quotes(data.decode()).encode()
+    text = data.decode()  # which wins over what the document declares
     builder = _Builder(source, max_depth, max_elements)
     parser = _Parser(builder)
-    document = InputSource()
-    document.setByteStream(io.BytesIO(data))
-    document.setEncoding("utf-8")  # wins over what the document declares, which was checked
     try:
-        parser.parse(document)
+        parser.feed(repair_quotes(text) if lenient else text)
+        parser.close()
     except SAXParseException as error:
         raise _placed(error.getMessage(), source, *_place_of(error)) from None
     except DefusedXmlException:
@@ -152,6 +148,7 @@ class _Parser(DefusedExpatParser):
         super().__init__(forbid_dtd=True)
         self._builder = builder
         self.setContentHandler(builder)
+        builder.setDocumentLocator(ExpatLocator(self))
 
     def offset(self) -> int:
         """Return the byte at which what is being handled begins."""
@@ -193,7 +190,6 @@ class ElementFeed:
             before += f"<{group}>\n"
         self._builder = _StreamBuilder(group, line - before.count("\n"), len(before))
         self._parser = _Parser(self._builder)
-        self._builder.setDocumentLocator(ExpatLocator(self._parser))
         self._builder.offset_now = self._parser.offset
         list(self.feed(before))
 
