@@ -9,7 +9,7 @@ import pickle
 import tempfile
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from jobfeatures.errors import JobfeaturesError
 
@@ -24,20 +24,35 @@ class SpillError(JobfeaturesError):
     exit_status = 2
 
 
-class DiskSorter:
-    """Sorts pairs by their first, equal ones as they came; its files lie in a folder that goes with it."""
+class Folder:
+    """A folder for a time, made when it is needed; it goes with what is in it."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None  # made when it is needed
-        self._most = most
-        self._count = 0
+    def __init__(self) -> None:
+        self._made: tempfile.TemporaryDirectory[str] | None = None
 
-    def __enter__(self) -> DiskSorter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._made is not None:
+            self._made.cleanup()
+
+    @property
+    def folder(self) -> str:
+        """Return the folder, made by now. Raises SpillError."""
+        if self._made is None:
+            with naming_full_folder():
+                self._made = tempfile.TemporaryDirectory(prefix="jobfeatures-")
+        return self._made.name
+
+
+class DiskSorter(Folder):
+    """Sorts pairs by their first, equal ones as they came; its files lie in its folder."""
+
+    def __init__(self, most: int = MOST) -> None:
+        super().__init__()
+        self._most = most
+        self._count = 0
 
     def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
         """Return the pairs sorted; they can be gone through again."""
@@ -50,14 +65,6 @@ class DiskSorter:
             some.append(pair)
         some.sort(key=itemgetter(0))
         return _Merged(runs, some) if runs else some
-
-    @property
-    def folder(self) -> str:
-        """Return the folder, made by now. Raises SpillError."""
-        if self._folder is None:
-            with naming_full_folder():
-                self._folder = tempfile.TemporaryDirectory(prefix="jobfeatures-")
-        return self._folder.name
 
     def _write(self, some: list[Pair]) -> str:
         some.sort(key=itemgetter(0))

@@ -42,8 +42,8 @@ from jobfeatures.usage import complain
 
 if TYPE_CHECKING:
     from jobfeatures.schedule.jobs import ScheduleLog
-    from jobfeatures.schedule.reading import Pieces
     from jobfeatures.schedule.result import Options
+    from jobfeatures.schedule.runs import Store
 
 DONE, NOT_EVALUATED = 0, 1
 JOINS: Final = ("preceding", "array", "workflow")
@@ -217,30 +217,31 @@ def run(arguments: argparse.Namespace) -> int:
         formats=parse_words("--plot-format", arguments.plot_format, FORMATS),
         top=arguments.top,
     )
+    from jobfeatures.schedule.runs import Store
+
     status = DONE
     documents = []
     reported: set[str] = set()
     files = [arguments.logs] if arguments.one_log else [[name] for name in arguments.logs]
-    in_memory = bool(policies or arguments.heatmap or gallery.is_wanted)
-    work = [(names, _logs(names, arguments, policies, simulated, zone, in_memory)) for names in files]
-    while work:
-        names, logs = work[0]
-        try:
-            log = next(logs, None)
-            if log is None:
-                del work[0]
-                continue
-            document = _evaluate(log, options, fields, gallery, arguments.cell if arguments.heatmap else None)
-            documents.append(document)
-            _warn(document["log"] if arguments.one_log else names[0], document, reported)
-            if arguments.strict and document["skipped"][UNREADABLE_JOB]:
-                status = status or NOT_EVALUATED
-        except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
-            complain(error)
-            status = max(status, error.exit_status)
-    if documents:
-        _print(documents, arguments)
-        gallery.write()
+    with Store() as store:
+        for names in files:
+            logs = _logs(names, arguments, policies, simulated, zone)
+            while True:
+                try:
+                    log = next(logs, None)
+                    if log is None:
+                        break
+                    document = _evaluate(*log, options, fields, gallery, store, arguments)
+                    documents.append(document)
+                    _warn(document["log"] if arguments.one_log else names[0], document, reported)
+                    if arguments.strict and document["skipped"][UNREADABLE_JOB]:
+                        status = status or NOT_EVALUATED
+                except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
+                    complain(error)
+                    status = max(status, error.exit_status)
+        if documents:
+            _print(documents, arguments)
+            gallery.write()
     return status
 
 
@@ -292,54 +293,59 @@ def _logs(
     policies: tuple[Policy, ...],
     simulated: Simulation,
     zone: tzinfo | None,
-    in_memory: bool,
-) -> Iterator[ScheduleLog | Pieces]:
-    """Return a log, in pieces where it is large, and what each policy would have made of it."""
-    from jobfeatures.schedule.reading import Pieces, as_file, is_large, read_log
+) -> Iterator[tuple[str, Iterator[ScheduleLog]]]:
+    """Return a log in pieces, and what each policy would have made of it."""
+    from jobfeatures.schedule.reading import Pieces, as_file
+    from jobfeatures.schedule.runs import Store
 
-    name, how = names[0], (arguments.from_kind, zone, parse_meaning(arguments))
     with ExitStack() as stack:
         files = [(each, stack.enter_context(as_file(each))) for each in names]
-        if arguments.one_log or (not in_memory and is_large(path for _, path in files)):
-            yield Pieces(files, *how)
+        store = stack.enter_context(Store())
+        pieces = Pieces(files, arguments.from_kind, zone, parse_meaning(arguments), store=store)
+        yield pieces.name, pieces.logs()
+        if not policies:
             return
-        with shown_count(None, f"{name}: reading"):
-            log = read_log(name, *how, path=files[0][1])
-    yield log
-    if not policies:
-        return
-    from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy
+        from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy
 
-    pool = simulated.pool or choose_pool(log)
-    workload = make_workload(log, pool, by_eligible=arguments.arrival == "eligible")
-    for policy in policies:
-        with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
-            outcome = run_policy(log, workload, policy, simulated.rules, progress=progress)
-        shown_as = policy.value if len(arguments.logs) == 1 else f"{name}: {policy.value}"
-        yield make_log(log, workload, outcome, shown_as)
+        [log] = pieces.logs()
+        pool = simulated.pool or choose_pool(log)
+        workload = make_workload(log, pool, by_eligible=arguments.arrival == "eligible")
+        for policy in policies:
+            with shown_count(len(workload.position), f"{pieces.name}: {policy.value}") as progress:
+                outcome = run_policy(log, workload, policy, simulated.rules, progress=progress)
+            shown_as = policy.value if len(arguments.logs) == 1 else f"{pieces.name}: {policy.value}"
+            yield shown_as, iter([make_log(log, workload, outcome, shown_as)])
 
 
 def _evaluate(
-    log: ScheduleLog | Pieces,
+    name: str,
+    logs: Iterator[ScheduleLog],
     options: Options,
     fields: tuple[str, ...],
     gallery: Gallery,
-    cell_secs: int | None,
+    drawn: Store,
+    arguments: argparse.Namespace,
 ) -> dict[str, Any]:
-    from jobfeatures.schedule.cells import make_heatmap
+    """Return what is told about a log; what is drawn of it goes into the store."""
+    from jobfeatures.schedule.cells import Cells
     from jobfeatures.schedule.document import make_document
-    from jobfeatures.schedule.large import evaluate_pieces
-    from jobfeatures.schedule.reading import Pieces
-    from jobfeatures.schedule.result import evaluate
+    from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.whole import Whole
 
-    if isinstance(log, Pieces):
-        with shown_count(None, f"{log.name}: expected ends") as tick:
-            return evaluate_pieces(log, options, fields, tick)
-    with shown_count(len(log) * len(options.resources), f"{log.name}: expected ends") as tick:
-        schedule = evaluate(log, options, tick)
-    document = make_document(schedule, fields)
-    gallery.add(schedule, document)
-    return document if cell_secs is None else document | {"heatmap": make_heatmap(schedule, cell_secs)}
+    with Store() as store:
+        with shown_count(None, f"{name}: reading"):
+            whole = Whole(name, logs, options, fields, store=store)
+        cells = Cells(whole, arguments.cell) if arguments.heatmap else None
+        sketch = gallery.sketch(whole, drawn)
+        with shown_count(whole.job_count * len(options.resources), f"{name}: expected ends") as tick:
+            for hand, first_user in whole.hands(tick):
+                for each in (cells, sketch):
+                    if each is not None:
+                        each.add(hand, first_user)
+        document = make_document(whole, fields)
+        if sketch is not None:
+            gallery.add(sketch.view(document))
+    return document if cells is None else document | {"heatmap": cells.heatmap()}
 
 
 def _warn(name: str, document: dict[str, Any], reported: set[str]) -> None:

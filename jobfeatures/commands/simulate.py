@@ -55,16 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
     asked = parse_simulation(arguments)
     need_numpy("simulate")
     from jobfeatures.schedule.reading import Pieces, as_file
+    from jobfeatures.schedule.runs import Store
     from jobfeatures.simulate.arriving import read_arriving
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
     from jobfeatures.simulate.workload import mean_wait_secs, remarks, run_policy
 
     name, policy = arguments.log, Policy(arguments.policy)
     by_eligible = arguments.arrival == "eligible"
-    with as_file(name) as path, DiskSorter() as sort:
+    with as_file(name) as path, Store() as store, DiskSorter() as sort:
         with shown_count(None, f"{name}: reading"):
-            pieces = Pieces([(name, path)], arguments.from_kind, zone, parse_meaning(arguments))
-            read = read_arriving(pieces, sort, by_eligible=by_eligible)
+            meaning = parse_meaning(arguments)
+            pieces = Pieces([(name, path)], arguments.from_kind, zone, meaning, store=store)
+            read = read_arriving(pieces, store, sort, by_eligible=by_eligible)
         log = read.log
         workload = read.workload(asked.pool, by_eligible=by_eligible)
         with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:

@@ -17,9 +17,10 @@ import numpy as np
 from jobfeatures.schedule.choosing import Chosen, ScheduleError
 from jobfeatures.schedule.eet import Mode, compute_chained
 from jobfeatures.schedule.expected import Part
-from jobfeatures.schedule.jobs import Array, ScheduleLog
+from jobfeatures.schedule.jobs import ScheduleLog
 from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.reasons import UNKNOWN
+from jobfeatures.schedule.runs import Array
 
 
 class Join(enum.Enum):

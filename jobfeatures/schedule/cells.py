@@ -14,42 +14,53 @@ from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.document import Values
 from jobfeatures.schedule.pictures.heatmap import Grid, Marks, compute_heatmap, make_marks
 from jobfeatures.schedule.result import Schedule
+from jobfeatures.schedule.whole import Whole
 
 MOST_CELLS: Final = 2**25  # what a result holds in memory
 
 
-def make_heatmap(schedule: Schedule, cell_secs: int) -> Values:
-    """Return how many violated jobs marked each cell, by user. Raises ScheduleError above MOST_CELLS.
+class Cells:
+    """How many violated jobs marked each cell, by user.
 
     The column n begins at `start_secs` + n × `cell_secs`, in seconds of the log.
     """
-    chosen = schedule.chosen
-    first, last = chosen.arrival.min().item(), chosen.end.max().item()
-    begin = int(first // cell_secs)
-    columns = max(1, int(-(-last // cell_secs)) - begin)
-    users = len(chosen.users)
-    if users * columns > MOST_CELLS:
-        enough = -(-int(last - first + 1) // max(1, MOST_CELLS // users - 2))
-        raise ScheduleError(
-            f"{schedule.log.name}: a heatmap of {users} users × {columns} cells has more than {MOST_CELLS}: "
-            f"--cell {enough} would do"
-        )
-    grid, marks = Grid(cell_secs, begin, 1, columns), make_marks(schedule)
-    bounds = np.searchsorted(marks.user, np.arange(users + 1)).tolist()
-    return {
-        "users": chosen.users,
-        "start_secs": grid.begin_secs,
-        "cell_secs": cell_secs,
-        "violated_jobs": [_row(marks, *pair, grid) for pair in pairwise(bounds)],
-    }
 
+    def __init__(self, whole: Whole, cell_secs: int) -> None:
+        """Raise ScheduleError above MOST_CELLS."""
+        self._whole = whole
+        self._rows: list[list[int]] = []
+        first, last = whole.first_secs, whole.last_secs
+        begin = int(first // cell_secs)
+        self._grid = Grid(cell_secs, begin, 1, max(1, int(-(-last // cell_secs)) - begin))
+        users, columns = whole.user_count, self._grid.columns
+        if users * columns > MOST_CELLS:
+            enough = -(-int(last - first + 1) // max(1, MOST_CELLS // users - 2))
+            raise ScheduleError(
+                f"{whole.log.name}: a heatmap of {users} users × {columns} cells has more than {MOST_CELLS}: "
+                f"--cell {enough} would do"
+            )
 
-def _row(marks: Marks, first: int, last: int, grid: Grid) -> list[int]:
-    mine = Marks(np.zeros(last - first, dtype=np.int64), marks.begin[first:last], marks.tardiness[first:last])
-    cells: list[int] = (
-        compute_heatmap(mine, np.zeros(1, dtype=np.int64), 1, grid)[0].astype(np.int64).tolist()
-    )
-    return cells
+    def add(self, hand: Schedule, first_user: int) -> None:
+        """Take some users' jobs; the first of them has this place among all."""
+        marks = make_marks(hand)
+        bounds = np.searchsorted(marks.user, np.arange(len(hand.chosen.users) + 1)).tolist()
+        for user, (first, last) in enumerate(pairwise(bounds), first_user):
+            mine = Marks(
+                np.zeros(last - first, np.int64), marks.begin[first:last], marks.tardiness[first:last]
+            )
+            cells = compute_heatmap([mine], np.zeros(1, np.int64), 1, self._grid)[0].astype(np.int64)
+            if user < len(self._rows):  # the user has more jobs than one hand
+                cells += self._rows.pop()
+            self._rows.append(cells.tolist())
+
+    def heatmap(self) -> Values:
+        """Return the cells of all users, when all hands have been added."""
+        return {
+            "users": self._whole.users,
+            "start_secs": self._grid.begin_secs,
+            "cell_secs": self._grid.cell_secs,
+            "violated_jobs": self._rows,
+        }
 
 
 def format_heatmaps(documents: Sequence[Values]) -> str:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
+from jobfeatures.schedule.jobs import Labels, ScheduleLog
 from jobfeatures.schedule.reasons import NO_START, REASONS, UNREADABLE, compute_rules
+from jobfeatures.schedule.runs import Array
 
 
 class ScheduleError(JobfeaturesError):

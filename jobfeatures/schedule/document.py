@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from jobfeatures.schedule.metrics import QUANTILES, Distribution, Steps, describe
-from jobfeatures.schedule.result import Group, Schedule
+from jobfeatures.schedule.metrics import QUANTILES, Distribution, describe
+from jobfeatures.schedule.result import Group
+from jobfeatures.schedule.runs import Array
 from jobfeatures.schedule.shares import CPU, Shares, plain
+from jobfeatures.schedule.whole import Whole
 
 Values = dict[str, Any]
 
@@ -24,19 +26,18 @@ MEASURES = {
 BAGS = ("count", "jobs", "violated")
 
 
-def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
+def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
     """Return everything about one log. `by`: the fields whose groups are reported one by one."""
-    chosen, options = schedule.chosen, schedule.options
-    violated, sums = sum(schedule.violated), schedule.sums
-    first = schedule.shares[0]
+    options, sums, violated = whole.options, whole.sums, sum(whole.violated)
+    first = whole.shares[0]
     document: Values = {
-        "log": schedule.log.name,
+        "log": whole.log.name,
         "jobs": sums.jobs,
-        "skipped": chosen.skipped,
-        "folded": schedule.log.folded,
-        "filtered": chosen.filtered,
+        "skipped": whole.skipped,
+        "folded": whole.log.folded,
+        "filtered": whole.filtered,
         "recomputed": options.recompute,
-        "users": len(chosen.users),
+        "users": len(whole.users),
         "mode": options.mode.value,
         "arrival": options.arrival.value,
         "waited_for_another": sums.waited_for_another,
@@ -46,30 +47,30 @@ def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
         "tau_secs": options.tau_secs,
         "resources": list(options.resources),
         "share": plain(first.resource, first.default),
-        "shares": {each.resource: describe_shares(schedule, each) for each in schedule.shares},
+        "shares": {each.resource: describe_shares(whole, each) for each in whole.shares},
         "sum_eet": sums.expected,
         "violated": violated,
         "violated_percent": 100 * violated / sums.jobs,
         "total_tardiness": sums.tardiness,
         "total_weighted_tardiness": sums.weighted_tardiness,
-        "veet": dict(zip(chosen.users, schedule.veet, strict=True)),
-        "weighted_tardiness": dict(zip(chosen.users, schedule.weighted_by_user, strict=True)),
+        "veet": dict(zip(whole.users, whole.veet, strict=True)),
+        "weighted_tardiness": dict(zip(whole.users, whole.weighted_by_user, strict=True)),
         "over_users": {
-            "veet": spread(describe(np.array(schedule.veet))),
-            "weighted_tardiness": spread(describe(np.array(schedule.weighted_by_user, dtype=float))),
+            "veet": spread(describe(np.array(whole.veet))),
+            "weighted_tardiness": spread(describe(np.array(whole.weighted_by_user, dtype=float))),
         },
     }
     for name, measure in MEASURES.items():
-        document[f"mean_{name}"] = schedule.distributions[measure].mean
+        document[f"mean_{name}"] = whole.distributions[measure].mean
     for name, measure in MEASURES.items():
-        document[name] = spread(schedule.distributions[measure])
-    document.update(_over_time(schedule))
+        document[name] = spread(whole.distributions[measure])
+    document.update(_over_time(whole))
     if by:
         document["by"] = {
-            field: {name: describe_group(schedule, each) for name, each in schedule.groups(field).items()}
+            field: {name: describe_group(whole, each) for name, each in whole.groups(field).items()}
             for field in by
         }
-    document["warnings"] = list(warnings_of(schedule))
+    document["warnings"] = list(warnings_of(whole))
     return document
 
 
@@ -100,9 +101,9 @@ def _against(base: Values, other: Values) -> Values:
     }
 
 
-def describe_shares(schedule: Schedule, shares: Shares) -> Values:
+def describe_shares(whole: Whole, shares: Shares) -> Values:
     """Return who may expect which share of a resource, and where that is from."""
-    present = set(schedule.chosen.users)
+    present = set(whole.users)
     return {
         "default": plain(shares.resource, shares.default),
         "default_from": shares.default_from,
@@ -113,13 +114,13 @@ def describe_shares(schedule: Schedule, shares: Shares) -> Values:
             user: plain(shares.resource, amount) for user, amount in shares.users.items() if user in present
         },
         "groups": {group: plain(shares.resource, amount) for group, amount in shares.groups.items()},
-        "unknown_requests": schedule.sums.unknown_requests[shares.resource],
+        "unknown_requests": whole.sums.unknown_requests[shares.resource],
     }
 
 
-def describe_group(schedule: Schedule, group: Group) -> Values:
+def describe_group(whole: Whole, group: Group) -> Values:
     """Return everything about the jobs of one user, group, queue or partition."""
-    use = schedule.use[CPU]
+    use, span_secs = whole.use[CPU], float(whole.edges[-1] - whole.edges[0])
     return {
         "jobs": group.jobs,
         "violated": group.violated,
@@ -127,8 +128,8 @@ def describe_group(schedule: Schedule, group: Group) -> Values:
         "tardiness": group.tardiness,
         "weighted_tardiness": group.weighted_tardiness,
         "cpu_secs": group.cpu_secs,
-        "mean_utilisation": _part(group.cpu_secs / schedule.span_secs, use.total),
-        "mean_queue_length": group.waited_secs / schedule.span_secs,
+        "mean_utilisation": _part(group.cpu_secs / span_secs, use.total),
+        "mean_queue_length": group.waited_secs / span_secs,
         **{name: spread(group.measures[measure]) for name, measure in MEASURES.items()},
     }
 
@@ -145,23 +146,23 @@ def spread(found: Distribution) -> Values:
     }
 
 
-def warnings_of(schedule: Schedule) -> list[str]:
+def warnings_of(whole: Whole) -> list[str]:
     """Return what a reader of the result should know of its log."""
-    found = list(schedule.log.warnings)
-    if not schedule.chosen.is_in_order:
+    found = list(whole.log.warnings)
+    if not whole.is_in_order:
         found.append("jobs do not stand in order of arrival: they were sorted")
-    for shares in schedule.shares:
-        unknown = schedule.sums.unknown_requests[shares.resource]
+    for shares in whole.shares:
+        unknown = whole.sums.unknown_requests[shares.resource]
         if unknown:
             found.append(f"{unknown} jobs do not say what {shares.resource} they asked for: taken as none")
-        strangers = sorted(set(schedule.options.rules.users) - set(schedule.log.user.names))
-        if strangers and shares is schedule.shares[0]:
+        strangers = sorted(set(whole.options.rules.users) - set(whole.log.user.names))
+        if strangers and shares is whole.shares[0]:
             found.append(f"shares of users who are not in the log: {', '.join(strangers)}")
     return found
 
 
-def _over_time(schedule: Schedule) -> Values:
-    most, waiting = schedule.queue
+def _over_time(whole: Whole) -> Values:
+    most, waiting = whole.queue
     return {
         "utilisation": {
             resource: {
@@ -171,24 +172,24 @@ def _over_time(schedule: Schedule) -> Values:
                 "most_in_use": use.peak,
                 "over_time": [_part(value, use.total) for value in _rounded(use.over_time)],
             }
-            for resource, use in schedule.use.items()
+            for resource, use in whole.use.items()
         },
         "queue_length": {"mean": _mean(waiting), "most": most, "over_time": _rounded(waiting)},
         "over_time": {
-            "start_secs": schedule.edges[0].item(),
-            "interval_secs": (schedule.edges[1] - schedule.edges[0]).item(),
-            "intervals": len(schedule.edges) - 1,
+            "start_secs": whole.edges[0].item(),
+            "interval_secs": (whole.edges[1] - whole.edges[0]).item(),
+            "intervals": len(whole.edges) - 1,
         },
     }
 
 
-def _mean(steps: Steps) -> float:
-    return float(steps.means.mean())
+def _mean(means: Array) -> float:
+    return float(means.mean())
 
 
-def _rounded(steps: Steps) -> list[float]:
+def _rounded(means: Array) -> list[float]:
     """Return the means without what rounding leaves of a nought."""
-    return [round(value, 9) + 0.0 for value in steps.means.tolist()]
+    return [round(value, 9) + 0.0 for value in means.tolist()]
 
 
 def _part(value: float, whole: float) -> float | None:

@@ -14,7 +14,8 @@ import numpy as np
 from jobfeatures.errors import shown
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.eet import Lanes, Mode, ShareError
-from jobfeatures.schedule.jobs import MOST, Array
+from jobfeatures.schedule.jobs import MOST
+from jobfeatures.schedule.runs import Array
 
 Tick = Callable[[int], object]  # called with how many jobs were done
 

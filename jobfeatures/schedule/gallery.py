@@ -11,9 +11,9 @@ from jobfeatures.errors import ConfigurationError, shown_name
 from jobfeatures.progress import shown_count
 
 if TYPE_CHECKING:
-    from jobfeatures.schedule.document import Values
-    from jobfeatures.schedule.pictures.view import View
-    from jobfeatures.schedule.result import Schedule
+    from jobfeatures.schedule.pictures.view import Sketch, View
+    from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.whole import Whole
 
 FORMATS: Final = ("png", "svg")
 
@@ -45,12 +45,17 @@ class Gallery:
         """Return whether anything is to be drawn."""
         return self._report is not None or self._directory is not None
 
-    def add(self, schedule: Schedule, document: Values) -> None:
-        """Keep of a schedule what is drawn; `document` is what `make_document` says of it."""
-        if self.is_wanted:
-            from jobfeatures.schedule.pictures.view import make_view
+    def sketch(self, whole: Whole, store: Store) -> Sketch | None:
+        """Return what takes the jobs of a schedule that is drawn, None where none is."""
+        if not self.is_wanted:
+            return None
+        from jobfeatures.schedule.pictures.view import Sketch
 
-            self._views.append(make_view(schedule, document))
+        return Sketch(whole, store)
+
+    def add(self, view: View) -> None:
+        """Keep what is drawn of a schedule."""
+        self._views.append(view)
 
     def write(self) -> None:
         """Draw all schedules beside each other. Raises ConfigurationError where a file cannot be written."""

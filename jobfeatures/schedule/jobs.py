@@ -8,13 +8,13 @@ true `IMPOSSIBLE`; where a log tells nothing of a kind, its array is None.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import join_bursts
@@ -25,13 +25,13 @@ from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState
-from jobfeatures.schedule.links import Links, find_links, links_of
+from jobfeatures.schedule.links import LinkIndex, Links, link_keys, told_missing
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
-
-Array = npt.NDArray[Any]
+from jobfeatures.schedule.runs import Array, Store
 
 MOST: Final = 2**62  # of a product that still fits
 KIB: Final = 1024
+LINKING: Final = ("number", "preceding", "think_secs")  # fields of SWF
 DENSE: Final = 2**22  # numbers below this are counted, not sorted
 # Nobody has that much memory a processor: KiB that are bytes look like it.
 USUAL_MOST_KIB: Final = 2**28  # 256 GiB
@@ -80,11 +80,13 @@ class ScheduleLog:
         return len(self.submit)
 
 
-def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
+def from_swf(
+    columns: SwfColumns, name: str, meaning: Meaning | None = None, *, is_part: bool = False
+) -> ScheduleLog:
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
     Memory is per processor there, unless `meaning` says otherwise; parts of a
-    job that was swapped out are joined.
+    job that was swapped out are joined. Of a part of a log is not told who follows whom.
     """
     header = columns.header
     meaning = settle(meaning or Meaning(), header)
@@ -103,11 +105,10 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         _product(used, processors, meaning),
     )
     end = np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN)
-    links, reported = find_links(table["number"], table["preceding"], table["think_secs"])
     names = Names(header)
     warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
     looks = _looks_like_bytes(asked, used)
-    return ScheduleLog(
+    log = ScheduleLog(
         name=name,
         submit=submit,
         start=start,
@@ -117,8 +118,6 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         cpus=cpus,
         memory_kib=memory if (memory > UNKNOWN).any() else None,
         requested_secs=None if meaning.requests_cpu_time else table["requested_secs"],
-        links=links,
-        could_start=None if links is None else links.could_start(submit, start, end),
         user=_label(table["user"], lambda number: names.of("user", number)),
         group=_label(table["group"], lambda number: names.of("group", number)),
         queue=_label(table["queue"], names.known["queue"].get),
@@ -126,8 +125,9 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         totals=_totals(header),
         zero_secs=start_of(header),
         unreadable=columns.skipped,
-        warnings=(*warnings, *looks, *reported),
+        warnings=(*warnings, *looks),
     )
+    return log if is_part else linked(log, *(table[each] for each in LINKING))
 
 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
@@ -145,8 +145,12 @@ def from_records(
     unreadable: int = 0,
     folded: Mapping[str, int] | None = None,
     zero: int | None = None,
+    is_part: bool = False,
 ) -> ScheduleLog:
-    """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds."""
+    """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds.
+
+    Of a part of a log is not told who follows whom.
+    """
     if zero is None:
         zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
     eligible = _times([job.eligible_secs for job in jobs], zero)
@@ -157,8 +161,7 @@ def from_records(
         for name in ("submit_secs", "start_secs", "end_secs")
     )
     limits = (job.wall_limit_secs for job in jobs)
-    links, reported = links_of(jobs)
-    return ScheduleLog(
+    log = ScheduleLog(
         name=name,
         submit=submit,
         eligible=eligible if (eligible >= 0).any() else None,
@@ -170,8 +173,6 @@ def from_records(
         memory_kib=memory if (memory > UNKNOWN).any() else None,
         gpus=gpus if (gpus > UNKNOWN).any() else None,
         requested_secs=_counts([each if isinstance(each, int) else None for each in limits]),
-        links=links,
-        could_start=None if links is None else links.could_start(submit, start, end),
         user=_label_texts([job.user if job.user is not None else _text(job.uid) for job in jobs]),
         group=_label_texts([job.group if job.group is not None else _text(job.gid) for job in jobs]),
         queue=_label_texts([job.queue for job in jobs]),
@@ -182,8 +183,30 @@ def from_records(
         ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
         arrays=_codes([(job.batch_system, job.cluster, job.array_job_id) for job in jobs]),
         workflows=_codes([(job.batch_system, job.cluster, job.workflow_id) for job in jobs]),
-        warnings=tuple(reported),
     )
+    is_linked = not is_part and any(job.preceding_job_id is not None for job in jobs)
+    return linked(log, *link_keys(jobs)) if is_linked else log
+
+
+def linked(log: ScheduleLog, numbers: Array, preceding: Array, thinks: Array) -> ScheduleLog:
+    """Return a log in which is told who follows whom."""
+    if not (preceding > 0).any():
+        return log
+    index = LinkIndex(Store(sys.maxsize))
+    index.add(numbers, preceding, log.end)
+    missing = index.settle()
+    [found] = index.taken([len(log)])
+    return with_links(replace(log, warnings=(*log.warnings, *told_missing(missing))), thinks, *found)
+
+
+def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
+    """Return some jobs with the places in the whole log of those that they follow, and the ends of these."""
+    if not (places >= 0).any():
+        return log
+    links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
+    if (ends == np.floor(ends)).all():
+        ends = ends.astype(log.end.dtype)
+    return replace(log, links=links, could_start=links.could_start(log.submit, log.start, ends))
 
 
 def _runtime(job: JobRecord) -> Number:

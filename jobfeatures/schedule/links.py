@@ -7,16 +7,18 @@ between the termination of the preceding job and the submittal of this one".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.reasons import UNKNOWN
+from jobfeatures.schedule.runs import Array, Run, Store, merge
 
-Array = npt.NDArray[Any]
+ASKED: Final = np.dtype([("key", np.int64), ("place", np.int64), ("end", np.float64)])
+FOUND: Final = np.dtype([("key", np.int64), ("preceding", np.int64), ("end", np.float64)])
 
 
 class Links(NamedTuple):
@@ -25,72 +27,125 @@ class Links(NamedTuple):
     preceding: Array
     thinks: Array
 
-    def could_start(self, submit: Array, start: Array, end: Array) -> Array:
-        """Return since when those that follow another could start, −1 of others; no later than they did."""
-        before = end[self.preceding]
+    def could_start(self, submit: Array, start: Array, before: Array) -> Array:
+        """Return since when those that follow another could start, −1 of others; no later than they did.
+
+        `before` is when those ended that they follow.
+        """
         since = np.maximum(before + np.maximum(self.thinks, 0), submit)
         since = np.where(start >= 0, np.minimum(since, start), since)
         return np.where((self.preceding >= 0) & (before >= 0) & (submit >= 0), since, UNKNOWN)
 
     def taken(self, which: Array) -> Links:
         """Return those of some jobs, in their order; who followed one of the others follows none."""
-        place_of = np.full(len(self.preceding) + 1, UNKNOWN)
-        place_of[which] = np.arange(len(which))
-        place_of[-1] = UNKNOWN
-        found = place_of[self.preceding[which]]
-        return Links(found, np.where(found >= 0, self.thinks[which], UNKNOWN))
+        return Links(self.preceding[which], self.thinks[which]).among(which)
+
+    def among(self, places: Array) -> Links:
+        """Return the same where only these jobs are left, whose places in the whole were these."""
+        order = np.argsort(places, kind="stable")
+        behind = np.append(places[order], UNKNOWN)  # the last: for those who come after all others
+        at = np.searchsorted(behind[:-1], self.preceding)
+        found = np.where(
+            (self.preceding >= 0) & (behind[at] == self.preceding), np.append(order, UNKNOWN)[at], UNKNOWN
+        )
+        return Links(found, np.where(found >= 0, self.thinks, UNKNOWN))
 
 
-def find_links(numbers: Array, preceding: Array, thinks: Array) -> tuple[Links | None, list[str]]:
-    """Return who follows whom by number or None, and notes on the others; a number of several is nobody's."""
-    rows = np.flatnonzero(preceding > 0)
-    if not len(rows):
-        return None, []
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    first, behind = (np.searchsorted(ordered, preceding[rows], side) for side in ("left", "right"))
-    is_one = behind - first == 1
-    places = np.full(len(numbers), UNKNOWN)
-    places[rows[is_one]] = order[first[is_one]]
-    circle = _circles(places)
-    places[circle] = UNKNOWN
-    missing = len(rows) - int((places >= 0).sum())
-    reported = [
-        f"{missing} × preceding job that is not there, or follows the job itself: it is taken as none"
-    ]
-    links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
-    return (links if missing < len(rows) else None), reported if missing else []
+class LinkIndex:
+    """Who follows whom of jobs that come in pieces, by number; a number of several is nobody's."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._asked: list[Run] = []
+        self._found: list[Run] = []
+        self._jobs = self._wanted = 0
+        self._circle = np.zeros(0, np.int64)
+
+    def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
+        """Take the jobs of a piece. Numbers are from 1; who follows none has a preceding one below."""
+        rows = np.flatnonzero(preceding > 0)
+        keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # who tells comes before who asks
+        order = np.argsort(keys, kind="stable")
+        asked = np.empty(len(keys), ASKED)
+        asked["key"] = keys[order]
+        asked["place"] = self._jobs + np.concatenate([np.arange(len(numbers)), rows])[order]
+        asked["end"] = np.concatenate([ends, np.zeros(len(rows))])[order]
+        self._asked.append(self._store.write(asked))
+        self._jobs += len(numbers)
+        self._wanted += len(rows)
+
+    def settle(self) -> int:
+        """Find all, once all were added; return how many follow one that is not there, or themselves."""
+        tells = np.zeros(0, ASKED)
+        found, is_forward = 0, False
+        for block in merge(self._asked):
+            is_asked = block["key"] % 2 == 1
+            tells, asks = np.concatenate([tells, block[~is_asked]]), block[is_asked]
+            first, behind = (
+                np.searchsorted(tells["key"], asks["key"] - 1, side) for side in ("left", "right")
+            )
+            is_one = behind - first == 1
+            one, asks = tells[first[is_one]], asks[is_one]
+            order = np.argsort(asks["place"])
+            rows = np.empty(len(asks), FOUND)
+            rows["key"], rows["preceding"], rows["end"] = asks["place"], one["place"], one["end"]
+            self._found.append(self._store.write(rows[order]))
+            found += len(rows)
+            is_forward = is_forward or bool((rows["preceding"] >= rows["key"]).any())
+            tells = tells[tells["key"] == tells["key"][-1:]][:2]
+        if is_forward:
+            places = np.full(self._jobs, UNKNOWN)
+            for block in merge(self._found):
+                places[block["key"]] = block["preceding"]
+            self._circle = _circles(places)
+        return self._wanted - found + len(self._circle)
+
+    def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
+        """Yield, by job of each piece of so many jobs, the place of the one that it follows and its end."""
+        rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
+        for size in sizes:
+            while not len(rows) or rows["key"][-1] < first + size:
+                block = next(blocks, None)
+                if block is None:
+                    break
+                rows = np.concatenate([rows, block[~np.isin(block["key"], self._circle)]])
+            count = int(np.searchsorted(rows["key"], first + size))
+            preceding, ends = np.full(size, UNKNOWN), np.full(size, float(UNKNOWN))
+            preceding[rows["key"][:count] - first] = rows["preceding"][:count]
+            ends[rows["key"][:count] - first] = rows["end"][:count]
+            yield preceding, ends
+            rows, first = rows[count:], first + size
 
 
-def links_of(jobs: Sequence[JobRecord]) -> tuple[Links | None, list[str]]:
-    """Return the same of records."""
-    if all(job.preceding_job_id is None for job in jobs):
-        return None, []
-    codes: dict[tuple[str, str | None, str], int] = {}
-    numbers = [codes.setdefault((job.batch_system, job.cluster, job.job_id), len(codes) + 1) for job in jobs]
-    absent = len(codes) + 1
-    preceding = [
-        UNKNOWN
-        if job.preceding_job_id is None
-        else codes.get((job.batch_system, job.cluster, job.preceding_job_id), absent)
+def told_missing(count: int) -> list[str]:
+    """Return what is told of so many jobs."""
+    what = "preceding job that is not there, or follows the job itself: it is taken as none"
+    return [f"{count} × {what}"] if count else []
+
+
+def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
+    """Return numbers, those of preceding jobs and think times of records, as SWF has them."""
+    columns = [
+        (
+            _key(job, job.job_id),
+            UNKNOWN if job.preceding_job_id is None else _key(job, job.preceding_job_id),
+            UNKNOWN if job.think_secs is None else job.think_secs,
+        )
         for job in jobs
     ]
-    thinks = np.array([UNKNOWN if job.think_secs is None else job.think_secs for job in jobs])
-    return find_links(np.array(numbers), np.array(preceding), thinks)
+    numbers, preceding, thinks = zip(*columns, strict=True) if columns else ((), (), ())
+    return np.array(numbers, np.int64), np.array(preceding, np.int64), np.array(thinks, dtype=None)
 
 
-def _circles(places: Array) -> list[int]:
-    next_of = dict(zip(np.flatnonzero(places >= 0).tolist(), places[places >= 0].tolist(), strict=True))
-    seen: dict[int, int] = {}  # by job, from which one it was reached
-    found = []
-    for start in next_of:
-        job = start
-        while job in next_of and job not in seen:
-            seen[job] = start
-            job = next_of[job]
-        if job in next_of and seen[job] == start:  # reached again from here: a circle, not walked before
-            first = job
-            found.append(first)
-            while (job := next_of[job]) != first:
-                found.append(job)
-    return found
+def _key(job: JobRecord, job_id: str) -> int:
+    """Return a number from 1 for an id on a cluster."""
+    text = repr((job.batch_system, job.cluster, job_id)).encode("utf-8", "surrogatepass")
+    return 1 + (int.from_bytes(blake2b(text, digest_size=8).digest()) >> 3)
+
+
+def _circles(places: Array) -> Array:
+    """Return who follows himself, perhaps by way of others: where nobody gets who goes on for long enough."""
+    after = np.append(places, UNKNOWN)  # who follows none goes to the last, and stays there
+    for _ in range(len(places).bit_length()):
+        after = after[after]
+    return np.unique(after[after >= 0])

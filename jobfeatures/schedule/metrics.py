@@ -6,12 +6,14 @@ in Parallel Job Scheduling"; slowdown bounded from below by a time τ.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from jobfeatures.schedule.choosing import stable_order
-from jobfeatures.schedule.jobs import Array
+from jobfeatures.schedule.runs import Array, Run, merge
 
 TAU_SECS: Final = 10.0
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -39,13 +41,6 @@ class Distribution(NamedTuple):
     def median(self) -> float | None:
         """Return the value in the middle."""
         return self.quantiles[QUANTILES.index(0.5)] if self.quantiles else None
-
-
-class Steps(NamedTuple):
-    """A quantity over time, averaged over intervals of equal length between `edges`."""
-
-    edges: Array
-    means: Array
 
 
 def measure(arrival: Array, start: Array, end: Array, runtime: Array, tau_secs: float = TAU_SECS) -> Measures:
@@ -90,6 +85,24 @@ def describe_groups(values: Array, codes: Array, count: int) -> list[Distributio
     return [Distribution(size, *_typed(next(found))) if size else Distribution(0) for size in sizes.tolist()]
 
 
+def describe_runs(runs: Sequence[Run]) -> Distribution:
+    """Return the distribution of all values."""
+    size = sum(run.size for run in runs)
+    if not size:
+        return Distribution(0)
+    places = [(size - 1) * at for at in QUANTILES]
+    wanted = {0, size - 1, *map(int, places), *(min(int(place) + 1, size - 1) for place in places)}
+    found: dict[int, float] = {}
+    sums, done = [], 0
+    for block in merge(runs):
+        found |= {at: block["key"][at - done].item() for at in wanted if done <= at < done + len(block)}
+        sums.append(block["key"].sum().item())
+        done += len(block)
+    between = ((found[int(at)], found[min(int(at) + 1, size - 1)], at - int(at)) for at in places)
+    quantiles = tuple(low + (high - low) * part for low, high, part in between)
+    return Distribution(size, math.fsum(sums) / size, found[0], quantiles, found[size - 1])
+
+
 def _typed(found: tuple[float, float, list[float], float]) -> tuple[float, float, tuple[float, ...], float]:
     mean, least, quantiles, most = found
     return mean, least, tuple(quantiles), most
@@ -105,13 +118,14 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
     return result
 
 
-def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Steps:
+def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
     """Return the mean of the sum of the weights of what lasts from `begins` to `ends`, by interval.
 
     `edges` rise in equal steps; what is outside of them does not count. Without weights each is 1.
     """
     width = (edges[-1] - edges[0]) / (len(edges) - 1)
-    return Steps(edges, (_area(begins, weights, edges) - _area(ends, weights, edges)) / width)
+    found: Array = (_area(begins, weights, edges) - _area(ends, weights, edges)) / width
+    return found
 
 
 def _area(since: Array, weights: Array | None, edges: Array) -> Array:

@@ -19,10 +19,13 @@ import numpy as np
 from jobfeatures.jobfold import EARLIER_RUN, SAME_RUN, is_next_run
 from jobfeatures.schedule.choosing import ScheduleError, choose, sift, why_none
 from jobfeatures.schedule.document import MEASURES, Values, make_document
-from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
+from jobfeatures.schedule.jobs import Labels, ScheduleLog
+from jobfeatures.schedule.reading import compute_shifts
 from jobfeatures.schedule.reasons import REASONS, UNKNOWN
-from jobfeatures.schedule.result import Options, asked, evaluate
+from jobfeatures.schedule.result import Options, asked
+from jobfeatures.schedule.runs import Array
 from jobfeatures.schedule.shares import STEPS, make_shares, plain
+from jobfeatures.schedule.whole import summarise
 
 HANDS: Final = 16
 SUMMED: Final = ("waited_for_another", "sum_eet", "violated", "total_tardiness", "total_weighted_tardiness")
@@ -71,7 +74,7 @@ def evaluate_partitions(
     runner = runner or Here()
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
     parts = [runner.submit(read, each) for each in files]
-    shifts = _shifts(files, runner.gather([runner.submit(zero_of, part) for part in parts]))
+    shifts = compute_shifts(files, runner.gather([runner.submit(zero_of, part) for part in parts]))
     dealt = [runner.submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
     parts = []
     held = [
@@ -80,24 +83,13 @@ def evaluate_partitions(
     dealt = []
     surveys = runner.gather([runner.submit(survey, hand, options) for hand in held])
     options, shares = _settle(name, surveys, options)
-    found = runner.gather([runner.submit(summarise, hand, options) for hand in held])
+    found = runner.gather([runner.submit(sum_up, hand, options) for hand in held])
     return _combine(name, [each for each in found if each is not None], surveys, options, shares)
 
 
 def zero_of(log: ScheduleLog) -> int | None:
     """Return the epoch seconds of a log's time zero."""
     return log.zero_secs
-
-
-def _shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
-    """Return by how much the times of each file are moved on to count from the earliest zero."""
-    known = [zero for zero in zeros if zero is not None]
-    if not known:
-        return [0] * len(zeros)
-    for name, zero in zip(names, zeros, strict=True):
-        if zero is None:
-            raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
-    return [zero - min(known) for zero in known]
 
 
 def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
@@ -258,7 +250,7 @@ def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Opt
     return replace(options, rules=replace(options.rules, default=default), workers=1, intervals=1), reported
 
 
-def summarise(log: ScheduleLog, options: Options) -> Values | None:
+def sum_up(log: ScheduleLog, options: Options) -> Values | None:
     """Return the sums of one hand, None where no job of it counts or passes the filter."""
     for resource in options.resources:
         asked(log, resource)
@@ -266,7 +258,7 @@ def summarise(log: ScheduleLog, options: Options) -> Values | None:
         choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
     except ScheduleError:
         return None
-    document = make_document(evaluate(log, options))
+    document = make_document(summarise(log.name, [log], options))
     sums = {name: (document[name]["mean"] or 0) * document[name]["count"] for name in MEASURES}
     counts = {name: document[name]["count"] for name in MEASURES}
     kept = ("jobs", "users", "shares", *SUMMED, *BY_USER)

@@ -6,30 +6,43 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import tzinfo
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from jobfeatures.convert import read_log as read_records
-from jobfeatures.errors import JobfeaturesError
-from jobfeatures.formats.swf.columns import SwfColumns, read_columns, read_header
-from jobfeatures.formats.swf.columns import read_pieces as read_column_pieces
-from jobfeatures.formats.swf.fields import Meaning
+from jobfeatures.formats.swf.columns import SwfColumns, read_header, read_jobs, read_pieces
+from jobfeatures.formats.swf.fields import FIELDS, Meaning
+from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.logfiles import LogFileError, open_log, reading
+from jobfeatures.joblog import JobRecord, Notes, StepUse
+from jobfeatures.logfiles import LogFileError, bounded_lines, open_log, reading
 from jobfeatures.schedule.choosing import ScheduleError
-from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf, is_preempted
+from jobfeatures.schedule.jobs import (
+    LINKING,
+    ScheduleLog,
+    from_records,
+    from_swf,
+    is_preempted,
+    whole_jobs,
+    with_links,
+)
+from jobfeatures.schedule.links import LinkIndex, link_keys, told_missing
+from jobfeatures.schedule.runs import Array, Store
 from jobfeatures.spill import DiskSorter
 
 PIECE_JOBS: Final = 2**18
-LARGE_BYTES: Final = 2**27  # in memory up to a GB
+PRECEDING: Final = FIELDS.index("preceding")
 _NUMBER = re.compile(r"[0-9.]+")
+
+Item = TypeVar("Item")
+Reader = Callable[[str, int], Iterator[SwfColumns]]
 
 
 class Read(NamedTuple):
@@ -41,117 +54,187 @@ class Read(NamedTuple):
 
 
 def read_log(
-    name: str,
-    kind: str | None = None,
-    zone: tzinfo | None = None,
-    meaning: Meaning | None = None,
-    path: str | None = None,
+    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> ScheduleLog:
-    """Return the jobs of a file, `-` being standard input, which may be in a file at `path` already.
+    """Return the jobs of a file, `-` being standard input.
 
     `kind` is determined by content where it is None, `zone` is where clocks showed
     its times. Raises LogFileError, ParseError, KindError.
     """
-    return read_whole(name, kind, zone, meaning, path).log
+    return read_whole(name, kind, zone, meaning).log
 
 
 def read_whole(
-    name: str,
-    kind: str | None = None,
-    zone: tzinfo | None = None,
-    meaning: Meaning | None = None,
-    path: str | None = None,
+    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> Read:
     """Return the same, and what it was made of."""
-    with as_file(name) if path is None else nullcontext(path) as file:
-        with reading(file) as stream:
-            kind, lines = open_log(stream, kind, name)
-            if kind != "swf":
-                notes = Notes()
-                records = read_records(lines, kind, source=name, zone=zone, notes=notes)
-                jobs = list(fold_jobs(notes.accepted(records), notes.fold))
-                log = from_records(jobs, name, unreadable=notes.rejected, folded=notes.folded)
-                return Read(log, records=jobs)
-        columns = read_columns(file)
-        return Read(from_swf(columns, name, meaning), columns)
+    with as_file(name) as path:
+        [read] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).reads()
+    return read
 
 
-class LinkedError(JobfeaturesError):
-    """Jobs follow each other, perhaps from one piece of a log to another: it has to be read as a whole."""
+class Pieces:
+    """A log in some files, of which a part is in memory at a time: all of it, where that is one piece.
 
+    Times of records are epoch seconds, unless they are of one piece.
+    """
 
-def is_large(paths: Iterable[str]) -> bool:
-    """Return whether files hold, uncompressed, more than is read into memory. Raises LogFileError."""
-    left = LARGE_BYTES
-    for path in paths:
-        with reading(path) as stream:
-            while left > 0 and (text := stream.read(2**16)):
-                left -= len(text)
-    return left <= 0
+    def __init__(
+        self,
+        files: Sequence[tuple[str, str]],
+        kind: str | None = None,
+        zone: tzinfo | None = None,
+        meaning: Meaning | None = None,
+        *,
+        store: Store | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Take the names and paths of files; a piece has at most about so many jobs.
 
-
-class Pieces(NamedTuple):
-    """A log in some files, that is not read into memory as a whole. Times of records are epoch seconds."""
-
-    files: Sequence[tuple[str, str]]  # name, and path
-    kind: str | None = None
-    zone: tzinfo | None = None
-    meaning: Meaning | None = None
-    most: int = PIECE_JOBS
-
-    @property
-    def name(self) -> str:
-        """Return what the log is called."""
-        more = len(self.files) - 1
-        return f"{self.files[0][0]} and {more} more" if more else self.files[0][0]
-
-    def read(self, name: str) -> ScheduleLog:
-        """Return the jobs of one of the files. Raises what `read_log` raises."""
-        return read_log(name, self.kind, self.zone, self.meaning, dict(self.files)[name])
+        Who follows whom, perhaps from piece to piece, lies in the `store`. Reads nothing yet.
+        """
+        more = len(files) - 1
+        self.name = f"{files[0][0]} and {more} more" if more else files[0][0]
+        self.files, self.kind, self.zone, self.meaning = files, kind, zone, meaning
+        self.most = PIECE_JOBS if most is None else most
+        self.is_linked = False  # jobs follow others, perhaps of other pieces; known with the first piece
+        self._store = store or Store(sys.maxsize)
+        self._only: list[Read] = []
 
     def reads(self) -> Iterator[Read]:
-        """Yield about so many jobs at a time. Raises what `read_log` raises, and LinkedError.
+        """Yield some jobs at a time, in the log's order. Raises what `read_log` raises, and SpillError."""
+        if self._only:
+            yield from self._only
+            return
+        reads = self._read()
+        held = list(islice(reads, 2))
+        if len(held) == 1:
+            self._only = held[:]
+        yield from drained(held, reads)
 
-        What is reported about a log and of all its pieces alike is in the first.
-        """
-        reported: set[str] = set()
-        for read in _pieces(self):
-            fresh = [each for each in read.log.warnings if _NUMBER.sub("", each) not in reported]
-            reported.update(_NUMBER.sub("", each) for each in fresh)
-            yield read._replace(log=replace(read.log, warnings=tuple(fresh)))
+    @property
+    def is_one(self) -> bool:
+        """Return whether all is one piece; it is known with the first."""
+        return bool(self._only)
 
     def logs(self) -> Iterator[ScheduleLog]:
         """Yield the same without what it was made of."""
         return (read.log for read in self.reads())
 
+    def _read(self) -> Iterator[Read]:
+        kinds = [self.kind or _kind_of(path, name) for name, path in self.files]
+        swf = [file for file, kind in zip(self.files, kinds, strict=True) if kind == "swf"]
+        if len(swf) < len(kinds):
+            yield from self._read_records(
+                [(kind, *file) for file, kind in zip(self.files, kinds, strict=True) if kind != "swf"]
+            )
+        headers = [read_header(path) for _, path in swf]
+        shifts = compute_shifts([name for name, _ in swf], list(map(start_of, headers)))
+        for file, header, shift in zip(swf, headers, shifts, strict=True):
+            for read in self._read_columns(*file, read_jobs if is_preempted(header) else read_pieces):
+                yield read._replace(log=_moved(read.log, shift))
 
-def _pieces(whole: Pieces) -> Iterator[Read]:
-    files, kind, zone, meaning, most = whole
-    kinds = [kind or _kind_of(path, name) for name, path in files]
-    others = [(path, each, name) for (name, path), each in zip(files, kinds, strict=True) if each != "swf"]
-    with DiskSorter() as sort:
-        if others:
-            notes = Notes()
-            read = chain.from_iterable(_records(*each, zone, notes) for each in others)
-            jobs = fold_jobs(read, notes.fold, sort=sort)
-            some = list(islice(jobs, most))  # by now all records have been read
-            reported: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
-            while some or reported:
-                if any(job.preceding_job_id is not None for job in some):
-                    raise LinkedError(f"{others[0][2]}: jobs follow each other")
-                yield Read(from_records(some, others[0][2], zero=0, **reported), records=some)
-                reported, some = {}, list(islice(jobs, most))
-    first: int | None = None
-    swf = [file for file, each in zip(files, kinds, strict=True) if each == "swf"]
-    for place, (name, path) in enumerate(swf):
-        zero = None
-        for columns in _column_pieces(path, name, most):
-            log = from_swf(columns, name, meaning)
-            zero = log.zero_secs if zero is None else zero
-            first = zero if place == 0 else first
-            if (zero is None) != (first is None):
-                raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
-            yield Read(_moved(log, (zero or 0) - (first or 0)), columns)
+    def _read_columns(self, name: str, path: str, read: Reader) -> Iterator[Read]:
+        pieces = read(path, self.most)
+        held = list(islice(pieces, 2))
+        if len(held) == 1:
+            yield Read(from_swf(held[0], name, self.meaning), held[0])
+            return
+
+        def reads(pieces: Iterable[SwfColumns]) -> Iterator[Read]:
+            for each in pieces:
+                yield Read(from_swf(each, name, self.meaning, is_part=True), each)
+
+        if _is_linked(path):
+            yield from self._linked(lambda: reads(read(path, self.most)))
+        else:
+            yield from reads(drained(held, pieces))
+
+    def _read_records(self, files: Sequence[tuple[str, str, str]]) -> Iterator[Read]:
+        notes, name, is_linked = Notes(), files[0][1], False
+
+        def records() -> Iterator[JobRecord | StepUse]:
+            nonlocal is_linked
+            for kind, name, path in files:
+                with reading(path) as stream:
+                    _, lines = open_log(stream, kind, name)
+                    found = read_records(lines, kind, source=name, zone=self.zone, notes=notes)
+                    for record in notes.accepted(found):
+                        is_linked = is_linked or getattr(record, "preceding_job_id", None) is not None
+                        yield record
+
+        def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
+            told: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
+            while some := list(islice(jobs, self.most)):
+                yield Read(from_records(some, name, zero=0, is_part=True, **told), records=some)
+                told = {}
+
+        with DiskSorter() as sort:
+            jobs = fold_jobs(records(), notes.fold, sort=sort)
+            some = list(islice(jobs, self.most))  # by now all records have been read
+            if not (more := list(islice(jobs, 1))):
+                log = from_records(some, name, unreadable=notes.rejected, folded=notes.folded)
+                yield Read(log, records=some)
+                return
+            jobs = drained(some, chain(more, jobs))
+            if is_linked:
+                again = sort(enumerate(jobs))
+                yield from self._linked(lambda: reads(job for _, job in again))
+            else:
+                yield from reads(jobs)
+
+    def _linked(self, reads: Callable[[], Iterator[Read]]) -> Iterator[Read]:
+        """Yield the pieces of a file with who follows whom, for which they are gone through twice."""
+        self.is_linked = True
+        index, sizes = LinkIndex(self._store), []
+        for read in reads():
+            numbers, preceding, _ = _linking(read)
+            index.add(numbers, preceding, read.log.end)
+            sizes.append(len(numbers))
+        told: tuple[str, ...] = tuple(told_missing(index.settle()))
+        for read, found in zip(reads(), index.taken(sizes), strict=True):
+            log = replace(read.log, warnings=(*read.log.warnings, *told))
+            yield read._replace(log=with_links(log, _linking(read)[2], *found))
+            told = ()
+
+
+def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
+    """Yield what is held, and no longer, then the rest."""
+    held.reverse()
+    while held:
+        yield held.pop()
+    yield from rest
+
+
+def merge_warnings(told: Iterable[str]) -> list[str]:
+    """Return what pieces of a log tell, each once: counts are added up, of other numbers the first stay."""
+    counts, found = Counter[str](), dict[str, str]()
+    for each in told:
+        count, _, what = each.partition(" × ")
+        if count.isdigit():
+            counts[what] += int(count)
+            found[what] = f"{counts[what]} × {what}"
+        else:
+            found.setdefault(_NUMBER.sub("", each), each)
+    return list(found.values())
+
+
+def _linking(read: Read) -> tuple[Array, Array, Array]:
+    if read.columns is None:
+        return link_keys(read.records)
+    table = whole_jobs(read.columns)[0]
+    numbers, preceding, thinks = (table[each] for each in LINKING)
+    return numbers, preceding, thinks
+
+
+def _is_linked(path: str) -> bool:
+    """Return whether a line of SWF may name a preceding job."""
+    with reading(path) as stream:
+        for line in bounded_lines(stream):
+            words = line.split(None, len(FIELDS) - 1)
+            if len(words) > PRECEDING and words[PRECEDING] != "-1" and not words[0].startswith(";"):
+                return True
+    return False
 
 
 def _kind_of(path: str, name: str) -> str:
@@ -159,28 +242,27 @@ def _kind_of(path: str, name: str) -> str:
         return open_log(stream, None, name)[0]
 
 
-def _records(path: str, kind: str, name: str, zone: tzinfo | None, notes: Notes) -> Iterator[JobRecord]:
-    with reading(path) as stream:
-        _, lines = open_log(stream, kind, name)
-        yield from notes.accepted(read_records(lines, kind, source=name, zone=zone, notes=notes))
+def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
+    """Return by how much the times of each file of a log are moved on to count from the earliest zero.
 
-
-def _column_pieces(path: str, name: str, most: int) -> Iterator[SwfColumns]:
-    if is_preempted(read_header(path)):
-        yield read_columns(path)
-        return
-    for columns in read_column_pieces(path, most):
-        if (columns.columns["preceding"] > 0).any():
-            raise LinkedError(f"{name}: jobs follow each other")
-        yield columns
+    Raises ScheduleError where only some have one.
+    """
+    known = [zero for zero in zeros if zero is not None]
+    if not known:
+        return [0] * len(zeros)
+    for name, zero in zip(names, zeros, strict=True):
+        if zero is None:
+            raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
+    return [zero - min(known) for zero in zeros if zero is not None]
 
 
 def _moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
-    if shift_secs < 0:
-        raise LinkedError(f"{log.name}: begins before the first file of the log")
-    times = {name: getattr(log, name) for name in ("submit", "start", "end")}
+    if not shift_secs:
+        return log
+    times = {name: getattr(log, name) for name in ("submit", "start", "end", "could_start")}
+    known = {name: each for name, each in times.items() if each is not None}
     return replace(
-        log, **{name: np.where(each >= 0, each + shift_secs, each) for name, each in times.items()}
+        log, **{name: np.where(each >= 0, each + shift_secs, each) for name, each in known.items()}
     )
 
 

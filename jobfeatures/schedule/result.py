@@ -1,4 +1,4 @@
-"""One log evaluated: expected ends, what became late by how much, and the metrics of its jobs: numpy."""
+"""Jobs of a log evaluated: expected ends, what became late by how much, and their metrics: numpy."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ from jobfeatures.schedule.choosing import (
 )
 from jobfeatures.schedule.eet import Lanes, Mode
 from jobfeatures.schedule.expected import Demand, Tick, compute_all, make_part, scaled, split
-from jobfeatures.schedule.jobs import MOST, Array, Labels, ScheduleLog
+from jobfeatures.schedule.jobs import MOST, Labels, ScheduleLog
 from jobfeatures.schedule.metrics import (
     TAU_SECS,
     Distribution,
     Measures,
-    Steps,
     compute_peak,
     compute_steps,
-    describe,
     describe_groups,
-    make_edges,
     measure,
 )
-from jobfeatures.schedule.shares import CPU, GPU, MEMORY, STEPS, ShareRules, Shares, make_shares
+from jobfeatures.schedule.runs import Array
+from jobfeatures.schedule.shares import CPU, GPU, MEMORY, RESOURCES, STEPS, ShareRules, Shares, make_shares
 
 PART_JOBS: Final = 100_000  # a progress bar moves on after so many
+QUEUE: Final = "queue"
 BLUR_SECS: Final = 1e-6  # what doubles may be wrong by, in the mode fluid
 
 
@@ -97,17 +96,8 @@ class Sums(NamedTuple):
     bags: Bags | None  # where jobs are joined
 
 
-class Use(NamedTuple):
-    """Of one resource: what there is, and how much of it was in use."""
-
-    total: int
-    total_from: str
-    peak: int | float
-    over_time: Steps
-
-
 class Schedule:
-    """One log and all that follows from it. Arrays have the order of `chosen`."""
+    """Some users' jobs of a log and what follows from them. Arrays have the order of `chosen`."""
 
     def __init__(
         self,
@@ -136,12 +126,6 @@ class Schedule:
     def violated(self) -> list[int]:
         """Return by user how many jobs ended after their expected end."""
         return [int(count) for count in self.chosen.sums((self.tardiness > 0).astype(np.int64))]
-
-    @cached_property
-    def veet(self) -> list[float]:
-        """Return by user which part of the jobs that is, in percent: formula 1."""
-        sizes = np.diff(self.chosen.bounds).tolist()
-        return [100 * violated / size for violated, size in zip(self.violated, sizes, strict=True)]
 
     @cached_property
     def sums(self) -> Sums:
@@ -181,57 +165,20 @@ class Schedule:
         chosen = self.chosen
         return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime, self.options.tau_secs)
 
-    @cached_property
-    def distributions(self) -> dict[str, Distribution]:
-        """Return how these are distributed over all jobs."""
-        return {name: describe(values) for name, values in self.measures._asdict().items()}
+    def steps(self, edges: Array) -> dict[str, Array]:
+        """Return what was in use on the average, of each resource that the log reports, and how many waited.
 
-    @cached_property
-    def edges(self) -> Array:
-        """Return the edges of the intervals of everything over time: first arrival to last end."""
-        first, last = self.chosen.arrival.min(), self.chosen.end.max()
-        return make_edges(first.item(), last.item(), self.options.intervals)
-
-    @property
-    def span_secs(self) -> float:
-        """Return the time from the first arrival to the last end."""
-        return float(self.edges[-1] - self.edges[0])
-
-    @cached_property
-    def queue(self) -> tuple[int | float, Steps]:
-        """Return how many jobs waited at most, and on the average over time."""
+        It is by interval between `edges`.
+        """
         chosen = self.chosen
-        return (
-            compute_peak(chosen.arrival, chosen.start),
-            compute_steps(chosen.arrival, chosen.start, None, self.edges),
-        )
-
-    @cached_property
-    def use(self) -> dict[str, Use]:
-        """Return the use over time of each resource that the log reports."""
-        return self.use_over(self.edges)
-
-    def use_over(self, edges: Array) -> dict[str, Use]:
-        """Return the same over other intervals."""
-        chosen, found = self.chosen, {}
-        for resource in (CPU, MEMORY, GPU):
+        found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
+        for resource in RESOURCES:
             requests = requests_of(self.log, resource)
-            if requests is None:
-                continue
-            held = held_weights(requests[chosen.position], chosen)
-            peak = compute_peak(chosen.start, chosen.end, held)
-            steps = compute_steps(chosen.start, chosen.end, held, edges)
-            found[resource] = self.make_use(resource, peak, steps)
+            if requests is not None:
+                lasted = chosen.end - chosen.start
+                held = held_weights(requests[chosen.position], lasted, chosen.runtime)
+                found[resource] = compute_steps(chosen.start, chosen.end, held, edges)
         return found
-
-    def make_use(self, resource: str, peak: int | float, steps: Steps) -> Use:
-        """Return the use of a resource, with what there is of it."""
-        for each in self.shares:
-            if each.resource == resource:
-                return Use(each.total // STEPS[resource], each.total_from, peak, steps)
-        if resource in self.log.totals:
-            return Use(self.log.totals[resource], "log", peak, steps)
-        return Use(round(peak), "most in use", peak, steps)
 
     def groups(self, field: str) -> dict[str, Group]:
         """Return the jobs by user, group, queue or partition; others than those are left out."""
@@ -323,17 +270,16 @@ def asked(log: ScheduleLog, resource: str) -> Array:
     return requests
 
 
-def held_weights(requests: Array, chosen: Chosen) -> Array:
-    """Return what jobs held of a resource on the average between start and end; what is unknown is left out.
+def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
+    """Return what jobs held of a resource on the average from start to end; what is unknown is left out.
 
     A job that was swapped out for a part of that time held nothing then.
     """
     known = np.maximum(requests, 0)
-    lasted = chosen.end - chosen.start
-    if (lasted == chosen.runtime).all():
+    if (lasted == runtime).all():
         return known
     part = np.ones(len(known))
-    np.divide(chosen.runtime, lasted, out=part, where=lasted > 0)
+    np.divide(runtime, lasted, out=part, where=lasted > 0)
     return known * np.minimum(part, 1.0)
 
 
@@ -383,7 +329,8 @@ def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -
         everybody = chosen
         if options.filters:
             everybody = choose(log, by=options.arrival, no_waits=options.no_waits)
-        held = held_weights(requests[everybody.position], everybody)
+        lasted = everybody.end - everybody.start
+        held = held_weights(requests[everybody.position], lasted, everybody.runtime)
         machine, source = round(compute_peak(everybody.start, everybody.end, held)), "most in use"
     return make_shares(
         resource,

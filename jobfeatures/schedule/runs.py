@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from jobfeatures.schedule.jobs import Array
-from jobfeatures.schedule.metrics import QUANTILES, Distribution
-from jobfeatures.spill import naming_full_folder
+from jobfeatures.spill import Folder, naming_full_folder
+
+Array = npt.NDArray[Any]
 
 AT_ONCE: Final = 2**20  # numbers in memory while runs are merged
+ROOM_BYTES: Final = 2**27  # of runs in memory
 VALUES: Final = np.dtype([("key", np.float64)])
 EVENTS: Final = np.dtype([("key", np.uint64), ("change", np.float64)])
 
 
 class Run(NamedTuple):
-    """A part of a file: rows in order of their `key`."""
+    """Some rows, of memory or of a file, in order of their `key`."""
 
+    held: Array | None
     path: str
     rows: np.dtype[np.void]
     first: int
@@ -36,24 +38,30 @@ class Run(NamedTuple):
 
     def read(self, first: int, count: int) -> Array:
         """Return some of its rows."""
-        offset = (self.first + first) * self.rows.itemsize
-        return np.fromfile(self.path, self.rows, min(count, self.size - first), offset=offset)
+        count, begin = min(count, self.size - first), self.first + first
+        if self.held is not None:
+            return self.held[begin : begin + count]
+        return np.fromfile(self.path, self.rows, count, offset=begin * self.rows.itemsize)
 
 
-class Store:
-    """A folder of runs."""
+class Store(Folder):
+    """Runs, in memory as long as there is room, then in a folder, which goes with it."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, room_bytes: int | None = None) -> None:
+        super().__init__()
+        self._room_bytes = ROOM_BYTES if room_bytes is None else room_bytes
         self._count = 0
 
     def write(self, rows: Array) -> Run:
-        """Write rows. Raises SpillError."""
+        """Keep rows. Raises SpillError."""
+        self._room_bytes -= rows.nbytes
+        if self._room_bytes >= 0:
+            return Run(rows, "", rows.dtype, 0, len(rows))
         self._count += 1
         path = os.path.join(self.folder, f"rows-{self._count}")
         with naming_full_folder():
             rows.tofile(path)
-        return Run(path, rows.dtype, 0, len(rows))
+        return Run(None, path, rows.dtype, 0, len(rows))
 
     def write_groups(self, values: Array, codes: Array, count: int) -> list[Run]:
         """Write the values of each group, 0 to `count` − 1; NaN is none."""
@@ -66,10 +74,10 @@ class Store:
         bounds = np.searchsorted(codes[order], np.arange(count + 1)).tolist()
         return [run.part(low, high) for low, high in pairwise(bounds)]
 
-    def write_events(self, begins: Array, ends: Array, weights: Array | None) -> Run:
+    def write_events(self, begins: Array, ends: Array, weights: Array) -> Run:
         """Write by how much what lasts from `begins` to `ends` changes a sum, and when."""
         lasts = ends > begins
-        each = np.ones(int(lasts.sum())) if weights is None else weights[lasts].astype(float)
+        each = weights[lasts].astype(float)
         rows = np.empty(2 * len(each), EVENTS)
         # What ends makes room for what begins then; the bits of times from 0 on have their order.
         rows["key"][: len(each)] = 2 * (ends[lasts].astype(float) + 0.0).view(np.uint64)
@@ -142,24 +150,6 @@ def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> 
                 read[place] += len(heads[place])
         block = np.concatenate(taken)
         yield block[np.argsort(block[key], kind="stable")]
-
-
-def describe_runs(runs: Sequence[Run]) -> Distribution:
-    """Return the distribution of all values."""
-    size = sum(run.size for run in runs)
-    if not size:
-        return Distribution(0)
-    places = [(size - 1) * at for at in QUANTILES]
-    wanted = {0, size - 1, *map(int, places), *(min(int(place) + 1, size - 1) for place in places)}
-    found: dict[int, float] = {}
-    sums, done = [], 0
-    for block in merge(runs):
-        found |= {at: block["key"][at - done].item() for at in wanted if done <= at < done + len(block)}
-        sums.append(block["key"].sum().item())
-        done += len(block)
-    between = ((found[int(at)], found[min(int(at) + 1, size - 1)], at - int(at)) for at in places)
-    quantiles = tuple(low + (high - low) * part for low, high, part in between)
-    return Distribution(size, math.fsum(sums) / size, found[0], quantiles, found[size - 1])
 
 
 def peak_of(runs: Sequence[Run]) -> float:

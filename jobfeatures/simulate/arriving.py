@@ -15,10 +15,10 @@ from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.header import Header
 from jobfeatures.joblog import Pair
-from jobfeatures.schedule.jobs import Array, ScheduleLog, from_records, from_swf, is_preempted
-from jobfeatures.schedule.reading import LinkedError, Pieces, Read, is_large, read_whole
+from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf, whole_jobs
+from jobfeatures.schedule.reading import Pieces, Read, drained, merge_warnings, read_whole
 from jobfeatures.schedule.reasons import LATEST_SECS
-from jobfeatures.schedule.runs import Run, Store, merge
+from jobfeatures.schedule.runs import Array, Run, Store, merge
 from jobfeatures.simulate.pools import Pool
 from jobfeatures.simulate.workload import Workload, choose_pool, make_workload
 from jobfeatures.spill import DiskSorter
@@ -47,27 +47,24 @@ class Arriving(NamedTuple):
         return (each.log for each in self.reads())
 
 
-def read_arriving(pieces: Pieces, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
+def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
     """Return the jobs of a file; where some follow others, in memory. Raises what `read_log` raises."""
     [(name, path)] = pieces.files
-    if is_large([path]):
-        try:
-            return _sort(pieces, Store(sort.folder), sort, by_eligible)
-        except LinkedError:
-            pass
-    read = read_whole(name, pieces.kind, pieces.zone, pieces.meaning, path)
-    return Arriving(read.log, lambda: [read])
-
-
-def _sort(pieces: Pieces, store: Store, sort: DiskSorter, by_eligible: bool) -> Arriving:
-    runs: list[Run] = []
+    reads = pieces.reads()
+    head = [next(reads)]
+    if pieces.is_linked and not pieces.is_one:
+        head = [read_whole(path, pieces.kind, pieces.zone, pieces.meaning)]
+        head = [head[0]._replace(log=replace(head[0].log, name=name))]
+    if pieces.is_linked or pieces.is_one:
+        return Arriving(head[0].log, lambda: head)
     headers: list[Header] = []
+    runs: list[Run] = []
     reported, folded = list[str](), Counter[str]()
     unreadable, first, earliest = 0, math.inf, math.inf
 
     def with_keys() -> Iterator[Pair]:
         nonlocal unreadable, first, earliest
-        for read in pieces.reads():
+        for read in drained(head, reads):
             unreadable += read.log.unreadable
             reported.extend(read.log.warnings)
             folded.update(read.log.folded)
@@ -81,25 +78,33 @@ def _sort(pieces: Pieces, store: Store, sort: DiskSorter, by_eligible: bool) -> 
                 is_reported = by_eligible and eligible is not None and eligible <= LATEST_SECS
                 arrival = eligible if is_reported else submit
                 yield (-math.inf if arrival is None else arrival), record
-        if by_eligible and earliest < first:
-            raise LinkedError(f"{pieces.name}: a job was eligible before any was submitted")
 
     records = sort(with_keys())
-    name, meaning, most = pieces.name, pieces.meaning, pieces.most
-    about: dict[str, Any] = {"unreadable": unreadable, "folded": dict(folded), "warnings": tuple(reported)}
+    most = pieces.most
+    if by_eligible and earliest < first:  # such a time is none
+        records = sort(
+            (key if key >= math.floor(first) or each.submit_secs is None else each.submit_secs, each)
+            for key, each in records
+        )
+    about: dict[str, Any] = {
+        "unreadable": unreadable,
+        "folded": dict(folded),
+        "warnings": tuple(merge_warnings(reported)),
+    }
     if not headers:
         zero = 0 if first == math.inf else math.floor(first)
 
-        def reads() -> Iterator[Read]:
+        def again() -> Iterator[Read]:
             rest = (record for _, record in records)
             while some := list(islice(rest, most)):
                 yield Read(from_records(some, name, zero=zero), records=some)
 
-        return Arriving(replace(from_records([], name, zero=zero), **about), reads, store)
+        return Arriving(replace(from_records([], name, zero=zero), **about), again, store)
 
     def as_read(rows: Array) -> Read:
         columns = SwfColumns(headers[0], {field: rows[field] for field in FIELDS}, {}, 0)
-        return Read(from_swf(columns, name, meaning), columns)
+        log = from_swf(columns, name, pieces.meaning, is_part=True)
+        return Read(replace(log, end=np.where(log.end >= 0, log.end + rows["swapped"], log.end)), columns)
 
     nothing = as_read(runs[0].read(0, 0)).log
     return Arriving(
@@ -108,10 +113,10 @@ def _sort(pieces: Pieces, store: Store, sort: DiskSorter, by_eligible: bool) -> 
 
 
 def _write(columns: SwfColumns, store: Store) -> Run:
-    if is_preempted(columns.header):
-        raise LinkedError("jobs have several lines")
-    order = np.argsort(columns.columns["submit_secs"], kind="stable")
-    rows = np.empty(len(order), [(name, each.dtype) for name, each in columns.columns.items()])
-    for name, each in columns.columns.items():
+    table, swapped = whole_jobs(columns)
+    order = np.argsort(table["submit_secs"], kind="stable")
+    found = table | {"swapped": np.zeros(len(order), np.int64) + swapped}
+    rows = np.empty(len(order), [(name, each.dtype) for name, each in found.items()])
+    for name, each in found.items():
         rows[name] = each[order]
     return store.write(rows)

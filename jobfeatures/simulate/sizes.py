@@ -6,9 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from jobfeatures.schedule.jobs import Array, ScheduleLog
+from jobfeatures.schedule.jobs import ScheduleLog
 from jobfeatures.schedule.reasons import NEGATIVE, NEVER_STARTED, NO_CPUS, NO_RUNTIME, NO_SUBMIT
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
+from jobfeatures.schedule.runs import Array
 from jobfeatures.simulate.placing import Shape, make_shape, place_first_fit, whole
 from jobfeatures.simulate.pools import Pool
 

@@ -26,8 +26,9 @@ from jobfeatures.formats.swf.header import Comment, Header, format_date, format_
 from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.formats.swf.survey import Different
 from jobfeatures.joblog import JobRecord, Notes, Number, Sorter, compute_run_secs, sort_in_memory
-from jobfeatures.schedule.jobs import Array, whole_jobs
+from jobfeatures.schedule.jobs import whole_jobs
 from jobfeatures.schedule.reading import Read
+from jobfeatures.schedule.runs import Array
 from jobfeatures.schedule.shares import CPU, plain
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Outcome, Workload, seconds

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from jobfeatures.schedule.choosing import ScheduleError
-from jobfeatures.schedule.jobs import MOST, Array, Labels, ScheduleLog
+from jobfeatures.schedule.jobs import MOST, Labels, ScheduleLog
 from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reasons import (
@@ -28,7 +28,7 @@ from jobfeatures.schedule.reasons import (
 )
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
 from jobfeatures.schedule.result import groups_of
-from jobfeatures.schedule.runs import Columns, Run, Store, peak_of
+from jobfeatures.schedule.runs import Array, Columns, Run, Store, peak_of
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.simulate.engine import Tick, simulate
 from jobfeatures.simulate.jobs import Jobs

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, SwfJob
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
 DTYPES = ("int64", "float64")  # in the order in which they are tried
-CHUNK_LINES = 2**14  # of a log that is not clean: each bad line costs some of them numpy's reader
+CHUNK_CHARACTERS = 2**20  # of a log: each bad line costs some of them numpy's reader
 EXACT = 2**53  # whole numbers beyond it have no place in a double
 
 
@@ -100,30 +100,52 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Read a log so many lines at a time, with the comments up to there. Raises LogFileError."""
+    """Read a log at least so many lines at a time, with the comments up to there. Raises LogFileError."""
     header = Header(name)
-    chunks = _read_chunks(name, header)
-    count = -(-lines // CHUNK_LINES)
-    yield _joined(list(islice(chunks, count)), header)  # of an empty log too
-    while some := list(islice(chunks, count)):
-        yield _joined(some, header)
+    found: list[SwfColumns] = []
+    is_first = True
+    for chunk in _read_chunks(name, header):
+        found.append(chunk)
+        if sum(map(len, found)) >= lines:
+            yield _joined(found, header)
+            found, is_first = [], False
+    if found or is_first:  # of an empty log too
+        yield _joined(found, header)
+
+
+def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
+    """Read the same so that lines of one number that follow each other stay together."""
+    pieces = read_pieces(name, lines)
+    left = next(pieces)
+    for piece in pieces:
+        both = _joined([left, piece], piece.header)
+        numbers = both.columns["number"]
+        others = (numbers != numbers[-1:]).nonzero()[0]
+        cut = int(others[-1]) + 1 if len(others) else 0
+        fine = {field: each[:cut] for field, each in both.columns.items()}
+        rest = {field: each[cut:] for field, each in both.columns.items()}
+        yield SwfColumns(piece.header, fine, both.repaired, both.skipped)
+        left = SwfColumns(piece.header, rest, {}, 0)
+    yield left
 
 
 def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
     """Read a log some lines at a time: numpy's reader where they are clean, else the tolerant one."""
     first = 1
     with reading(name) as stream:
-        lines = bounded_lines(stream)
-        while some := list(islice(lines, CHUNK_LINES)):
-            for number, line in enumerate(some, first):
-                if line.lstrip().startswith(";"):
-                    parse_comment(line.strip(), header, number)
-            first += len(some)
-            columns = next(filter(None, (_load(some, dtype) for dtype in DTYPES)), None)
+        while text := stream.read(CHUNK_CHARACTERS):
+            if not text.endswith("\n"):  # what its last line lacks
+                text += next(bounded_lines(stream), "")
+            if ";" in text:
+                for number, line in enumerate(bounded_lines(io.StringIO(text)), first):
+                    if line.lstrip().startswith(";"):
+                        parse_comment(line.strip(), header, number)
+            first += text.count("\n")
+            columns = next(filter(None, (_load(io.StringIO(text), dtype) for dtype in DTYPES)), None)
             if columns is not None:
                 yield SwfColumns(header, columns, {}, 0)
                 continue
-            reader = SwfReader(some, source=name)
+            reader = SwfReader(bounded_lines(io.StringIO(text)), source=name)
             columns = _columns_of(list(reader))
             yield SwfColumns(header, columns, reader.repaired, reader.skipped)
 

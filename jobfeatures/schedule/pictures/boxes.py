@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from jobfeatures.schedule.jobs import Array
 from jobfeatures.schedule.pictures.style import COLOURS, INK, WIDTH, brief, power
 from jobfeatures.schedule.pictures.view import View, counted, share_words
+from jobfeatures.schedule.runs import Array
 
 ROW_INCHES: Final = 0.62
 REACH: Final = 1.5  # lengths of the box: what is further from it is an outlier

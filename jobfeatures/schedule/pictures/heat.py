@@ -12,7 +12,6 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from jobfeatures.schedule.jobs import Array
 from jobfeatures.schedule.pictures.heatmap import Grid, compute_heatmap, make_grid, rank_users, rows_of
 from jobfeatures.schedule.pictures.style import (
     COLOURS,
@@ -31,6 +30,7 @@ from jobfeatures.schedule.pictures.style import (
     spaced,
 )
 from jobfeatures.schedule.pictures.view import COLUMNS, View, counted, share_words, shortened
+from jobfeatures.schedule.runs import Array
 
 MOST_ROWS: Final = 600  # no more than pixels, or some would not be seen
 NAMED_ROWS: Final = 40  # names of more users do not fit
@@ -170,9 +170,9 @@ def _label_rows(axes: Axes, heat: Heat) -> None:
 
 def _draw_use(axes: Axes, view: View) -> None:
     most = 100.0
-    parts = {name: 100 * use.over_time.means / use.total for name, use in view.use.items() if use.total}
+    parts = {name: 100 * use.over_time / use.total for name, use in view.use.items() if use.total}
     for number, (resource, values) in enumerate(parts.items()):
-        edges, colour = view.use[resource].over_time.edges, RESOURCE_COLOURS[resource]
+        edges, colour = view.edges, RESOURCE_COLOURS[resource]
         most = max(most, float(values.max()))
         if number == 0:
             axes.stairs(values, edges, fill=True, color=colour, alpha=0.45, linewidth=0)
@@ -190,7 +190,7 @@ def _draw_use(axes: Axes, view: View) -> None:
 
 
 def _draw_queue(axes: Axes, view: View) -> None:
-    edges, means = view.waiting
+    edges, means = view.edges, view.waiting
     axes.stairs(means, edges, fill=True, color=COLOURS[7], alpha=0.6, linewidth=0)
     if not means.any():
         _say(axes, "no job waited", FAINT)

@@ -8,13 +8,13 @@ has the cells from floor(begin / cell) on, ceil(tardiness / cell) of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from jobfeatures.schedule.jobs import Array
 from jobfeatures.schedule.result import Schedule
+from jobfeatures.schedule.runs import Array
 
 CELL_SECS: Final = 60
 SHORT_SECS: Final = 7200  # what is shorter has cells of a second
@@ -72,19 +72,21 @@ def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
     return Grid(cell, first, width, -(-cells // width))
 
 
-def compute_heatmap(marks: Marks, row_of: Array, rows: int, grid: Grid) -> Array:
+def compute_heatmap(marks: Iterable[Marks], row_of: Array, rows: int, grid: Grid) -> Array:
     """Return rows × columns: how many marks a cell of the column has on the average, over the row's users.
 
     `row_of` is the row of each user, −1 for those left out. Begins and ends
     are noted by row and column and summed up from left to right, so the cost
     is that of the marks and of what is drawn, however many cells there are.
     """
-    row = row_of[marks.user]
-    is_in = row >= 0
-    row, begin, tardiness = row[is_in], marks.begin[is_in], marks.tardiness[is_in]
-    first = (begin // grid.cell_secs).astype(np.int64) - grid.first
-    count = np.ceil(tardiness / grid.cell_secs).astype(np.int64)
-    cells = _begun(row, first, rows, grid) - _begun(row, first + count, rows, grid)
+    cells = np.zeros((rows, grid.columns + 2))
+    for users, begins, lasts in marks:
+        row = row_of[users]
+        is_in = row >= 0
+        row, begin, tardiness = row[is_in], begins[is_in], lasts[is_in]
+        first = (begin // grid.cell_secs).astype(np.int64) - grid.first
+        count = np.ceil(tardiness / grid.cell_secs).astype(np.int64)
+        cells += _begun(row, first, rows, grid) - _begun(row, first + count, rows, grid)
     found: Array = np.cumsum(cells, axis=1)[:, : grid.columns] / grid.width
     return found
 

@@ -1,9 +1,9 @@
-"""What is drawn of a schedule: small, so that many can be kept while others are evaluated. Pure, numpy."""
+"""What is drawn of a schedule: small, so that many can be kept while others are evaluated: numpy."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,13 +12,18 @@ import numpy as np
 from jobfeatures.errors import shown_name
 from jobfeatures.logfiles import COMPRESSIONS
 from jobfeatures.schedule.document import Values
-from jobfeatures.schedule.metrics import Steps, compute_steps, make_edges
+from jobfeatures.schedule.metrics import make_edges
 from jobfeatures.schedule.pictures.heatmap import Marks, make_marks
-from jobfeatures.schedule.result import Schedule, Use
+from jobfeatures.schedule.result import QUEUE, Schedule
+from jobfeatures.schedule.runs import AT_ONCE, Array, Run, Store
+from jobfeatures.schedule.whole import Use, Whole, add_steps
 
 COLUMNS: Final = 900  # about as many as there are pixels
 USE_COLUMNS: Final = 600
 _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, COMPRESSIONS))})?\Z")
+
+
+MARKS: Final = np.dtype([("user", np.int64), ("begin", np.float64), ("tardiness", np.float64)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,11 +32,12 @@ class View:
 
     document: Values  # as `make_document` gives it
     users: list[str]
-    marks: Marks
+    runs: list[Run]  # of MARKS
     first_secs: float
     last_secs: float
+    edges: Array  # of the intervals of use and queue
     use: dict[str, Use]
-    waiting: Steps
+    waiting: Array
 
     @property
     def name(self) -> str:
@@ -39,25 +45,50 @@ class View:
         return str(self.document["log"])
 
     @property
+    def marks(self) -> Iterator[Marks]:
+        """Yield the marks of violated jobs, some at a time."""
+        for run in self.runs:
+            for first in range(0, run.size, AT_ONCE):
+                rows = run.read(first, AT_ONCE)
+                yield Marks(*(rows[name] for name in Marks._fields))
+
+    @property
     def marked_users(self) -> set[str]:
         """Return the users who have violated jobs."""
-        return {self.users[place] for place in np.unique(self.marks.user).tolist()}
+        return {user for user, veet in self.document["veet"].items() if veet > 0}
 
 
-def make_view(schedule: Schedule, document: Values) -> View:
-    """Return what is drawn of a schedule."""
-    chosen = schedule.chosen
-    first, last = chosen.arrival.min().item(), chosen.end.max().item()
-    edges = make_edges(first, last, USE_COLUMNS)
-    return View(
-        document=document,
-        users=chosen.users,
-        marks=make_marks(schedule),
-        first_secs=first,
-        last_secs=last,
-        use=schedule.use_over(edges),
-        waiting=compute_steps(chosen.arrival, chosen.start, None, edges),
-    )
+class Sketch:
+    """What is drawn of a schedule, as long as it is evaluated: the marks lie in a store."""
+
+    def __init__(self, whole: Whole, store: Store) -> None:
+        self._whole, self._store = whole, store
+        self._edges = make_edges(whole.first_secs, whole.last_secs, USE_COLUMNS)
+        self._runs: list[Run] = []
+        self._steps: dict[str, Array] = {}
+
+    def add(self, hand: Schedule, first_user: int) -> None:
+        """Take some users' jobs; the first of them has this place among all."""
+        marks = make_marks(hand)
+        rows = np.empty(len(marks.user), MARKS)
+        for name, column in marks._replace(user=marks.user + first_user)._asdict().items():
+            rows[name] = column
+        self._runs.append(self._store.write(rows))
+        add_steps(self._steps, hand.steps(self._edges))
+
+    def view(self, document: Values) -> View:
+        """Return what is drawn; `document` is what `make_document` says of it."""
+        whole = self._whole
+        return View(
+            document=document,
+            users=whole.users,
+            runs=self._runs,
+            first_secs=whole.first_secs,
+            last_secs=whole.last_secs,
+            edges=self._edges,
+            use=whole.use_of(self._steps),
+            waiting=self._steps[QUEUE],
+        )
 
 
 def short_names(names: Sequence[str], most: int = 28) -> list[str]:

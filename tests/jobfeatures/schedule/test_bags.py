@@ -13,6 +13,7 @@ from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import ShareRules
+from jobfeatures.schedule.whole import summarise
 
 RESOURCES = ("cpu", "gpu")
 
@@ -130,13 +131,18 @@ def test_a_workflow_or_bag_of_tasks_has_a_single_eet(records, joins, cpus, gpus)
     ends = {record.job_id: record.end_secs for record in records}
     late = [name for name, end in ends.items() if end > expected[name]]
     assert sum(schedule.violated) == len(late)
-    told = make_document(schedule)
+    told = make_document(summarise(log.name, [log], options))
     assert told["joined"] == [each.value for each in options.join]
     assert told["bags"]["violated"] <= told["bags"]["count"] <= told["bags"]["jobs"] / 2
 
 
 def evaluated(*records, join=tuple(Join), **more):
     return evaluate(from_records(records, "log"), Options(rules=rules(cpu=2), join=join, **more))
+
+
+def bags_of(*records):
+    options = Options(rules=rules(cpu=2), join=tuple(Join))
+    return make_document(summarise("log", [from_records(records, "log")], options))["bags"]
 
 
 def test_tasks_of_an_array_are_late_when_the_array_is():
@@ -146,9 +152,9 @@ def test_tasks_of_an_array_are_late_when_the_array_is():
     assert (alone.expected.tolist(), sum(alone.violated)) == ([10, 10, 20, 20], 1)
     together = evaluated(*tasks)
     assert (together.expected.tolist(), sum(together.violated)) == ([20] * 4, 0)
-    assert make_document(together)["bags"] == {"count": 1, "jobs": 4, "violated": 0}
-    late = evaluated(*tasks[:3], job(3, 0, 10, 1, wait=11, array_job_id="7"))
-    assert make_document(late)["bags"] == {"count": 1, "jobs": 4, "violated": 1}
+    assert bags_of(*tasks) == {"count": 1, "jobs": 4, "violated": 0}
+    late = job(3, 0, 10, 1, wait=11, array_job_id="7")
+    assert bags_of(*tasks[:3], late) == {"count": 1, "jobs": 4, "violated": 1}
 
 
 def test_a_chain_of_jobs_submitted_at_once_is_expected_to_run_one_after_the_other():

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule import cells
-from jobfeatures.schedule.cells import format_heatmaps, make_heatmap
+from jobfeatures.schedule.cells import Cells, format_heatmaps
 from jobfeatures.schedule.choosing import Filter, ScheduleError
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import ShareRules
+from jobfeatures.schedule.whole import Whole
 
 ONE = ShareRules(default={"cpu": 1000})
 
@@ -28,8 +29,17 @@ def log_of(jobs, name="log", shift_secs=0):
         )
         for number, (user, submitted, wait, runtime, cpus) in enumerate(jobs)
     ]  # fmt: skip
-    log = from_records(records, name)
+    log = replace(from_records(records, name), zero_secs=1)
     return replace(log, **{each: getattr(log, each) + shift_secs for each in ("submit", "start", "end")})
+
+
+def heatmap_of(log, cell_secs=60, most=100, **options):
+    """Return the heatmap of a log of which so many jobs are in a hand."""
+    whole = Whole(log.name, [log], Options(**options), most=most)
+    cells = Cells(whole, cell_secs)
+    for hand in whole.hands():
+        cells.add(*hand)
+    return cells.heatmap()
 
 
 def count_cell_by_cell(schedule, cell_secs):
@@ -63,11 +73,17 @@ JOBS = st.lists(
     st.sampled_from([Mode.LITERAL, Mode.EXACT]),
     st.integers(0, 10**6),
     st.booleans(),
+    st.sampled_from([2, 100]),
 )
-def test_cells_are_what_counting_them_one_by_one_gives(jobs, cell_secs, mode, shift_secs, is_filtered):
-    filters = (Filter("queue", frozenset("0")),) if is_filtered else ()
-    schedule = evaluate(log_of(jobs, shift_secs=shift_secs), Options(mode=mode, rules=ONE, filters=filters))
-    found = make_heatmap(schedule, cell_secs)
+def test_cells_are_what_counting_them_one_by_one_gives(jobs, cell_secs, mode, shift_secs, is_filtered, most):
+    log = log_of(jobs, shift_secs=shift_secs)
+    options = {
+        "mode": mode,
+        "rules": ONE,
+        "filters": (Filter("queue", frozenset("0")),) if is_filtered else (),
+    }
+    schedule = evaluate(log, Options(**options))
+    found = heatmap_of(log, cell_secs, most, **options)
     assert found["violated_jobs"] == count_cell_by_cell(schedule, cell_secs)
     assert found["users"] == schedule.chosen.users
     assert found["start_secs"] % cell_secs == 0
@@ -78,7 +94,7 @@ def test_cells_are_what_counting_them_one_by_one_gives(jobs, cell_secs, mode, sh
 def test_a_job_late_by_two_minutes_increments_two_consecutive_cells():
     """The paper: "two consecutive horizontal cells in the data structure will be incremented by 1"."""
     log = log_of([("ann", 0, 0, 60, 1), ("bob", 0, 120, 120, 1), ("bob", 0, 120, 60, 1)], shift_secs=60)
-    found = make_heatmap(evaluate(log, Options(rules=ShareRules(default={"cpu": 2000}))), 60)
+    found = heatmap_of(log, rules=ShareRules(default={"cpu": 2000}))
     assert found == {
         "users": ["ann", "bob"],
         "start_secs": 60,
@@ -89,20 +105,20 @@ def test_a_job_late_by_two_minutes_increments_two_consecutive_cells():
 
 def test_too_many_cells_are_refused_and_a_width_that_does_is_named(monkeypatch):
     monkeypatch.setattr(cells, "MOST_CELLS", 50)
-    schedule = evaluate(log_of([("ann", 59, 0, 60, 1), ("bob", 6000, 5, 300, 1)]), Options())
+    log = log_of([("ann", 59, 0, 60, 1), ("bob", 6000, 5, 300, 1)])
     with pytest.raises(
         ScheduleError, match=r"log: a heatmap of 2 users × 105 cells .* --cell (\d+) would"
     ) as told:
-        make_heatmap(schedule, 60)
+        heatmap_of(log)
     enough = int(str(told.value).split("--cell ")[1].split()[0])
-    assert len(make_heatmap(schedule, enough)["violated_jobs"][0]) in range(20, 26)
+    assert len(heatmap_of(log, enough)["violated_jobs"][0]) in range(20, 26)
 
 
 def test_rows_of_several_logs_say_where_their_cells_begin_and_how_long_they_are():
     documents = [
         {
             "log": name,
-            "heatmap": make_heatmap(evaluate(log_of(jobs, name, shift_secs), Options(rules=ONE)), 60),
+            "heatmap": heatmap_of(log_of(jobs, name, shift_secs), rules=ONE),
         }
         for name, jobs, shift_secs in (
             ("a", [("ann, b", 0, 60, 60, 1)], 0),

@@ -18,11 +18,18 @@ LINES = """\
 def drawn(read_swf):
     """Return a function: a gallery → it, with one schedule."""
     from jobfeatures.schedule.document import make_document
-    from jobfeatures.schedule.result import Options, evaluate
+    from jobfeatures.schedule.result import Options
+    from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.whole import Whole
 
     def draw(gallery):
-        schedule = evaluate(read_swf(*LINES.splitlines()), Options())
-        gallery.add(schedule, make_document(schedule, ("user",)))
+        whole = Whole("log", [read_swf(*LINES.splitlines())], Options(), ("user",))
+        sketch = gallery.sketch(whole, Store())
+        for hand in whole.hands():
+            if sketch is not None:
+                sketch.add(*hand)
+        if sketch is not None:
+            gallery.add(sketch.view(make_document(whole, ("user",))))
         return gallery
 
     return draw

@@ -3,26 +3,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
-from jobfeatures.schedule.links import find_links, links_of
+from jobfeatures.schedule.links import LinkIndex, Links, link_keys, told_missing
+from jobfeatures.schedule.runs import Store
 
 NUMBERS = st.lists(st.integers(1, 9), min_size=1, max_size=9)
 
 
-def linked(numbers, preceding, thinks=None):
-    thinks = [-1] * len(numbers) if thinks is None else thinks
-    links, told = find_links(np.array(numbers), np.array(preceding), np.array(thinks))
-    return None if links is None else links.preceding.tolist(), told
+def linked(numbers, preceding, most=9, room_bytes=10**6):
+    """Return who follows whom, and what is told of the others: of jobs that come in pieces of at most so many."""
+    with Store(room_bytes) as store:
+        index, sizes = LinkIndex(store), []
+        for first in range(0, len(numbers), most):
+            some = np.array(numbers[first : first + most])
+            index.add(some, np.array(preceding[first : first + most]), 10 * some)
+            sizes.append(len(some))
+        told = told_missing(index.settle())
+        found = list(index.taken(sizes))
+    assert [len(places) for places, _ in found] == sizes
+    places = np.concatenate([places for places, _ in found]).tolist()
+    ends = np.concatenate([ends for _, ends in found]).tolist()
+    assert ends == [10 * numbers[place] if place >= 0 else -1 for place in places]
+    return places, told
 
 
 def test_preceding_job_is_the_number_of_a_previous_job_in_the_workload():
     assert linked([7, 9, 8], [-1, 7, 9]) == ([-1, 0, 1], [])
-    assert linked([7, 9, 8], [-1, -1, 0]) == (None, [])
-    links, _ = find_links(np.array([7, 9]), np.array([-1, 7]), np.array([4, 10]))
-    assert links.thinks.tolist() == [-1, 10]
+    assert linked([7, 9, 8], [-1, -1, 0]) == ([-1, -1, -1], [])
 
 
 def test_what_is_not_there_or_there_twice_is_taken_as_none():
-    assert linked([7, 7, 8, 9], [-1, -1, 7, 5])[0] is None
+    assert linked([7, 7, 8, 9], [-1, -1, 7, 5])[0] == [-1] * 4
     found, told = linked([1, 2, 3], [-1, 1, 5])
     assert found == [-1, 0, -1]
     assert told == ["1 × preceding job that is not there, or follows the job itself: it is taken as none"]
@@ -33,18 +43,36 @@ def test_jobs_that_would_wait_for_themselves_follow_none():
     assert linked([1, 2], [1, 1])[0] == [-1, 0]
 
 
-@given(NUMBERS.flatmap(lambda numbers: st.tuples(st.just(numbers), st.permutations([*numbers, 5, 6, -1]))))
-def test_nobody_waits_for_himself_and_the_others_for_whom_they_name(drawn):
+@given(
+    NUMBERS.flatmap(lambda numbers: st.tuples(st.just(numbers), st.permutations([*numbers, 5, 6, -1]))),
+    st.integers(1, 9),
+    st.sampled_from([0, 10**6]),
+)
+def test_nobody_waits_for_himself_and_the_others_for_whom_they_name(drawn, most, room_bytes):
     numbers, preceding = drawn[0], drawn[1][: len(drawn[0])]
-    found = linked(numbers, preceding)[0] or [-1] * len(numbers)
-    for place, before in enumerate(found):
-        seen, job = 0, place
-        while (job := found[job]) >= 0:
-            seen += 1
-            assert seen <= len(numbers), "a circle"
-        if before >= 0:
-            assert numbers[before] == preceding[place]
-            assert numbers.count(numbers[before]) == 1
+    named = [numbers.index(each) if numbers.count(each) == 1 else -1 for each in preceding]
+    expected = []
+    for place, before in enumerate(named):
+        job, steps = place, 0
+        while (job := named[job]) not in {-1, place} and steps < len(numbers):
+            steps += 1
+        expected.append(-1 if job == place else before)
+    found, told = linked(numbers, preceding, most, room_bytes)
+    assert found == expected
+    missing = sum(each > 0 for each in preceding) - sum(each >= 0 for each in expected)
+    assert told == told_missing(missing)
+
+
+@given(st.lists(st.integers(-1, 9), min_size=1, max_size=10), st.permutations(range(10)))
+def test_of_those_who_are_left_each_follows_whom_he_followed_if_he_is_left(preceding, order):
+    which = np.array([place for place in order if place < len(preceding)][:5])
+    preceding = [place if place < len(preceding) else -1 for place in preceding]
+    links = Links(np.array(preceding), np.array([7 if place >= 0 else -1 for place in preceding]))
+    found = links.taken(which)
+    left = which.tolist()
+    expected = [left.index(preceding[place]) if preceding[place] in left else -1 for place in left]
+    assert found.preceding.tolist() == expected
+    assert found.thinks.tolist() == [7 if place >= 0 else -1 for place in expected]
 
 
 def test_records_name_the_job_by_its_id_on_the_same_cluster():
@@ -58,9 +86,11 @@ def test_records_name_the_job_by_its_id_on_the_same_cluster():
             ("2", "b", "1", 2.5),
         )
     )
-    links, told = links_of([one, other, last])
-    assert (links.preceding.tolist(), links.thinks.tolist(), told) == ([-1, -1, 1], [-1, -1, 2.5], [])
-    assert links_of([one, other]) == (None, [])
+    numbers, preceding, thinks = link_keys([one, other, last])
+    assert len(set(numbers.tolist())) == 3
+    assert preceding.tolist() == [-1, -1, numbers[1]]
+    assert thinks.tolist() == [-1, 3, 2.5]
+    assert [each.tolist() for each in link_keys([])] == [[], [], []]
 
 
 def test_a_job_could_start_its_think_time_after_that_end_and_no_later_than_it_did(read_swf):

@@ -81,7 +81,7 @@ def test_steps_are_the_means_over_their_intervals(rows, first, length, count):
         sum(weight_at(rows, first + place * length + moment) for moment in range(length)) / length
         for place in range(count)
     ]
-    assert found.means.tolist() == pytest.approx(expected, abs=1e-9)
+    assert found.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_span_without_length_is_a_second():

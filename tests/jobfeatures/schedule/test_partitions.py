@@ -12,8 +12,9 @@ from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.jobs import from_swf
 from jobfeatures.schedule.partitions import evaluate_partitions
-from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
+from jobfeatures.schedule.whole import summarise
 
 SAME = ("jobs", "skipped", "users", "mode", "arrival", "share", "violated", "veet")
 SUMS = (
@@ -24,6 +25,10 @@ SUMS = (
 
 def read(path):
     return from_swf(read_columns(path), path)
+
+
+def whole_of(name, options):
+    return make_document(summarise(name, [read(name)], options))
 
 
 def line(number, submit, user, cpus=1, runtime=60, wait=30, group=1):
@@ -74,7 +79,7 @@ def test_pieces_of_a_log_tell_the_same_as_the_whole(tmp_path_factory, jobs, cuts
         names.append(str(folder / f"{number}.swf"))
     options = Options(mode=mode)
     try:
-        whole = make_document(evaluate(read(names[0]), options))
+        whole = whole_of(names[0], options)
     except ScheduleError:
         with pytest.raises(ScheduleError):
             evaluate_partitions(names[1:], options, read, hands=hands)
@@ -97,7 +102,7 @@ def halves(write):
 
 def test_files_count_from_zeros_of_their_own(halves):
     whole, *parts = halves
-    assert_same(make_document(evaluate(read(whole), Options())), evaluate_partitions(parts, Options(), read))
+    assert_same(whole_of(whole, Options()), evaluate_partitions(parts, Options(), read))
 
 
 def test_shares_and_filters_are_those_of_the_whole(halves):
@@ -109,7 +114,7 @@ def test_shares_and_filters_are_those_of_the_whole(halves):
         Options(filters=(Filter("queue", frozenset({"1"})),)),
         Options(filters=(Filter("queue", frozenset({"1"})),), recompute=True),
     ):
-        expected = make_document(evaluate(read(whole), options))
+        expected = whole_of(whole, options)
         found = evaluate_partitions(parts, options, read)
         assert_same(expected, found)
         assert found["recomputed"] == expected["recomputed"]
@@ -168,4 +173,4 @@ def test_dask_runs_the_same_functions_on_workers_of_its_own(halves):
             evaluate_partitions(
                 parts, Options(rules=ShareRules(users={"3": {"cpu": 0}})), read, runner=client
             )
-    assert_same(make_document(evaluate(read(whole), Options())), found)
+    assert_same(whole_of(whole, Options()), found)

@@ -17,6 +17,7 @@ from jobfeatures.schedule.jobs import from_swf
 from jobfeatures.schedule.live import LiveSchedule
 from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import ShareRules, Shares
+from jobfeatures.schedule.whole import summarise
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public logs")
@@ -27,7 +28,7 @@ def test_the_expected_ends_of_kth_are_those_of_the_loop_over_seconds():
     if not path.exists():
         pytest.skip(f"{path} is not there")
     log = from_swf(read_columns(str(path)), "KTH")
-    found = make_document(evaluate(log, Options(rules=ShareRules(default={"cpu": 8000}))))
+    found = make_document(summarise("KTH", [log], Options(rules=ShareRules(default={"cpu": 8000}))))
     expected = {
         "jobs": 28475,
         "users": 214,

@@ -14,6 +14,7 @@ from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import ShareRules
 from jobfeatures.schedule.tables import format_comparison, format_csv, format_text
+from jobfeatures.schedule.whole import summarise
 
 # Two users of six processors. User 1 has the jobs of Table 1 of the paper, the second of which had to
 # wait. User 2 asks for four processors at once, and has a share of three.
@@ -31,7 +32,7 @@ SMALL = (
 
 
 def document_of(log, by=(), **options):
-    return make_document(evaluate(log, Options(**options)), by)
+    return make_document(summarise(log.name, [log], Options(**options), by), by)
 
 
 def job(job_id="1", **fields):

@@ -29,9 +29,9 @@ def both_ways(tmp_path, monkeypatch, capsys):
         for most in (None, 3):
             with monkeypatch.context() as patched:
                 if most is not None:
-                    patched.setattr(reading, "LARGE_BYTES", 1)
-                    patched.setattr(reading.Pieces.__new__, "__defaults__", (None, None, None, most))
-                    patched.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", most)
+                    patched.setattr(reading, "PIECE_JOBS", most)
+                    patched.setattr(runs, "ROOM_BYTES", 0)
+                    patched.setattr("jobfeatures.formats.swf.columns.CHUNK_CHARACTERS", 50 * most)
                     patched.setattr(DiskSorter.__init__, "__defaults__", (most,))
                 capsys.readouterr()
                 status = main(["simulate", str(path), *words])
@@ -112,9 +112,9 @@ def test_where_lines_belong_together_a_log_is_simulated_in_memory(both_ways, hea
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reading, "LARGE_BYTES", 1)
-    monkeypatch.setattr(reading.Pieces.__new__, "__defaults__", (None, None, None, 128))
-    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 128)
+    monkeypatch.setattr(reading, "PIECE_JOBS", 128)
+    monkeypatch.setattr(runs, "ROOM_BYTES", 0)
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_CHARACTERS", 128 * 50)
     monkeypatch.setattr(runs, "AT_ONCE", 512)
 
     def peak(jobs):

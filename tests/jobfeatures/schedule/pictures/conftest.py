@@ -10,14 +10,19 @@ def make_views():
     """Return a function: logs of records → their views, users and all."""
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.jobs import from_records
-    from jobfeatures.schedule.pictures.view import make_view
-    from jobfeatures.schedule.result import Options, evaluate
+    from jobfeatures.schedule.pictures.view import Sketch
+    from jobfeatures.schedule.result import Options
+    from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.whole import Whole
 
-    def make(*logs, by=("user", "queue"), **options):
+    def make(*logs, by=("user", "queue"), most=2**20, **options):
         views = []
         for name, jobs in logs:
-            schedule = evaluate(from_records(jobs, name), Options(**options))
-            views.append(make_view(schedule, make_document(schedule, by)))
+            whole = Whole(name, [from_records(jobs, name)], Options(**options), by, most=most)
+            sketch = Sketch(whole, Store())
+            for hand in whole.hands():
+                sketch.add(*hand)
+            views.append(sketch.view(make_document(whole, by)))
         return views
 
     return make

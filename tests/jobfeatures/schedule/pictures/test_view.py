@@ -4,7 +4,8 @@ from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.pictures.view import counted, share_words, short_names, shortened
 
 
-def test_a_view_has_the_marks_of_violated_jobs_and_nothing_of_the_others(make_views):
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_view_has_the_marks_of_violated_jobs_and_nothing_of_the_others(make_views, most):
     jobs = [
         JobRecord(batch_system="slurm", job_id=str(number), user=user, submit_secs=submit, start_secs=start,
                   end_secs=end, total_cpus=2)
@@ -12,23 +13,23 @@ def test_a_view_has_the_marks_of_violated_jobs_and_nothing_of_the_others(make_vi
             [("ann", 0, 0, 4), ("ann", 1, 6, 7), ("bob", 0, 0, 3), ("bob", 3, 13, 20)]
         )
     ]  # fmt: skip
-    (view,) = make_views(("log", jobs))
+    (view,) = make_views(("log", jobs), most=most)
     assert view.users == ["ann", "bob"]
-    assert view.marks.user.tolist() == [0, 1]
-    assert view.marks.begin.tolist() == [5 - 1, 10 - 7]
-    assert view.marks.tardiness.tolist() == [7 - 5, 20 - 10]
+    marks = [each for block in view.marks for each in zip(*block, strict=True)]
+    assert marks == [(0, 5 - 1, 7 - 5), (1, 10 - 7, 20 - 10)]
     assert view.marked_users == {"ann", "bob"}
     assert (view.first_secs, view.last_secs) == (0, 20)
 
 
-def test_what_is_drawn_of_use_and_queue_has_the_means_of_the_document(make_views, make_jobs):
-    (view,) = make_views(("log", make_jobs(["ann", "bob", "cid"], each=50)))
+@pytest.mark.parametrize("most", [40, 1000])
+def test_what_is_drawn_of_use_and_queue_has_the_means_of_the_document(make_views, make_jobs, most):
+    (view,) = make_views(("log", make_jobs(["ann", "bob", "cid"], each=50)), most=most)
     document = view.document
     assert list(view.use) == ["cpu", "memory", "gpu"]
     for resource, use in view.use.items():
-        mean = float(use.over_time.means.mean()) / use.total
+        mean = float(use.over_time.mean()) / use.total
         assert mean == pytest.approx(document["utilisation"][resource]["mean"])
-    assert float(view.waiting.means.mean()) == pytest.approx(document["queue_length"]["mean"])
+    assert float(view.waiting.mean()) == pytest.approx(document["queue_length"]["mean"])
 
 
 def test_names_are_short_where_they_stay_different():

@@ -1,4 +1,4 @@
-"""A log some users' jobs at a time tells what the whole tells in memory."""
+"""A log some users' jobs at a time tells what it tells as one piece and one hand."""
 
 import json
 import os
@@ -10,15 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobfeatures.schedule import runs
+from jobfeatures.schedule.bags import Join
 from jobfeatures.schedule.choosing import Arrival, Filter, ScheduleError
 from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.large import evaluate_large
-from jobfeatures.schedule.metrics import compute_peak, describe_groups
-from jobfeatures.schedule.reading import LinkedError, Pieces, is_large, read_log
-from jobfeatures.schedule.result import Options, evaluate
-from jobfeatures.schedule.runs import Store, describe_runs, merge, peak_of
+from jobfeatures.schedule.metrics import compute_peak, describe_groups, describe_runs
+from jobfeatures.schedule.reading import Pieces
+from jobfeatures.schedule.result import Options
+from jobfeatures.schedule.runs import Store, merge, peak_of
 from jobfeatures.schedule.shares import ShareRules
+from jobfeatures.schedule.whole import summarise
 from jobfeatures.spill import SpillError
 
 FIELDS = ("user", "group", "queue", "partition")
@@ -32,8 +33,8 @@ def line(number, submit, user, wait=3, cpus=1, runtime=60, preceding=-1):
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Return a function that writes a log; pieces of SWF are of 3 lines at least."""
-    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 3)
+    """Return a function that writes a log; pieces of SWF are of 3 lines or so at least."""
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_CHARACTERS", 150)
 
     def written(text, name="log.swf"):
         path = tmp_path / name
@@ -43,21 +44,22 @@ def write(tmp_path, monkeypatch):
     return written
 
 
+def told_of(names, options, kind=None, **sizes):
+    """Return what is told of files as a log; `pieces` have so many jobs, `hands` too, `room` is of memory."""
+    with Store(sizes.get("room", 10**9)) as store:
+        pieces = Pieces([(name, name) for name in names], kind, store=store, most=sizes.get("pieces", 10**6))
+        whole = summarise(
+            names[0], pieces.logs(), options, FIELDS, store=store, most=sizes.get("hands", 10**6)
+        )
+        return json.loads(json.dumps(make_document(whole, FIELDS)))
+
+
 def both(names, options=None, most=3, kind=None):
-    """Return what is told about a log in memory, and a few jobs at a time; an error as its text."""
+    """Return what is told about a log as one piece in memory, and a few jobs at a time; an error as its text."""
     options, found = options or Options(), []
-    for tell in (
-        lambda: make_document(evaluate(read_log(names[0], kind), options), FIELDS),
-        lambda: evaluate_large(
-            names[0],
-            Pieces([(name, name) for name in names], kind, most=most).logs(),
-            options,
-            FIELDS,
-            most=most,
-        ),
-    ):
+    for sizes in ({}, {"pieces": most, "hands": most, "room": 0}):
         try:
-            found.append(json.loads(json.dumps(tell())))
+            found.append(told_of(names, options, kind, **sizes))
         except ScheduleError as error:
             found.append(str(error))
     return found
@@ -164,13 +166,11 @@ def test_records_tell_what_they_tell_in_memory_their_steps_and_runs_too(write, m
 
 @given(RECORDS)
 def test_joined_jobs_are_joined_though_they_are_of_different_pieces(write, made):
-    from jobfeatures.schedule.bags import Join
-
     name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
     assert_same(*both([name], Options(rules=RULES, join=(Join.ARRAY,), intervals=3), kind="records"))
 
 
-def test_files_of_one_log_count_from_the_first(write):
+def test_files_of_one_log_count_from_the_earliest(write):
     files = [
         write(f"; MaxProcs: 9\n; UnixStartTime: {begin}\n{line(1, 0, 1)}{line(2, 5, 2)}", f"{begin}.swf")
         for begin in (1000, 2000)
@@ -179,36 +179,71 @@ def test_files_of_one_log_count_from_the_first(write):
         "; MaxProcs: 9\n; UnixStartTime: 1000\n"
         + "".join(line(place % 2 + 1, at, place % 2 + 1) for place, at in enumerate((0, 5, 1000, 1005)))
     )
-    one, other = both([whole])[0], both(files)[1]
-    assert_same(one | {"log": ""}, other | {"log": ""})
-    with pytest.raises(LinkedError, match="begins before"):
-        list(Pieces([(name, name) for name in files[::-1]]).logs())
+    expected = both([whole])[0] | {"log": ""}
+    for order in (files, files[::-1]):
+        for found in both(order):
+            warnings = found["warnings"]
+            assert_same(expected, found | {"log": "", "warnings": []})
+            assert warnings == ["jobs do not stand in order of arrival: they were sorted"] * (order != files)
 
 
-def test_where_jobs_follow_others_the_log_is_no_matter_of_pieces(write):
-    lines = [line(place, place, 1, preceding=place - 4 if place > 4 else -1) for place in range(1, 9)]
-    name = write("; MaxProcs: 9\n" + "".join(lines))
-    with pytest.raises(LinkedError):
-        list(Pieces([(name, name)], most=3).logs())
+FOLLOWING = st.lists(
+    st.tuples(
+        st.integers(1, 12), st.integers(0, 99), st.integers(1, 3), st.integers(-1, 40), st.integers(1, 4),
+        st.integers(-1, 50), st.integers(-1, 12), st.integers(-1, 9),
+    ),
+    min_size=1, max_size=16,
+)  # fmt: skip
 
 
-def test_what_is_true_of_all_pieces_is_told_once(write):
-    text = "".join(
-        line(place, place, 1).replace(" -1 -1 1 1 ", " -1 9999999999 1 1 ", 1) for place in range(9)
+@given(FOLLOWING, st.sampled_from(Arrival), st.booleans(), st.sampled_from(Mode))
+def test_jobs_may_follow_those_of_other_pieces(write, rows, arrival, is_joined, mode):
+    lines = (
+        line(number, submit, user, wait, cpus, runtime, preceding).replace(" -1\n", f" {think}\n")
+        for number, submit, user, wait, cpus, runtime, preceding, think in rows
     )
-    name = write(text)
-    warnings = [each.warnings for each in Pieces([(name, name)], most=3).logs()]
-    assert [len(each) for each in warnings] == [1, 0, 0]
-    assert "is it in bytes" in warnings[0][0]
+    name = write("; MaxProcs: 9\n" + "".join(lines))
+    join = (Join.PRECEDING,) if is_joined else ()
+    assert_same(*both([name], Options(rules=RULES, arrival=arrival, join=join, mode=mode)))
 
 
-def test_a_log_is_large_by_what_it_holds_uncompressed(write, monkeypatch):
-    name = write("x" * 100)
-    monkeypatch.setattr("jobfeatures.schedule.reading.LARGE_BYTES", 100)
-    assert is_large([name])
-    monkeypatch.setattr("jobfeatures.schedule.reading.LARGE_BYTES", 101)
-    assert not is_large([name])
-    assert is_large([name, name])
+def test_jobs_of_other_kinds_of_logs_may_too(write):
+    made = [
+        {
+            "batch_system": "slurm", "job_id": str(place), "user": "ann", "total_cpus": 1, "submit_secs": 1000,
+            "start_secs": 1000 + 10 * place, "end_secs": 1010 + 10 * place, "think_secs": 1.5,
+            "preceding_job_id": str(place - 4),
+        }
+        for place in range(1, 9)
+    ]  # fmt: skip
+    name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
+    options = Options(rules=RULES, arrival=Arrival.READY, join=(Join.PRECEDING,))
+    whole, found = both([name], options, kind="records")
+    assert_same(whole, found)
+    assert whole["waited_for_another"] == 4
+    assert whole["warnings"][0].startswith("4 × preceding job that is not there")
+
+
+def test_parts_of_a_job_that_was_swapped_out_are_of_one_piece(write):
+    text = "; MaxProcs: 9\n; Preemption: Yes\n"
+    for number in range(1, 7):
+        for part in range(3):
+            status = 3 if part == 2 else 2
+            text += f"{number} {number} {part} 9 1 -1 -1 1 -1 -1 {status} {number % 2} 1 -1 1 1 -1 -1\n"
+    whole, found = both([write(text)])
+    assert_same(whole, found)
+    assert (whole["jobs"], whole["response"]["max"]) == (6, 3 * 9 + 1 + 2)
+
+
+def test_what_pieces_tell_is_told_once_and_their_counts_are_added_up(write):
+    text = "".join(
+        line(place, place, place % 2).replace(" -1 -1 1 ", " -1 9999999999 1 ", 1).replace("\n", " 7\n")
+        for place in range(9)
+    )
+    for found in both([write(text)]):
+        assert len(found["warnings"]) == 2
+        assert found["warnings"][0].startswith("9 × ")
+        assert "is it in bytes" in found["warnings"][1]
 
 
 def test_files_go_when_all_is_told_and_a_folder_without_room_is_named(write, tmp_path, monkeypatch):
@@ -219,50 +254,55 @@ def test_files_go_when_all_is_told_and_a_folder_without_room_is_named(write, tmp
     assert both([name])[1]["jobs"] == 8
     assert os.listdir(folder) == []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    assert told_of([name], Options())["jobs"] == 8
     with pytest.raises(SpillError, match="nowhere: cannot write"):
-        evaluate_large(name, Pieces([(name, name)]).logs(), Options())
+        told_of([name], Options(), room=0)
 
 
 VALUES = st.lists(st.floats(0, 9) | st.just(float("nan")) | st.integers(0, 3).map(float), max_size=30)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=4), st.integers(1, 9))
-def test_merged_runs_are_the_values_sorted_and_so_distributed(tmp_path_factory, lists, at_once):
-    store = Store(str(tmp_path_factory.mktemp("runs")))
+ROOMS = st.sampled_from([0, 100, 10**6])
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), st.integers(1, 9), ROOMS)
+def test_merged_runs_are_the_values_sorted_and_so_distributed(lists, at_once, room_bytes):
     arrays = [np.array(each, dtype=float) for each in lists]
-    made = [store.write_groups(each, np.zeros(len(each), np.int64), 1)[0] for each in arrays]
     values = np.concatenate(arrays)
-    found = np.concatenate([np.zeros(0), *(block["key"] for block in merge(made, at_once))])
+    with Store(room_bytes) as store:
+        made = [store.write_groups(each, np.zeros(len(each), np.int64), 1)[0] for each in arrays]
+        found = np.concatenate([np.zeros(0), *(block["key"] for block in merge(made, at_once))])
+        other = describe_runs(made)
     assert found.tolist() == np.sort(values[~np.isnan(values)]).tolist()
-    [one], other = describe_groups(values, np.zeros(len(values), np.int64), 1), describe_runs(made)
+    [one] = describe_groups(values, np.zeros(len(values), np.int64), 1)
     assert other == (one if one.mean is None else one._replace(mean=pytest.approx(one.mean)))
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0, 9)), max_size=12)
 
 
-@given(st.lists(SPANS, min_size=1, max_size=3), st.booleans())
-def test_the_most_at_any_moment_is_that_of_all_pieces_together(tmp_path_factory, pieces, has_fractions):
-    store = Store(str(tmp_path_factory.mktemp("runs")))
+@given(st.lists(SPANS, min_size=1, max_size=3), st.booleans(), ROOMS)
+def test_the_most_at_any_moment_is_that_of_all_pieces_together(pieces, has_fractions, room_bytes):
     events, columns = [], []
-    for spans in pieces:
-        begins, lasts, weights = np.array(spans, dtype=np.int64).reshape(-1, 3).T
-        begins = begins / 4 if has_fractions else begins
-        columns.append((begins, begins + lasts, weights))
-        events.append(store.write_events(*columns[-1]))
-    expected = compute_peak(*(np.concatenate(each) for each in zip(*columns, strict=True)))
-    assert peak_of(events) == expected
+    with Store(room_bytes) as store:
+        for spans in pieces:
+            begins, lasts, weights = np.array(spans, dtype=np.int64).reshape(-1, 3).T
+            begins = begins / 4 if has_fractions else begins
+            columns.append((begins, begins + lasts, weights))
+            events.append(store.write_events(*columns[-1]))
+        found = peak_of(events)
+    assert found == compute_peak(*(np.concatenate(each) for each in zip(*columns, strict=True)))
 
 
 def test_memory_does_not_grow_with_the_log(write, monkeypatch):
     monkeypatch.setattr(runs, "AT_ONCE", 4096)
-    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 512)
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_CHARACTERS", 25_000)
 
     def peak(jobs):
         text = "".join(line(place, place, place % 40, runtime=place % 97) for place in range(1, jobs))
         name = write("; MaxProcs: 9\n" + text)
         tracemalloc.start()
-        evaluate_large(name, Pieces([(name, name)], most=512).logs(), Options(), most=512)
+        told_of([name], Options(), pieces=512, hands=512, room=0)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

@@ -1,0 +1,198 @@
+"""The jobs of a log that count, in runs by user, so that some users' jobs can be had at a time: numpy."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from jobfeatures.schedule.choosing import Arrival, passing, sift
+from jobfeatures.schedule.jobs import Labels, ScheduleLog
+from jobfeatures.schedule.links import Links
+from jobfeatures.schedule.reading import merge_warnings
+from jobfeatures.schedule.reasons import UNKNOWN
+from jobfeatures.schedule.result import QUEUE, Options, held_weights, requests_of
+from jobfeatures.schedule.runs import Array, Run, Store, merge, peak_of
+from jobfeatures.schedule.shares import FIELDS, RESOURCES
+
+TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
+COLUMNS: Final = (
+    *TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus", "arrays", "workflows", *Links._fields
+)  # fmt: skip
+
+
+class Names:
+    """The users, say, of all pieces. They are sorted by number, where they have some, else as they came."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+        self._keys: dict[str, int] = {}
+
+    def keys_of(self, labels: Labels) -> Array:
+        """Return whose each job of a piece is, as numbers that are the same in all pieces."""
+        numbers = labels.numbers
+        if numbers is None:
+            numbers = [self._keys.setdefault(name, len(self._keys)) for name in labels.names]
+        self.names.update(zip(numbers, labels.names, strict=True))
+        return np.array([*numbers, UNKNOWN], np.int64)[labels.codes]
+
+    def labels_of(self, keys: Array) -> Labels:
+        """Return the same as labels."""
+        found, codes = np.unique(np.append(keys, UNKNOWN), return_inverse=True)
+        numbers = found[1:].tolist()
+        return Labels(codes.reshape(-1)[:-1] - 1, [self.names[number] for number in numbers], numbers)
+
+
+class Spooled:
+    """The jobs that count, and what has to be known of all before one of them is evaluated."""
+
+    def __init__(self, name: str, store: Store, options: Options) -> None:
+        self.name, self.store, self.options = name, store, options
+        self.names = {field: Names() for field in FIELDS}
+        self.skipped, self.folded, self.totals = Counter[str](), Counter[str](), dict[str, int]()
+        self.jobs = self.counted = self.shown = 0
+        self.users: dict[int, int] = Counter()  # how many jobs of each count
+        self.shown_users: set[int] = set()
+        self.first, self.last = np.inf, -np.inf
+        self.is_in_order, self.has_eligible = True, False
+        self.events: dict[str, list[Run]] = defaultdict(list)
+        self.warnings: list[str] = []
+        self.zero: float = np.inf  # of records: the first submission
+        self._latest = -np.inf
+        self._peaks: dict[str, int | float] = {}
+        self._weights: dict[str, np.dtype[Any]] = {}  # by what changes
+        self.types: dict[str, np.dtype[Any]] = {}
+        self._parts: list[tuple[Run, Array, Array]] = []  # rows, users, and where each begins
+
+    def add(self, log: ScheduleLog) -> None:
+        """Write the jobs of a piece."""
+        options = self.options
+        self.has_eligible |= log.eligible is not None
+        sifted = log
+        if log.eligible is None and options.arrival is Arrival.ELIGIBLE:
+            sifted = replace(log, eligible=np.full(len(log), UNKNOWN))
+        is_counted, skipped, (arrival, start, end) = sift(
+            sifted, by=options.arrival, no_waits=options.no_waits
+        )
+        self.skipped.update(skipped)
+        self.folded.update(log.folded)
+        for resource, amount in log.totals.items():
+            self.totals[resource] = max(amount, self.totals.get(resource, 0))
+        self.warnings += log.warnings
+        keys = {field: self.names[field].keys_of(getattr(log, field)) for field in FIELDS}
+        is_shown = is_counted & passing(log, options.filters)
+        self.counted += int(is_counted.sum())
+        self.shown += int(is_shown.sum())
+        if log.ids is not None and log.zero_secs == 0 and (log.submit >= 0).any():
+            self.zero = min(self.zero, math.floor(log.submit[log.submit >= 0].min()))
+        columns: dict[str, Array] = {}
+        for name in COLUMNS:
+            each = getattr(log.links if name in Links._fields else log, name, None)
+            columns[name] = np.full(len(log), UNKNOWN, np.int8) if each is None else each
+            if each is not None:
+                self.types[name] = np.result_type(self.types.get(name, each.dtype), each.dtype)
+        columns |= keys | {"arrival": arrival, "place": np.arange(self.jobs, self.jobs + len(log))}
+        self.jobs += len(log)
+        if not is_counted.any():
+            return
+        self._write(columns, is_counted)
+        lasted = end - start
+        for what, which in (("all", is_counted), ("shown", is_shown))[: 1 + bool(options.filters)]:
+            for resource in RESOURCES:
+                requests = requests_of(log, resource)
+                if requests is not None:
+                    held = held_weights(requests[which], lasted[which], log.runtime[which])
+                    self._note(what + resource, start[which], end[which], held)
+        if is_shown.any():
+            self.shown_users.update(np.unique(keys["user"][is_shown]).tolist())
+            self._note(QUEUE, arrival[is_shown], start[is_shown], np.ones(int(is_shown.sum()), np.int64))
+            arrivals = arrival[is_shown]
+            self.is_in_order &= bool((arrivals[1:] >= arrivals[:-1]).all() and arrivals[0] >= self._latest)
+            self._latest = arrivals[-1]
+            self.first = min(self.first, arrivals.min().item())
+            self.last = max(self.last, end[is_shown].max().item())
+
+    def _note(self, what: str, begins: Array, ends: Array, weights: Array) -> None:
+        self.events[what].append(self.store.write_events(begins, ends, weights))
+        self._weights[what] = np.result_type(self._weights.get(what, weights.dtype), weights)
+
+    def _write(self, columns: dict[str, Array], is_counted: Array) -> None:
+        which = np.flatnonzero(is_counted)
+        which = which[np.lexsort((columns["arrival"][which], columns["user"][which]))]
+        rows = np.empty(len(which), np.dtype([(name, each.dtype) for name, each in columns.items()]))
+        for name, each in columns.items():
+            rows[name] = each[which]
+        users, firsts = np.unique(rows["user"], return_index=True)
+        firsts = np.append(firsts, len(rows))
+        for user, count in zip(users.tolist(), np.diff(firsts).tolist(), strict=True):
+            self.users[user] += count
+        self._parts.append((self.store.write(rows), users, firsts))
+
+    def peak(self, what: str) -> int | float:
+        """Return the most at any moment."""
+        if what not in self._peaks:
+            found = peak_of(self.events[what])
+            self._peaks[what] = int(found) if self._weights[what].kind == "i" else found
+        return self._peaks[what]
+
+    def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
+        """Yield the jobs of some users as a log, and whether more of the one user follow."""
+        can_cut = not (self.options.join or self.options.filters or self.options.rules.groups)
+        users: list[int] = []
+        jobs = 0
+        for user, count in sorted(self.users.items()):
+            if users and jobs + count > most:
+                yield self._hand_of(users), False
+                users, jobs = [], 0
+            if count > most and can_cut:
+                yield from self._cut(user, most)
+                continue
+            users.append(user)
+            jobs += count
+        if users:
+            yield self._hand_of(users), False
+
+    def _hand_of(self, users: Sequence[int]) -> ScheduleLog:
+        return self.hand([run.read(0, run.size) for run in self._runs_of(users[0], users[-1])])
+
+    def _runs_of(self, first: int, last: int) -> list[Run]:
+        """Return the jobs of these users in each part; a user's are in order of arrival."""
+        found = []
+        for run, users, firsts in self._parts:
+            low, high = firsts[np.searchsorted(users, (first, last + 1))].tolist()
+            found.append(run.part(low, high))
+        return [run for run in found if run.size]
+
+    def _cut(self, user: int, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
+        """Yield the jobs of one user some at a time, in order of arrival."""
+        some: list[Array] = []
+        for block in merge(self._runs_of(user, user), most // 2, "arrival"):
+            if some and sum(map(len, some)) + len(block) > most:
+                yield self.hand(some), True
+                some = []
+            some.append(block)
+        yield self.hand(some), False
+
+    def hand(self, parts: Sequence[Array]) -> ScheduleLog:
+        """Return jobs as a log; of none, what is known of the whole log."""
+        rows = np.concatenate(parts or [_NONE])
+        found: dict[str, Any] = {field: self.names[field].labels_of(rows[field]) for field in FIELDS}
+        for name, kind in self.types.items():
+            column = rows[name].astype(kind)
+            if name in TIMES and math.isfinite(self.zero):
+                column = np.where(column >= 0, column - self.zero, column)
+            found[name] = column
+        if "preceding" in found:
+            links = Links(found.pop("preceding"), found.pop("thinks"))
+            found["links"] = links.among(rows["place"])
+        if not parts:
+            found["user"] = Labels(np.zeros(0, np.int32), list(self.names["user"].names.values()))
+            found |= {"folded": dict(self.folded), "warnings": tuple(merge_warnings(self.warnings))}
+        return ScheduleLog(name=self.name, totals=self.totals, **found)
+
+
+_NONE: Final = np.zeros(0, [(name, np.int64) for name in (*COLUMNS, *FIELDS, "place")])
