@@ -305,16 +305,19 @@ def _logs(
         yield pieces.name, pieces.logs()
         if not policies:
             return
-        from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy
+        from jobfeatures.simulate.arriving import read_arriving
+        from jobfeatures.simulate.simulated import make_logs
+        from jobfeatures.simulate.workload import run_policy
+        from jobfeatures.spill import DiskSorter
 
-        [log] = pieces.logs()
-        pool = simulated.pool or choose_pool(log)
-        workload = make_workload(log, pool, by_eligible=arguments.arrival == "eligible")
+        by_eligible = arguments.arrival == "eligible"
+        read = read_arriving(pieces, store, stack.enter_context(DiskSorter()), by_eligible=by_eligible)
+        workload = read.workload(simulated.pool, by_eligible=by_eligible)
         for policy in policies:
             with shown_count(len(workload.position), f"{pieces.name}: {policy.value}") as progress:
-                outcome = run_policy(log, workload, policy, simulated.rules, progress=progress)
+                outcome = run_policy(read.log, workload, policy, simulated.rules, progress=progress)
             shown_as = policy.value if len(arguments.logs) == 1 else f"{pieces.name}: {policy.value}"
-            yield shown_as, iter([make_log(log, workload, outcome, shown_as)])
+            yield shown_as, make_logs(read.log, read.logs(), workload, outcome, shown_as)
 
 
 def _evaluate(

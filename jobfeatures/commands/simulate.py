@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             outcome = run_policy(log, workload, policy, asked.rules, progress=progress)
         about = describe(name, workload, policy, asked.rules)
         if log.ids is None:
-            lines = swf_lines(read.columns, workload, outcome, about)
+            lines = swf_lines(read.columns, workload, outcome, about, store)
         else:
             lines = record_lines(read.reads, workload, outcome, about, sort)
         with replacing(arguments.output) as aside, writing(aside) as out:

@@ -73,6 +73,7 @@ class ScheduleLog:
     zero_secs: int | None = None  # epoch seconds at time zero
     unreadable: int = 0  # records that were skipped
     folded: dict[str, int] = field(default_factory=dict)  # records that became one with another, by why
+    places: Array | None = None  # in a log whose jobs do not stand in its order; else they do
     ids: Array | None = None  # of jobs: equal for those that may be one, see `jobfold`
     warnings: tuple[str, ...] = ()
 

@@ -86,6 +86,15 @@ class Store(Folder):
         return self.write(rows[np.argsort(rows["key"], kind="stable")])
 
 
+def as_rows(columns: dict[str, Array]) -> Array:
+    """Return columns as rows."""
+    size = len(next(iter(columns.values())))
+    rows = np.empty(size, [(name, each.dtype) for name, each in columns.items()])
+    for name, each in columns.items():
+        rows[name] = each
+    return rows
+
+
 class Columns:
     """Columns of whole numbers: in memory, or in files of a folder, of which memory has what is in use."""
 

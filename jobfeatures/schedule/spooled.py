@@ -16,7 +16,7 @@ from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.reading import merge_warnings
 from jobfeatures.schedule.reasons import UNKNOWN
 from jobfeatures.schedule.result import QUEUE, Options, held_weights, requests_of
-from jobfeatures.schedule.runs import Array, Run, Store, merge, peak_of
+from jobfeatures.schedule.runs import Array, Run, Store, as_rows, merge, peak_of
 from jobfeatures.schedule.shares import FIELDS, RESOURCES
 
 TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
@@ -63,6 +63,7 @@ class Spooled:
         self.warnings: list[str] = []
         self.zero: float = np.inf  # of records: the first submission
         self._latest = -np.inf
+        self._is_moved = False  # jobs do not stand in the log's order, which is that of submission
         self._peaks: dict[str, int | float] = {}
         self._weights: dict[str, np.dtype[Any]] = {}  # by what changes
         self.types: dict[str, np.dtype[Any]] = {}
@@ -95,7 +96,9 @@ class Spooled:
             columns[name] = np.full(len(log), UNKNOWN, np.int8) if each is None else each
             if each is not None:
                 self.types[name] = np.result_type(self.types.get(name, each.dtype), each.dtype)
-        columns |= keys | {"arrival": arrival, "place": np.arange(self.jobs, self.jobs + len(log))}
+        places = np.arange(self.jobs, self.jobs + len(log)) if log.places is None else log.places
+        self._is_moved |= log.places is not None
+        columns |= keys | {"arrival": arrival, "place": places}
         self.jobs += len(log)
         if not is_counted.any():
             return
@@ -111,7 +114,8 @@ class Spooled:
             self.shown_users.update(np.unique(keys["user"][is_shown]).tolist())
             self._note(QUEUE, arrival[is_shown], start[is_shown], np.ones(int(is_shown.sum()), np.int64))
             arrivals = arrival[is_shown]
-            self.is_in_order &= bool((arrivals[1:] >= arrivals[:-1]).all() and arrivals[0] >= self._latest)
+            is_later = (arrivals[1:] >= arrivals[:-1]).all() and arrivals[0] >= self._latest
+            self.is_in_order &= bool(is_later) or log.places is not None
             self._latest = arrivals[-1]
             self.first = min(self.first, arrivals.min().item())
             self.last = max(self.last, end[is_shown].max().item())
@@ -123,9 +127,7 @@ class Spooled:
     def _write(self, columns: dict[str, Array], is_counted: Array) -> None:
         which = np.flatnonzero(is_counted)
         which = which[np.lexsort((columns["arrival"][which], columns["user"][which]))]
-        rows = np.empty(len(which), np.dtype([(name, each.dtype) for name, each in columns.items()]))
-        for name, each in columns.items():
-            rows[name] = each[which]
+        rows = as_rows({name: each[which] for name, each in columns.items()})
         users, firsts = np.unique(rows["user"], return_index=True)
         firsts = np.append(firsts, len(rows))
         for user, count in zip(users.tolist(), np.diff(firsts).tolist(), strict=True):
@@ -180,6 +182,8 @@ class Spooled:
     def hand(self, parts: Sequence[Array]) -> ScheduleLog:
         """Return jobs as a log; of none, what is known of the whole log."""
         rows = np.concatenate(parts or [_NONE])
+        if self._is_moved:
+            rows = rows[np.argsort(rows["submit"], kind="stable")]
         found: dict[str, Any] = {field: self.names[field].labels_of(rows[field]) for field in FIELDS}
         for name, kind in self.types.items():
             column = rows[name].astype(kind)

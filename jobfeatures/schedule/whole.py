@@ -98,14 +98,10 @@ class Whole:
             total, source = spooled.totals[resource], "log"
         elif resource not in rules.totals:
             total, source = round(spooled.peak("all" + resource)), "most in use"
-        return make_shares(
-            resource,
-            rules,
-            total=total * STEPS[resource],
-            total_from=source,
-            all_users=len(spooled.users),
-            groups_of={},
-        )
+        users = len(spooled.users)
+        total *= STEPS[resource]
+        found = make_shares(resource, rules, total=total, total_from=source, all_users=users, groups_of={})
+        return replace(found, users={})  # each hand has those of its users
 
     def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
         """Evaluate the log, and yield some users' jobs at a time, with the place of the first in `users`.

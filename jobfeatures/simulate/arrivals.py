@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
-from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.jobs import Blank, Jobs
 
 FOREVER: Final = float("inf")
 
@@ -19,24 +19,28 @@ FOREVER: Final = float("inf")
 class Arrivals:
     """The jobs in the order in which they come; `places` says which place each has in it."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, blank: Blank | None = None) -> None:
+        """`blank` makes room for so many numbers, all −1."""
         everybody = range(len(jobs.submits))
         self.order: Sequence[int] = everybody
         self.places: Sequence[int] = everybody
         self._submits, self._thinks = jobs.submits, jobs.thinks
         self._alone: Sequence[int] = everybody
-        self._followers: dict[int, list[int]] = {}
         self._due: list[tuple[int, int]] = []  # (when, job): a heap of followers
-        self._came: list[int] = []  # where jobs follow others: all of them, with their places
-        self._placed: list[int] = []
-        if jobs.preceding:
+        self._is_linked = bool(jobs.preceding)
+        self._came = 0  # how many have, where jobs follow others
+        if self._is_linked:
+            blank = blank or (lambda count: [-1] * count)
+            self._order, self._places, self._follower, self._beside = (
+                blank(len(everybody)) for _ in range(4)
+            )
             for job, before in enumerate(jobs.preceding):
-                if before >= 0:
-                    self._followers.setdefault(before, []).append(job)
+                if before >= 0:  # one follower of each job, and beside each the next of the same
+                    self._beside[job] = self._follower[before]
+                    self._follower[before] = job
             alone = (job for job in everybody if jobs.preceding[job] < 0)
-            self._alone = sorted(alone, key=jobs.submits.__getitem__)
-            self._placed = [-1] * len(everybody)
-            self.order, self.places = self._came, self._placed
+            self._alone = jobs.alone or sorted(alone, key=jobs.submits.__getitem__)
+            self.order, self.places = self._order, self._places
         self._next = 0
         self.soonest = self._time_of_next()  # when the next job comes, as far as that is known
         self.first = jobs.submits[self._alone[0]] if self._alone else 0
@@ -46,11 +50,13 @@ class Arrivals:
 
     def ended(self, job: int, now: int) -> None:
         """Note that a job has ended: those that follow it will come."""
-        for each in self._followers.get(job, ()):
+        each = self._follower[job]
+        while each >= 0:
             think = self._thinks[each]
             when = max(now, self._submits[each]) if think < 0 else now + think
             heapq.heappush(self._due, (when, each))
             self.soonest = min(self.soonest, when)
+            each = self._beside[each]
 
     def take(self, now: int) -> int:
         """Return how many have come, those of this moment included."""
@@ -58,14 +64,14 @@ class Arrivals:
         while (soonest := self._time_of_next()) == now:
             self._next += 1
         self.soonest = soonest
-        if not self._placed:
+        if not self._is_linked:
             return self._next
         fresh = list(self._alone[first : self._next])
         while self._due and self._due[0][0] == now:
             fresh.append(heapq.heappop(self._due)[1])
-        for job in sorted(fresh):
-            self._placed[job] = len(self._came)
-            self._came.append(job)
+        for place, job in enumerate(sorted(fresh), self._came):
+            self._order[place], self._places[job] = job, place
+        self._came += len(fresh)
         if self._due:
             self.soonest = min(self.soonest, self._due[0][0])
-        return len(self._came)
+        return self._came

@@ -16,47 +16,53 @@ from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.header import Header
 from jobfeatures.joblog import Pair
 from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf, whole_jobs
-from jobfeatures.schedule.reading import Pieces, Read, drained, merge_warnings, read_whole
-from jobfeatures.schedule.reasons import LATEST_SECS
-from jobfeatures.schedule.runs import Array, Run, Store, merge
+from jobfeatures.schedule.links import Links
+from jobfeatures.schedule.reading import Pieces, Read, drained, merge_warnings
+from jobfeatures.schedule.reasons import LATEST_SECS, UNKNOWN
+from jobfeatures.schedule.runs import Array, Run, Store, as_rows, merge
 from jobfeatures.simulate.pools import Pool
 from jobfeatures.simulate.workload import Workload, choose_pool, make_workload
 from jobfeatures.spill import DiskSorter
 
 
 class Arriving(NamedTuple):
-    """What is known of a log, and its jobs, as often as they are asked for; they may lie in a folder."""
+    """What is known of a log, and its jobs, as often as they are asked for; they may lie in a store."""
 
     log: ScheduleLog
     reads: Callable[[], Iterable[Read]]
+    is_linked: bool
     store: Store | None = None
 
     def columns(self) -> Iterator[SwfColumns]:
         """Yield the jobs of a log in SWF as they stand there."""
         return (each.columns for each in self.reads() if each.columns is not None)
 
+    def logs(self) -> Iterator[ScheduleLog]:
+        """Yield the jobs."""
+        return (each.log for each in self.reads())
+
     def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
         """Return what is to be simulated, on the log's own machine where none is given."""
-        store = self.store
-        if store is None:
-            return make_workload(self.log, pool or choose_pool(self.log), by_eligible=by_eligible)
-        pool = pool or choose_pool(self.log, self._logs(), store)
-        return make_workload(self.log, pool, by_eligible=by_eligible, pieces=self._logs, folder=store.folder)
-
-    def _logs(self) -> Iterator[ScheduleLog]:
-        return (each.log for each in self.reads())
+        return make_workload(
+            self.log,
+            pool or choose_pool(self.log, self.logs(), self.store),
+            by_eligible=by_eligible,
+            pieces=self.logs,
+            folder=None if self.store is None else self.store.folder,
+            is_linked=self.is_linked,
+        )
 
 
 def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
-    """Return the jobs of a file; where some follow others, in memory. Raises what `read_log` raises."""
-    [(name, path)] = pieces.files
+    """Return the jobs of a file by arrival, or, where some follow others, as they stand in it.
+
+    Raises what `read_log` raises, and SpillError.
+    """
     reads = pieces.reads()
     head = [next(reads)]
-    if pieces.is_linked and not pieces.is_one:
-        head = [read_whole(path, pieces.kind, pieces.zone, pieces.meaning)]
-        head = [head[0]._replace(log=replace(head[0].log, name=name))]
-    if pieces.is_linked or pieces.is_one:
-        return Arriving(head[0].log, lambda: head)
+    if pieces.is_one:
+        return Arriving(head[0].log, lambda: head, head[0].log.links is not None)
+    is_linked, name = pieces.is_linked, pieces.name
     headers: list[Header] = []
     runs: list[Run] = []
     reported, folded = list[str](), Counter[str]()
@@ -70,18 +76,20 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
             folded.update(read.log.folded)
             if read.columns is not None:
                 headers.append(read.columns.header)
-                runs.append(_write(read.columns, store))
+                runs.append(_write(read, read.columns, store, is_linked=is_linked))
+            elif is_linked:
+                runs.append(store.write(as_rows(_links_of(read.log))))
             for record in read.records:
                 submit, eligible = record.submit_secs, record.eligible_secs
                 first = first if submit is None else min(first, submit)
                 earliest = earliest if eligible is None else min(earliest, eligible)
                 is_reported = by_eligible and eligible is not None and eligible <= LATEST_SECS
                 arrival = eligible if is_reported else submit
-                yield (-math.inf if arrival is None else arrival), record
+                yield 0 if is_linked else -math.inf if arrival is None else arrival, record
 
     records = sort(with_keys())
     most = pieces.most
-    if by_eligible and earliest < first:  # such a time is none
+    if by_eligible and earliest < first and not is_linked:  # such a time is none
         records = sort(
             (key if key >= math.floor(first) or each.submit_secs is None else each.submit_secs, each)
             for key, each in records
@@ -96,27 +104,43 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
 
         def again() -> Iterator[Read]:
             rest = (record for _, record in records)
+            links = iter(runs)
             while some := list(islice(rest, most)):
-                yield Read(from_records(some, name, zero=zero), records=some)
+                log = from_records(some, name, zero=zero, is_part=True)
+                if is_linked:
+                    rows = next(links).read(0, len(some))
+                    log = replace(log, links=Links(rows["before"], rows["thinks"]))
+                yield Read(log, records=some)
 
-        return Arriving(replace(from_records([], name, zero=zero), **about), again, store)
+        return Arriving(replace(from_records([], name, zero=zero), **about), again, is_linked, store)
 
     def as_read(rows: Array) -> Read:
         columns = SwfColumns(headers[0], {field: rows[field] for field in FIELDS}, {}, 0)
         log = from_swf(columns, name, pieces.meaning, is_part=True)
-        return Read(replace(log, end=np.where(log.end >= 0, log.end + rows["swapped"], log.end)), columns)
+        log = replace(log, end=np.where(log.end >= 0, log.end + rows["swapped"], log.end))
+        links = Links(rows["before"], rows["thinks"]) if is_linked else None
+        return Read(replace(log, links=links), columns)
+
+    def blocks() -> Iterable[Array]:
+        if is_linked:
+            return (run.read(0, run.size) for run in runs)
+        return merge(runs, 2 * most, key="submit_secs")
 
     nothing = as_read(runs[0].read(0, 0)).log
-    return Arriving(
-        replace(nothing, **about), lambda: map(as_read, merge(runs, 2 * most, key="submit_secs")), store
-    )
+    return Arriving(replace(nothing, **about), lambda: map(as_read, blocks()), is_linked, store)
 
 
-def _write(columns: SwfColumns, store: Store) -> Run:
+def _write(read: Read, columns: SwfColumns, store: Store, *, is_linked: bool) -> Run:
     table, swapped = whole_jobs(columns)
+    found = table | {"swapped": np.zeros(len(read.log), np.int64) + swapped}
     order = np.argsort(table["submit_secs"], kind="stable")
-    found = table | {"swapped": np.zeros(len(order), np.int64) + swapped}
-    rows = np.empty(len(order), [(name, each.dtype) for name, each in found.items()])
-    for name, each in found.items():
-        rows[name] = each[order]
-    return store.write(rows)
+    if is_linked:
+        found |= _links_of(read.log)
+        order = np.arange(len(order))
+    return store.write(as_rows({name: each[order] for name, each in found.items()}))
+
+
+def _links_of(log: ScheduleLog) -> dict[str, Array]:
+    nobody = np.full(len(log), UNKNOWN)
+    links = log.links or Links(nobody, nobody)
+    return {"before": links.preceding, "thinks": links.thinks}

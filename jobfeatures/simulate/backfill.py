@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Callable
 
 from jobfeatures.simulate.arrivals import Arrivals
-from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.jobs import Jobs, Numbers
 from jobfeatures.simulate.placing import Machine
-from jobfeatures.simulate.queues import WAITING, Queue, Starts
+from jobfeatures.simulate.queues import WAITING, Queue
 
 Line = deque[int]
 
@@ -29,7 +29,7 @@ Line = deque[int]
 class Backfill:
     """The lines of those who wait, the estimated ends of those who run, and the reservation."""
 
-    def __init__(self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: Starts) -> None:
+    def __init__(self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
         self._estimates = jobs.estimates
         self._machine = machine

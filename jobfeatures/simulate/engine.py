@@ -13,10 +13,10 @@ from typing import Final
 
 from jobfeatures.simulate.arrivals import FOREVER, Arrivals
 from jobfeatures.simulate.backfill import Backfill
-from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.jobs import Blank, Jobs, Numbers
 from jobfeatures.simulate.placing import Machine
 from jobfeatures.simulate.policies import Fairshare, Policy
-from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue, Starts
+from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue
 
 TICK_JOBS: Final = 4096  # a progress bar moves on after so many
 
@@ -31,17 +31,18 @@ def simulate(
     *,
     ticks: int = 1,
     weights: Sequence[int] = (),
-    starts: Starts | None = None,
+    blank: Blank | None = None,
     progress: Tick | None = None,
-) -> Starts:
+) -> Numbers:
     """Return when each job starts; each fits the empty machine. `ticks` make a second; `rules` in seconds.
 
-    What a user's processors are charged with is multiplied by the `weights`, if there are any. `starts` is
-    where the result is kept, all `WAITING` until then.
+    What a user's processors are charged with is multiplied by the `weights`, if there are any. `blank` makes
+    room for a number a job, all `WAITING`.
     """
     runtimes = jobs.runtimes
-    starts = [WAITING] * len(runtimes) if starts is None else starts
-    coming = Arrivals(jobs)
+    blank = blank or (lambda count: [WAITING] * count)
+    starts = blank(len(runtimes))
+    coming = Arrivals(jobs, blank)
     ends: list[tuple[int, int]] = []
     fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks, weights) if policy.is_fair else None
     queue = FifoQueue(coming, starts) if fair is None else fair

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+Numbers = list[int] | memoryview  # by job
+Blank = Callable[[int], Numbers]
 
 
 class Jobs(NamedTuple):
@@ -21,3 +24,4 @@ class Jobs(NamedTuple):
     cpus: Sequence[int]  # what running costs the user
     preceding: Sequence[int] = ()  # the job that each follows, −1 for none; empty: none does
     thinks: Sequence[int] = ()
+    alone: Sequence[int] = ()  # those that follow none in order of submission, where that is known

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from jobfeatures.simulate.arrivals import FOREVER, Arrivals
-from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.jobs import Jobs, Numbers
 from jobfeatures.simulate.policies import Fairshare
 
 WAITING: Final = -1  # the start of a job that has none
-Starts = list[int] | memoryview
 
 
 class Queue(Protocol):
@@ -38,7 +37,7 @@ class Queue(Protocol):
 class FifoQueue:
     """Who came first is first: the next job is a place in the order of those that came."""
 
-    def __init__(self, coming: Arrivals, starts: Starts) -> None:
+    def __init__(self, coming: Arrivals, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
         self._starts = starts
         self._next = 0
@@ -79,7 +78,7 @@ class FairQueue:
         self,
         jobs: Jobs,
         coming: Arrivals,
-        starts: Starts,
+        starts: Numbers,
         rules: Fairshare,
         ticks: int,
         weights: Sequence[int] = (),

@@ -8,6 +8,7 @@ are written as `jobfeatures convert` writes them.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -28,7 +29,7 @@ from jobfeatures.formats.swf.survey import Different
 from jobfeatures.joblog import JobRecord, Notes, Number, Sorter, compute_run_secs, sort_in_memory
 from jobfeatures.schedule.jobs import whole_jobs
 from jobfeatures.schedule.reading import Read
-from jobfeatures.schedule.runs import Array
+from jobfeatures.schedule.runs import Array, Store, as_rows, merge
 from jobfeatures.schedule.shares import CPU, plain
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Outcome, Workload, seconds
@@ -96,10 +97,12 @@ def swf_lines(
     workload: Workload,
     outcome: Outcome,
     about: Sequence[tuple[str, str]],
+    store: Store | None = None,
 ) -> Iterator[str]:
     """Return the lines of a schedule of jobs that were read as columns, without newlines.
 
-    They are in order of submission; job numbers stay where all are different ones from 1.
+    They are in order of submission, for which they lie in the store where jobs follow others; job numbers
+    stay where all are different ones from 1.
     """
     headers: list[Header] = []
     last, different, are_numbers = 0, Different(), True
@@ -112,15 +115,52 @@ def swf_lines(
         numbers = table["number"][part.position].tolist()
         are_numbers = are_numbers and all(number > 0 and different.add(number) for number in numbers)
     yield from format_header(_make_header(headers[0], len(workload.position), last, about))
-    for columns, part in zip(pieces(), _parts(workload, outcome), strict=True):
+    blocks = _blocks(pieces(), workload, outcome)
+    if not workload.jobs.preceding:
+        first = 1
+        for block in blocks:
+            if not are_numbers:
+                block["number"] = np.arange(first, first + len(block))
+                first += len(block)
+            yield from map(format_job, _make_jobs(block))
+        return
+    runs = [(store or Store(sys.maxsize)).write(block) for block in blocks]
+    numbers = np.asarray(workload.columns.filled(1, len(workload.position)))
+    count = 0
+    for block in merge(runs, AT_ONCE, key="submit_secs"):
+        numbers[block["job"]] = (
+            block["number"] if are_numbers else np.arange(count + 1, count + 1 + len(block))
+        )
+        count += len(block)
+        workload.columns.release()
+    preceding = np.asarray(workload.jobs.preceding)
+    for block in merge(runs, AT_ONCE, key="submit_secs"):
+        before = preceding[block["job"]]
+        block["number"] = numbers[block["job"]]
+        block["preceding"] = np.where(before < 0, UNKNOWN, numbers[before])
+        block["think_secs"] = np.where(before < 0, UNKNOWN, block["think_secs"])
+        yield from map(format_job, _make_jobs(block))
+        workload.columns.release()
+
+
+def _blocks(pieces: Iterable[SwfColumns], workload: Workload, outcome: Outcome) -> Iterator[Array]:
+    """Yield simulated jobs, those of a piece in order of submission, as rows of the fields of SWF."""
+    for columns, part in zip(pieces, _parts(workload, outcome), strict=True):
         table = whole_jobs(columns)[0]
+        given, asked = table["processors"], table["requested_processors"]
+        nobody = np.full(len(given), UNKNOWN)
+        followed = {} if workload.jobs.preceding else {"preceding": nobody, "think_secs": nobody}
+        table = table | followed | {"processors": np.where(given >= 0, given, asked)}
         order = np.argsort(part.submits, kind="stable")
-        numbers = table["number"][part.position]
-        if not are_numbers:
-            numbers[order] = np.arange(part.first + 1, part.first + 1 + len(order))
         for first in range(0, len(order), AT_ONCE):
             some = order[first : first + AT_ONCE]
-            yield from map(format_job, _make_jobs(table, part, workload.jobs.preceding, numbers, some))
+            found = {name: each[part.position[some]] for name, each in table.items()}
+            found |= {
+                "submit_secs": part.submits[some],
+                "wait_secs": part.waits[some],
+                "job": part.first + some,
+            }
+            yield as_rows(found)
 
 
 def record_lines(
@@ -138,7 +178,8 @@ def record_lines(
 
 
 def _make_records(read: Read, part: _Part, preceding: Sequence[int]) -> Iterator[JobRecord]:
-    follows = [before >= 0 for before in preceding] or repeat(False)
+    here = preceding[part.first : part.first + len(part.position)]
+    follows = [before >= 0 for before in here] or repeat(False)
     columns = (each.tolist() for each in (part.position, part.submits, part.waits))
     for place, submitted, wait, is_follower in zip(*columns, follows, strict=False):
         record = read.records[place]
@@ -164,20 +205,8 @@ def _make_records(read: Read, part: _Part, preceding: Sequence[int]) -> Iterator
         )
 
 
-def _make_jobs(
-    table: dict[str, Array], part: _Part, preceding: Sequence[int], numbers: Array, some: Array
-) -> Iterator[SwfJob]:
-    picked = {name: table[name][part.position[some]] for name in FIELDS}
-    picked["number"] = numbers[some]
-    picked["submit_secs"], picked["wait_secs"] = part.submits[some], part.waits[some]
-    given, asked = picked["processors"], picked["requested_processors"]
-    picked["processors"] = np.where(given >= 0, given, asked)
-    before = np.full(len(some), UNKNOWN)
-    if preceding:
-        before = np.array(preceding)[some]
-    picked["preceding"] = np.where(before < 0, UNKNOWN, numbers[before])
-    picked["think_secs"] = np.where(before < 0, UNKNOWN, picked["think_secs"])
-    columns = {name: values.tolist() for name, values in picked.items()}
+def _make_jobs(rows: Array) -> Iterator[SwfJob]:
+    columns = {name: rows[name].tolist() for name in FIELDS}
     for name in TIME_FIELDS:
         columns[name] = [_plain(value) for value in columns[name]]
     return map(SwfJob._make, zip(*columns.values(), strict=True))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from math import lcm
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from jobfeatures.schedule.choosing import ScheduleError
-from jobfeatures.schedule.jobs import MOST, Labels, ScheduleLog
-from jobfeatures.schedule.links import Links
+from jobfeatures.schedule.jobs import MOST, ScheduleLog
 from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reasons import (
     IMPOSSIBLE,
@@ -28,10 +26,10 @@ from jobfeatures.schedule.reasons import (
 )
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
 from jobfeatures.schedule.result import groups_of
-from jobfeatures.schedule.runs import Array, Columns, Run, Store, peak_of
+from jobfeatures.schedule.runs import AT_ONCE, Array, Columns, Run, Store, peak_of
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.simulate.engine import Tick, simulate
-from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.jobs import Jobs, Numbers
 from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import Pool, one_pool
@@ -109,40 +107,50 @@ def make_workload(
     by_eligible: bool = False,
     pieces: Callable[[], Iterable[ScheduleLog]] | None = None,
     folder: str | None = None,
+    is_linked: bool = False,
     ticks: int = 1,
 ) -> Workload:
     """Return what is to be simulated. Raises ScheduleError where there is nothing.
 
-    The jobs of a log that holds none are in its `pieces`, in order of arrival; the workload is in files
-    of `folder` then. `ticks` is the least that are taken for a second.
+    The jobs of a log that holds none are in its `pieces`, in order of arrival, or of the log where jobs
+    follow others (`is_linked`); the workload is in files of `folder` then. `ticks` is the least that are
+    taken for a second.
     """
     made, sizes = Columns(folder), Sizes(pool)
+    again, is_linked = pieces or (lambda: [log]), is_linked or log.links is not None
+    settled = _settle_links(again(), sizes, made, by_eligible=by_eligible) if is_linked else None
     counted: Counter[int] = Counter()
     users, groups = dict[int | str, str](), defaultdict[str, set[str]](set)
     codes = dict[int | str, int]()
     notes: Counter[str] = Counter()
     counts = []
-    is_linked = False
-    for piece in [log] if pieces is None else pieces():
-        arrival = piece.submit
-        if by_eligible and piece.eligible is not None:
-            arrival = np.where(piece.eligible >= 0, piece.eligible, piece.submit)
+    jobs = followers = 0
+    for piece in again():
+        arrival = _arrival(piece, by_eligible=by_eligible)
         if ticks < (finer := _ticks(piece, arrival)):
             return make_workload(
-                log, pool, by_eligible=by_eligible, pieces=pieces, folder=folder, ticks=finer
-            )
+                log, pool, by_eligible=by_eligible, pieces=pieces, folder=folder, is_linked=is_linked,
+                ticks=finer,
+            )  # fmt: skip
         size, reasons = sizes.of(piece)
-        _find_reasons(piece, arrival, reasons)
-        links, cut = _links_left(piece.links, reasons, arrival)
-        counted.update(reasons.tolist())
-        position = np.flatnonzero(reasons == 0)
-        links = None if links is None else links.taken(position)
-        if links is None or not (links.preceding >= 0).any():
-            position, links = position[np.argsort(arrival[position], kind="stable")], None
+        if settled is None:
+            _find_reasons(piece, arrival, reasons)
+            position = np.flatnonzero(reasons == 0)
+            position = position[np.argsort(arrival[position], kind="stable")]
         else:
-            is_linked = True
-            made.add("preceding", links.preceding)
-            made.add("thinks", _in_ticks(log, links.thinks, ticks))
+            here = slice(jobs, jobs + len(piece))
+            jobs += len(piece)
+            reasons = settled.reasons[here]
+            position = np.flatnonzero(reasons == 0)
+            before = settled.before[here][position]
+            follows = before >= 0
+            before = np.where(follows, settled.places[before], UNKNOWN)
+            thinks = np.full(len(piece), UNKNOWN) if piece.links is None else piece.links.thinks
+            made.add("preceding", before)
+            made.add("thinks", _in_ticks(log, np.where(follows, thinks[position], UNKNOWN), ticks))
+            followers += int(follows.sum())
+            made.release()
+        counted.update(reasons.tolist())
         keys = piece.user.names if piece.user.numbers is None else piece.user.numbers
         numbers = [codes.setdefault(key, len(codes) + 1) for key in keys]
         users.update(zip(keys, piece.user.names, strict=True))
@@ -161,25 +169,35 @@ def make_workload(
         made.add("users", np.array([*numbers, 0])[piece.user.codes[position]])  # the unknown are of one
         made.add("cpus", piece.cpus[position])
         made.add("sizes", size[position])
-        notes.update(_notes(piece, pool, position, links, cut))
+        notes.update(_notes(piece, pool, position))
         counts.append(len(position))
     skipped = {reason: count for place, reason in enumerate(REASONS, 1) if (count := counted[place])}
     if not sum(counts):
         raise _nothing(log, skipped)
-    jobs = Jobs(
-        submits=made.numbers("arrivals"),
+    if settled is not None:
+        notes["come when the job that they follow has ended"] = followers
+        what = "follow one that is not simulated: they come when they were submitted, if that is known"
+        notes[what] = settled.cut
+    arrivals = made.numbers("arrivals")
+    preceding: Numbers = made.numbers("preceding") if is_linked else []
+    if is_linked:
+        alone = np.flatnonzero(np.asarray(preceding) < 0)
+        made.add("alone", alone[np.argsort(np.asarray(arrivals)[alone], kind="stable")])
+    columns = Jobs(
+        submits=arrivals,
         runtimes=made.numbers("runtimes"),
         estimates=made.numbers("estimates"),
         users=made.numbers("users"),
         cpus=made.numbers("cpus"),
-        preceding=made.numbers("preceding").tolist() if is_linked else (),
+        preceding=preceding,
         thinks=made.numbers("thinks") if is_linked else (),
+        alone=made.numbers("alone") if is_linked and len(alone) else (),
     )
     return Workload(
         pool=pool,
         position=np.asarray(made.numbers("position")),
         counts=counts,
-        jobs=jobs,
+        jobs=columns,
         submits=np.asarray(made.numbers("submits")),
         users=list(users.values()),
         groups=groups,
@@ -209,20 +227,39 @@ def _find_reasons(log: ScheduleLog, arrival: Array, reasons: Array) -> None:
             np.copyto(reasons, place, where=rules[reason])
 
 
-def _links_left(links: Links | None, reasons: Array, arrival: Array) -> tuple[Links | None, int]:
-    """Return who follows a job that is simulated, and how many follow another.
+def _arrival(log: ScheduleLog, *, by_eligible: bool) -> Array:
+    if not by_eligible or log.eligible is None:
+        return log.submit
+    return np.where(log.eligible >= 0, log.eligible, log.submit)
 
-    Of these, `reasons` leaves out who has no submit time.
-    """
-    if links is None:
-        return None, 0
-    cut = 0
-    before, why = links.preceding.tolist(), reasons.tolist()
-    settled: set[int] = set()
-    for first in np.flatnonzero(links.preceding >= 0).tolist():
+
+class _Settled(NamedTuple):
+    """Of all jobs: why each is not simulated, whom it follows, which place it has among the others."""
+
+    reasons: Array
+    before: Array
+    places: Array
+    cut: int  # how many follow one that is not simulated
+
+
+def _settle_links(
+    pieces: Iterable[ScheduleLog], sizes: Sizes, made: Columns, *, by_eligible: bool
+) -> _Settled:
+    """Return who is left out: also who follows one of those and has no submit time."""
+    for piece in pieces:
+        arrival, (_, reasons) = _arrival(piece, by_eligible=by_eligible), sizes.of(piece)
+        _find_reasons(piece, arrival, reasons)
+        nobody = np.full(len(piece), UNKNOWN)
+        made.add("reasons", reasons)
+        made.add("before", nobody if piece.links is None else piece.links.preceding)
+        made.add("known", arrival >= 0)
+    why, before, known = (made.numbers(name) for name in ("reasons", "before", "known"))
+    cut, no_submit = 0, list(REASONS).index(NO_SUBMIT) + 1
+    settled = bytearray(len(why))
+    for first in range(len(why)):
         chain, job = [], first
-        while before[job] >= 0 and job not in settled:
-            settled.add(job)
+        while before[job] >= 0 and not settled[job]:
+            settled[job] = 1
             chain.append(job)
             job = before[job]
         for job in reversed(chain):
@@ -230,10 +267,14 @@ def _links_left(links: Links | None, reasons: Array, arrival: Array) -> tuple[Li
                 before[job] = UNKNOWN
                 if not why[job]:
                     cut += 1
-                    why[job] = 0 if arrival[job] >= 0 else list(REASONS).index(NO_SUBMIT) + 1
-    reasons[:] = why
-    preceding = np.array(before)
-    return Links(preceding, np.where(preceding >= 0, links.thinks, UNKNOWN)), cut
+                    why[job] = 0 if known[job] else no_submit
+        if first % AT_ONCE == 0:
+            made.release()
+    reasons, places = np.asarray(why), 0
+    for (some,) in made.parts(reasons):
+        made.add("places", places + np.cumsum(some == 0) - 1)
+        places += int((some == 0).sum())
+    return _Settled(reasons, np.asarray(before), np.asarray(made.numbers("places")), cut)
 
 
 def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
@@ -266,24 +307,24 @@ def run_policy(
         if progress is not None:
             progress(count)
 
-    starts = columns.filled(WAITING, len(jobs.submits))
-    simulate(
-        jobs, workload.machine(), policy, rules,
-        ticks=workload.ticks, weights=weights, starts=starts, progress=reported,
+    starts = np.asarray(
+        simulate(
+            jobs, workload.machine(), policy, rules, ticks=workload.ticks, weights=weights,
+            blank=lambda count: columns.filled(WAITING, count), progress=reported,
+        )
     )  # fmt: skip
-    last = [
-        max(each.max().item() for (each,) in columns.parts(np.asarray(times)))
-        for times in (starts, jobs.runtimes)
-    ]
+    runtimes = np.asarray(jobs.runtimes)
+    last = [max(each.max().item() for (each,) in columns.parts(times)) for times in (starts, runtimes)]
     if sum(last) >= MOST:
         raise _too_late(log)
     submits = workload.submits
     if jobs.preceding:
-        submits = submits.copy()
-    for job, before in enumerate(jobs.preceding):
-        if before >= 0 and (submits[job] < 0 or jobs.thinks[job] >= 0):
-            submits[job] = starts[before] + jobs.runtimes[before] + max(0, jobs.thinks[job])
-    return Outcome(submits, np.asarray(starts))
+        submits = np.asarray(columns.filled(0, len(starts)))
+        linked = np.asarray(jobs.preceding), np.asarray(jobs.thinks)
+        for made, submit, before, thinks in columns.parts(submits, workload.submits, *linked):
+            comes = starts[before] + runtimes[before] + np.maximum(thinks, 0)
+            made[:] = np.where((before >= 0) & ((submit < 0) | (thinks >= 0)), comes, submit)
+    return Outcome(submits, starts)
 
 
 def _too_late(log: ScheduleLog) -> ScheduleError:
@@ -296,45 +337,6 @@ def _weights(workload: Workload, rules: ShareRules) -> list[int]:
     shares = [found.default, *map(found.of, workload.users)]  # the first of those whose user is unknown
     common = lcm(*shares)
     return [common // share for share in shares]
-
-
-def make_log(log: ScheduleLog, workload: Workload, outcome: Outcome, name: str) -> ScheduleLog:
-    """Return the simulated schedule as a log: of the jobs that were simulated, in order of submission."""
-    ticks, order, links = workload.ticks, np.arange(len(workload.position)), None
-    if workload.jobs.preceding:
-        order = np.argsort(outcome.submits, kind="stable")
-        preceding, thinks = (np.array(each) for each in (workload.jobs.preceding, workload.jobs.thinks))
-        links = Links(preceding, np.where(thinks >= 0, seconds(thinks, ticks), UNKNOWN)).taken(order)
-    which = workload.position[order]
-    submit = outcome.submits[order]
-    runtime = np.array(workload.jobs.runtimes, dtype=np.int64)[order]
-    start = submit + outcome.waits[order]
-    times = [seconds(each, ticks) for each in (submit, start, start + runtime)]
-    return replace(
-        log,
-        name=name,
-        submit=times[0],
-        eligible=None if log.eligible is None else np.round(log.eligible[which], 6),  # microseconds
-        start=times[1],
-        end=times[2],
-        links=links,
-        arrays=None if log.arrays is None else log.arrays[which],
-        workflows=None if log.workflows is None else log.workflows[which],
-        could_start=None if links is None else links.could_start(*times),
-        runtime=seconds(runtime, ticks),
-        is_cancelled=log.is_cancelled[which],
-        cpus=log.cpus[which],
-        memory_kib=None if log.memory_kib is None else log.memory_kib[which],
-        gpus=None if log.gpus is None else log.gpus[which],
-        requested_secs=None if log.requested_secs is None else log.requested_secs[which],
-        user=_taken(log.user, which),
-        group=_taken(log.group, which),
-        queue=_taken(log.queue, which),
-        partition=_taken(log.partition, which),
-        totals=_totals(workload.pool),
-        ids=None,
-        warnings=(*log.warnings, *remarks(workload)),
-    )
 
 
 def mean_wait_secs(workload: Workload, outcome: Outcome) -> float:
@@ -357,20 +359,6 @@ def seconds(times: Array, ticks: int) -> Array:
     return times if ticks == 1 else times / ticks
 
 
-def _taken(labels: Labels, which: Array) -> Labels:
-    return Labels(labels.codes[which], labels.names)
-
-
-def _totals(pool: Pool) -> dict[str, int]:
-    found = {"cpu": pool.processors}
-    memory = [node.memory_kib for node in pool.nodes if node.memory_kib is not None]
-    if memory and len(memory) == len(pool.nodes):
-        found["memory"] = sum(memory)
-    if gpus := sum(node.gpus for node in pool.nodes):
-        found["gpu"] = gpus
-    return found
-
-
 def _ticks(log: ScheduleLog, *others: Array) -> int:
     times = (log.runtime, log.submit, *others)
     estimates = () if log.requested_secs is None else (log.requested_secs,)
@@ -388,8 +376,8 @@ def _in_ticks(log: ScheduleLog, times: Array, ticks: int) -> Array:
     return np.round(times.astype(np.float64) * ticks).astype(np.int64)
 
 
-def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, cut: int) -> dict[str, int]:
-    """Count values that are not known, and would have counted, and who follows whom."""
+def _notes(log: ScheduleLog, pool: Pool, position: Array) -> dict[str, int]:
+    """Count values that are not known, and would have counted."""
     counts = {"do not say for how long they ask: they are estimated to run for what they ran": len(position)}
     if log.requested_secs is not None:
         counts = {what: int((log.requested_secs[position] <= 0).sum()) for what in counts}
@@ -397,8 +385,4 @@ def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, c
         what = "do not say how much memory they want: taken as none"
         counts[what] = len(position) if log.memory_kib is None else int((log.memory_kib[position] < 0).sum())
     counts["do not say who their user is: taken as one"] = int((log.user.codes[position] < 0).sum())
-    counts["come when the job that they follow has ended"] = (
-        0 if links is None else int((links.preceding >= 0).sum())
-    )
-    counts["follow one that is not simulated: they come when they were submitted, if that is known"] = cut
     return counts

@@ -20,7 +20,17 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WAYS = ("convert", "schedule", "simulate", "engine disk", "engine duckdb", "engine polars", "engine dask")
+WAYS = (
+    "convert",
+    "schedule",
+    "pictures",
+    "simulated",
+    "simulate",
+    "engine disk",
+    "engine duckdb",
+    "engine polars",
+    "engine dask",
+)
 LIMITS = (3600, 4 * 3600, 86400)
 
 
@@ -85,6 +95,8 @@ def words_of(way: str, log: Path, out: Path) -> list[str]:
     return {
         "convert": [*command, "convert", str(log), str(out / "log.xml")],
         "schedule": [*command, "schedule", str(log), "--format", "json"],
+        "pictures": [*command, "schedule", str(log), "--report", str(out / "report.html")],
+        "simulated": [*command, "schedule", str(log), "--format", "json", "--simulate", "easy"],
         "simulate": [
             *command,
             "simulate",
@@ -136,12 +148,12 @@ def sort_by(engine: str, log: str) -> None:
     spill = os.environ["TMPDIR"]
     if engine == "disk":
         sys.path.insert(0, str(ROOT))
-        from jobfeatures.schedule.large import _Spooled
         from jobfeatures.schedule.reading import Pieces
         from jobfeatures.schedule.result import Options
         from jobfeatures.schedule.runs import Store
+        from jobfeatures.schedule.spooled import Spooled
 
-        spooled = _Spooled(log, Store(spill), Options())
+        spooled = Spooled(log, Store(0), Options())
         for piece in Pieces([(log, log)]).logs():
             spooled.add(piece)
         jobs = sum(len(hand) for hand, _ in spooled.hands(2**20))

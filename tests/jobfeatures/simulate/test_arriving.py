@@ -1,7 +1,9 @@
 """A log that lies on disk is simulated as in memory, line by line."""
 
+import json
 import os
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -13,6 +15,7 @@ from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule import reading, runs
 from jobfeatures.simulate.policies import Policy
 from jobfeatures.spill import DiskSorter
+from tests.jobfeatures.schedule.test_whole import assert_same
 
 
 def swf_line(number, submit, wait, runtime, cpus, user, memory=-1, asked=-1):
@@ -34,7 +37,8 @@ def both_ways(tmp_path, monkeypatch, capsys):
                     patched.setattr("jobfeatures.formats.swf.columns.CHUNK_CHARACTERS", 50 * most)
                     patched.setattr(DiskSorter.__init__, "__defaults__", (most,))
                 capsys.readouterr()
-                status = main(["simulate", str(path), *words])
+                command = words if words[0] == "schedule" else ("simulate", *words)
+                status = main([command[0], str(path), *command[1:]])
                 found.append((status, *capsys.readouterr()))
         return found
 
@@ -101,14 +105,70 @@ def test_so_does_a_log_of_another_kind(both_ways, records, words, arrival):
     assert found == whole
 
 
-@pytest.mark.parametrize("head", ["; Preemption: Double\n", ""])
-def test_where_lines_belong_together_a_log_is_simulated_in_memory(both_ways, head):
-    lines = [swf_line(number, number, 1, 9, 2, 1) for number in range(1, 9)]
-    if not head:
-        lines[6] = lines[6].replace(" -1 -1\n", " 3 4\n")
-    whole, found = both_ways(head + "".join(lines), "--policy", "easy")
+def test_parts_of_a_job_that_was_swapped_out_are_simulated_as_one(both_ways):
+    lines = [swf_line(1 + number // 2, number, 1, 9, 2, 1).split() for number in range(16)]
+    for number, fields in enumerate(lines):
+        fields[10] = "23"[number % 2]
+    text = "; Preemption: Double\n" + "".join(" ".join(fields) + "\n" for fields in lines)
+    whole, found = both_ways(text, "--policy", "easy")
     assert found == whole
-    assert whole[0] == 0
+    assert whole[1].count("\n1 ") == 1
+    assert "8 jobs" in whole[2]
+
+
+FOLLOWING = st.lists(
+    st.tuples(
+        st.integers(1, 12), TIMES, st.integers(-1, 9), st.integers(-1, 30), st.integers(-1, 6),
+        st.integers(-1, 3), st.integers(-1, 12), st.integers(-1, 9),
+    ),
+    max_size=16,
+)  # fmt: skip
+
+
+def following(rows):
+    return "; MaxProcs: 6\n" + "".join(
+        swf_line(*row[:6]).replace(" -1 -1\n", f" {row[6]} {row[7]}\n") for row in rows
+    )
+
+
+@given(FOLLOWING, st.sampled_from(Policy), st.sampled_from([[], ["--nodes", "2x3cpu"]]))
+@example(
+    [(1, 3, 1, 5, 2, 1, 2, 5), (2, 9, 1, 5, 9, 1, -1, -1), (3, -1, 1, 5, 2, 1, 1, 5)] * 2, Policy.EASY, []
+)
+def test_jobs_may_follow_others_from_disk_too(both_ways, rows, policy, words):
+    whole, found = both_ways(following(rows), "--policy", policy.value, *words)
+    assert found == whole
+
+
+@given(FOLLOWING, st.sampled_from(["submit", "ready"]), st.sampled_from([[], ["--join", "preceding"]]))
+def test_what_schedulers_would_have_made_of_a_log_on_disk_is_told_as_of_one_in_memory(
+    both_ways, rows, arrival, words
+):
+    words = [
+        "schedule",
+        "--simulate",
+        "fifo,fairshare+easy",
+        "--arrival",
+        arrival,
+        "--format",
+        "json",
+        *words,
+    ]
+    whole, found = both_ways(following(rows), *words, "--share", "2")
+    assert (found[0], found[2]) == (whole[0], whole[2])
+    assert_same(*(json.loads(each[1] or "0") for each in (whole, found)))
+
+
+@given(RECORDS, st.sampled_from(["submit", "eligible"]))
+def test_so_is_what_they_would_have_made_of_another_kind(both_ways, records, arrival):
+    text = "".join(
+        f"{format_line(replace(record, preceding_job_id=str(place % 5)))}\n"
+        for place, record in enumerate(records)
+    )
+    words = ["schedule", "--simulate", "easy", "--arrival", arrival, "--format", "json", "--share", "2"]
+    whole, found = both_ways(text, *words, name="log.jsonl")
+    assert (found[0], found[2]) == (whole[0], whole[2])
+    assert_same(*(json.loads(each[1] or "0") for each in (whole, found)))
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, capsys):

@@ -11,8 +11,9 @@ from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reading import read_whole
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import one_pool
+from jobfeatures.simulate.simulated import make_logs
 from jobfeatures.simulate.swfschedule import describe, swf_lines
-from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy
+from jobfeatures.simulate.workload import choose_pool, make_workload, run_policy
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public logs")
@@ -32,7 +33,7 @@ def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part)
     workload = make_workload(log, pool)
     outcomes = {policy: run_policy(log, workload, policy) for policy in Policy}
     for policy, found in outcomes.items():
-        made = make_log(log, workload, found, policy.value)
+        [made] = make_logs(log, [log], workload, found, policy.value)
         assert found.waits.min() >= 0
         assert compute_peak(made.start, made.end, made.cpus) <= pool.processors
         if policy is Policy.FIFO:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.jobs import from_records
-from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import CPU, ShareRules
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import one_pool, parse_nodes
-from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, remarks, run_policy
+from jobfeatures.simulate.simulated import make_logs
+from jobfeatures.simulate.workload import choose_pool, make_workload, remarks, run_policy
 from tests.jobfeatures.simulate.oracle import Oracle
 from tests.jobfeatures.simulate.test_engine import POOL, pool_jobs
 
@@ -26,17 +26,8 @@ LINES = (
 
 def simulated(log, pool, policy):
     workload = make_workload(log, pool)
-    return make_log(log, workload, run_policy(log, workload, policy), policy.value)
-
-
-def test_a_log_becomes_another_one_with_the_starts_of_the_policy(read_swf):
-    log = simulated(read_swf("; MaxProcs: 9", *LINES), one_pool(5), Policy.EASY)
-    assert log.start.tolist() == [0, 10, 2]
-    assert log.end.tolist() == [10, 20, 10]
-    assert (log.name, log.totals, log.cpus.tolist()) == ("easy", {"cpu": 5}, [4, 5, 1])
-    schedule = evaluate(log, Options())
-    assert schedule.chosen.users == ["1", "2"]
-    assert schedule.measures.wait_secs.tolist() == [0, 9, 0]
+    [made] = make_logs(log, [log], workload, run_policy(log, workload, policy), policy.value)
+    return made
 
 
 def test_rows_are_told_apart_when_the_log_is_out_of_order(read_swf):
@@ -190,13 +181,6 @@ def test_a_dependency_without_think_time_holds_a_job_that_was_submitted_before(r
     found = simulated(log, one_pool(9), Policy.FIFO)
     assert (found.submit.tolist(), found.start.tolist()) == ([0, 1], [0, 3])
     assert (found.could_start.tolist(), found.links.preceding.tolist()) == ([-1, 3], [-1, 0])
-
-
-def test_a_simulated_schedule_stands_in_order_of_submission(read_swf):
-    log = read_swf(MODEL[0], MODEL[1], "3 9 -1 5 1 -1 -1 1 -1 -1 -1 2 1 -1 -1 -1 -1 -1")
-    found = simulated(log, one_pool(5), Policy.FIFO)
-    assert found.submit.tolist() == [0, 9, 610]
-    assert (found.links.preceding.tolist(), found.links.thinks.tolist()) == ([-1, -1, 0], [-1, -1, 10])
 
 
 SHARES = st.dictionaries(st.integers(0, 2), st.integers(1, 5000), min_size=1)  # thousandths
