@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sys
@@ -21,7 +22,7 @@ from jobfeatures.formats.swf.columns import SwfColumns, read_header, read_jobs, 
 from jobfeatures.formats.swf.fields import FIELDS, Meaning
 from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord, Notes, StepUse
+from jobfeatures.joblog import JobRecord, Notes, Pair, StepUse
 from jobfeatures.logfiles import LogFileError, bounded_lines, open_log, reading
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.jobs import (
@@ -74,10 +75,7 @@ def read_whole(
 
 
 class Pieces:
-    """A log in some files, of which a part is in memory at a time: all of it, where that is one piece.
-
-    Times of records are epoch seconds, unless they are of one piece.
-    """
+    """A log in some files, of which a part is in memory at a time: all of it, where that is one piece."""
 
     def __init__(
         self,
@@ -151,7 +149,7 @@ class Pieces:
             yield from reads(drained(held, pieces))
 
     def _read_records(self, files: Sequence[tuple[str, str, str]]) -> Iterator[Read]:
-        notes, name, is_linked = Notes(), files[0][1], False
+        notes, name, is_linked, zero = Notes(), files[0][1], False, math.inf
 
         def records() -> Iterator[JobRecord | StepUse]:
             nonlocal is_linked
@@ -166,11 +164,19 @@ class Pieces:
         def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
             told: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
             while some := list(islice(jobs, self.most)):
-                yield Read(from_records(some, name, zero=0, is_part=True, **told), records=some)
+                start = 0 if zero == math.inf else math.floor(zero)
+                yield Read(from_records(some, name, zero=start, is_part=True, **told), records=some)
                 told = {}
 
+        def noted(pairs: Iterable[Pair]) -> Iterator[Pair]:
+            nonlocal zero
+            for key, each in pairs:
+                if isinstance(each, JobRecord) and each.submit_secs is not None:
+                    zero = min(zero, each.submit_secs)
+                yield key, each
+
         with DiskSorter() as sort:
-            jobs = fold_jobs(records(), notes.fold, sort=sort)
+            jobs = fold_jobs(records(), notes.fold, sort=lambda pairs: sort(noted(pairs)))
             some = list(islice(jobs, self.most))  # by now all records have been read
             if not (more := list(islice(jobs, 1))):
                 log = from_records(some, name, unreadable=notes.rejected, folded=notes.folded)

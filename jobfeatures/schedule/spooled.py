@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,9 +18,9 @@ from jobfeatures.schedule.result import QUEUE, Options, held_weights, requests_o
 from jobfeatures.schedule.runs import Array, Run, Store, as_rows, merge, peak_of
 from jobfeatures.schedule.shares import FIELDS, RESOURCES
 
-TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
 COLUMNS: Final = (
-    *TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus", "arrays", "workflows", *Links._fields
+    "submit", "eligible", "start", "end", "could_start", "runtime", "is_cancelled", "cpus", "memory_kib",
+    "gpus", "arrays", "workflows", *Links._fields,
 )  # fmt: skip
 
 
@@ -61,7 +60,6 @@ class Spooled:
         self.is_in_order, self.has_eligible = True, False
         self.events: dict[str, list[Run]] = defaultdict(list)
         self.warnings: list[str] = []
-        self.zero: float = np.inf  # of records: the first submission
         self._latest = -np.inf
         self._is_moved = False  # jobs do not stand in the log's order, which is that of submission
         self._peaks: dict[str, int | float] = {}
@@ -88,8 +86,6 @@ class Spooled:
         is_shown = is_counted & passing(log, options.filters)
         self.counted += int(is_counted.sum())
         self.shown += int(is_shown.sum())
-        if log.ids is not None and log.zero_secs == 0 and (log.submit >= 0).any():
-            self.zero = min(self.zero, math.floor(log.submit[log.submit >= 0].min()))
         columns: dict[str, Array] = {}
         for name in COLUMNS:
             each = getattr(log.links if name in Links._fields else log, name, None)
@@ -186,10 +182,7 @@ class Spooled:
             rows = rows[np.argsort(rows["submit"], kind="stable")]
         found: dict[str, Any] = {field: self.names[field].labels_of(rows[field]) for field in FIELDS}
         for name, kind in self.types.items():
-            column = rows[name].astype(kind)
-            if name in TIMES and math.isfinite(self.zero):
-                column = np.where(column >= 0, column - self.zero, column)
-            found[name] = column
+            found[name] = rows[name].astype(kind)
         if "preceding" in found:
             links = Links(found.pop("preceding"), found.pop("thinks"))
             found["links"] = links.among(rows["place"])

@@ -8,7 +8,6 @@ values of all hands' jobs. What does not fit into memory lies on disk.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,8 +54,7 @@ class Whole:
     ) -> None:
         """Read a log; `by`: the fields whose groups are told one by one. Raises ScheduleError, SpillError.
 
-        Times of a piece are those of the log; where it has no time zero of its own, they are epoch seconds.
-        Jobs lie in the `store`, else in memory, `most` in a hand.
+        Times of a piece are those of the log. Jobs lie in the `store`, else in memory, `most` in a hand.
         """
         self._spooled = spooled = Spooled(name, store or Store(sys.maxsize), options)
         for piece in pieces:
@@ -75,8 +73,7 @@ class Whole:
         self.job_count = spooled.shown
         self.user_count = len(spooled.shown_users)
         self.shares = tuple(map(self._settle, options.resources))
-        shift = spooled.zero if math.isfinite(spooled.zero) else 0
-        self.first_secs, self.last_secs = spooled.first - shift, spooled.last - shift
+        self.first_secs, self.last_secs = spooled.first, spooled.last
         self.edges = make_edges(self.first_secs, self.last_secs, options.intervals)
         self.users: list[str] = []
         self.violated: list[int] = []

@@ -66,12 +66,12 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
     headers: list[Header] = []
     runs: list[Run] = []
     reported, folded = list[str](), Counter[str]()
-    unreadable, first, earliest = 0, math.inf, math.inf
+    unreadable, zero = 0, None
 
     def with_keys() -> Iterator[Pair]:
-        nonlocal unreadable, first, earliest
+        nonlocal unreadable, zero
         for read in drained(head, reads):
-            unreadable += read.log.unreadable
+            unreadable, zero = unreadable + read.log.unreadable, read.log.zero_secs
             reported.extend(read.log.warnings)
             folded.update(read.log.folded)
             if read.columns is not None:
@@ -81,26 +81,18 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
                 runs.append(store.write(as_rows(_links_of(read.log))))
             for record in read.records:
                 submit, eligible = record.submit_secs, record.eligible_secs
-                first = first if submit is None else min(first, submit)
-                earliest = earliest if eligible is None else min(earliest, eligible)
-                is_reported = by_eligible and eligible is not None and eligible <= LATEST_SECS
+                is_reported = by_eligible and eligible is not None and (zero or 0) <= eligible <= LATEST_SECS
                 arrival = eligible if is_reported else submit
                 yield 0 if is_linked else -math.inf if arrival is None else arrival, record
 
     records = sort(with_keys())
     most = pieces.most
-    if by_eligible and earliest < first and not is_linked:  # such a time is none
-        records = sort(
-            (key if key >= math.floor(first) or each.submit_secs is None else each.submit_secs, each)
-            for key, each in records
-        )
     about: dict[str, Any] = {
         "unreadable": unreadable,
         "folded": dict(folded),
         "warnings": tuple(merge_warnings(reported)),
     }
     if not headers:
-        zero = 0 if first == math.inf else math.floor(first)
 
         def again() -> Iterator[Read]:
             rest = (record for _, record in records)

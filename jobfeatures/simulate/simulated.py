@@ -25,6 +25,7 @@ def make_logs(
     """Yield the simulated schedule as pieces of a log: of the jobs that were simulated, by their places."""
     first, ticks, jobs = 0, workload.ticks, workload.jobs
     warnings: tuple[str, ...] = (*log.warnings, *remarks(workload))
+    is_first = True
     starts, runtimes = outcome.starts, np.asarray(jobs.runtimes)
     for piece, count in zip(pieces, workload.counts, strict=True):
         some = slice(first, first + count)
@@ -53,11 +54,12 @@ def make_logs(
             could_start=could_start,
             places=np.arange(first, first + count) if jobs.preceding else None,
             totals=_totals(workload.pool),
-            unreadable=log.unreadable if first == 0 else 0,
+            unreadable=log.unreadable if is_first else 0,
+            folded=log.folded if is_first else {},
             ids=None,
             warnings=warnings,
         )
-        warnings = ()
+        warnings, is_first = (), False
         first += count
         workload.columns.release()
 

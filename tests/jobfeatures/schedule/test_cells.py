@@ -29,7 +29,7 @@ def log_of(jobs, name="log", shift_secs=0):
         )
         for number, (user, submitted, wait, runtime, cpus) in enumerate(jobs)
     ]  # fmt: skip
-    log = replace(from_records(records, name), zero_secs=1)
+    log = from_records(records, name)
     return replace(log, **{each: getattr(log, each) + shift_secs for each in ("submit", "start", "end")})
 
 
