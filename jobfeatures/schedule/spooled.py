@@ -161,8 +161,8 @@ class Spooled:
         """Return the jobs of these users in each part; a user's are in order of arrival."""
         found = []
         for run, users, firsts in self._parts:
-            low, high = firsts[np.searchsorted(users, (first, last + 1))].tolist()
-            found.append(run.part(low, high))
+            low, high = firsts[np.searchsorted(users, first)], firsts[np.searchsorted(users, last, "right")]
+            found.append(run.part(low.item(), high.item()))
         return [run for run in found if run.size]
 
     def _cut(self, user: int, most: int) -> Iterator[tuple[ScheduleLog, bool]]:

@@ -205,6 +205,12 @@ def test_jobs_may_follow_those_of_other_pieces(write, rows, arrival, is_joined, 
     assert_same(*both([name], Options(rules=RULES, arrival=arrival, join=join, mode=mode)))
 
 
+def test_a_user_may_have_the_largest_number(write):
+    whole, found = both([write("".join(line(place, place, 2**63 - 1 - place % 2) for place in range(9)))])
+    assert_same(whole, found)
+    assert list(whole["veet"]) == [str(2**63 - 2), str(2**63 - 1)]
+
+
 def test_jobs_of_other_kinds_of_logs_may_too(write):
     made = [
         {
