@@ -310,7 +310,7 @@ def test_where_no_batch_system_is_here_one_has_to_be_named(capsys, monkeypatch, 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("jobfeatures.batch.oar.site.CONFIGURATION", str(tmp_path / "oar.conf"))
     monkeypatch.setattr(
-        "jobfeatures.batch.gridengine.site.find_spool", lambda: None
+        "jobfeatures.batch.gridengine.site.find_spool", lambda procfs: None
     )  # one may run beside tests
     text = said(capsys, "7", "--pbs.home", str(tmp_path), "--torque.home", str(tmp_path), status=2)
     assert "--batch: is needed: none is here of slurm" in text
