@@ -55,6 +55,7 @@ NO_PARSERS = {
     "jobfeatures.schedule.reading:read_log": "reads a file for what jobfeatures.convert has",
     "jobfeatures.formats.classad.longform:check_mark": "tells nothing but that there is no fault",
     "jobfeatures.batch.htcondor.scratch:read_ads": "reads a file for parse_ads",
+    "jobfeatures.formats.swf.columns:read_jobs": "reads a file by its name, in pieces",
 }
 
 # What gets parsed things from another parser of the table, which its corpus goes through.
