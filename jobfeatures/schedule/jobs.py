@@ -25,7 +25,7 @@ from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState
-from jobfeatures.schedule.links import LinkIndex, Links, link_keys, told_missing
+from jobfeatures.schedule.links import LinkIndex, Links, link_keys, describe_missing
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 from jobfeatures.schedule.runs import Array, Store
 
@@ -197,7 +197,7 @@ def linked(log: ScheduleLog, numbers: Array, preceding: Array, thinks: Array) ->
     index.add(numbers, preceding, log.end)
     missing = index.settle()
     [found] = index.taken([len(log)])
-    return with_links(replace(log, warnings=(*log.warnings, *told_missing(missing))), thinks, *found)
+    return with_links(replace(log, warnings=(*log.warnings, *describe_missing(missing))), thinks, *found)
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:

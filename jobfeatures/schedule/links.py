@@ -117,8 +117,8 @@ class LinkIndex:
             rows, first = rows[count:], first + size
 
 
-def told_missing(count: int) -> list[str]:
-    """Return what is told of so many jobs."""
+def describe_missing(count: int) -> list[str]:
+    """Return what is known of so many jobs."""
     what = "preceding job that is not there, or follows the job itself: it is taken as none"
     return [f"{count} × {what}"] if count else []
 

@@ -34,7 +34,7 @@ from jobfeatures.schedule.jobs import (
     whole_jobs,
     with_links,
 )
-from jobfeatures.schedule.links import LinkIndex, link_keys, told_missing
+from jobfeatures.schedule.links import LinkIndex, link_keys, describe_missing
 from jobfeatures.schedule.runs import Array, Store
 from jobfeatures.spill import DiskSorter
 
@@ -197,7 +197,7 @@ class Pieces:
             numbers, preceding, _ = _linking(read)
             index.add(numbers, preceding, read.log.end)
             sizes.append(len(numbers))
-        told: tuple[str, ...] = tuple(told_missing(index.settle()))
+        told: tuple[str, ...] = tuple(describe_missing(index.settle()))
         for read, found in zip(reads(), index.taken(sizes), strict=True):
             log = replace(read.log, warnings=(*read.log.warnings, *told))
             yield read._replace(log=with_links(log, _linking(read)[2], *found))

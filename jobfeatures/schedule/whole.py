@@ -40,7 +40,7 @@ class Use(NamedTuple):
 
 
 class Whole:
-    """All that is told about one log: complete once all of `hands` have been gone through."""
+    """All that is known of one log: complete once all of `hands` have been gone through."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Whole:
         store: Store | None = None,
         most: int = HAND_JOBS,
     ) -> None:
-        """Read a log; `by`: the fields whose groups are told one by one. Raises ScheduleError, SpillError.
+        """Read a log; `by`: the fields whose groups are listed one by one. Raises ScheduleError, SpillError.
 
         Times of a piece are those of the log. Jobs lie in the `store`, else in memory, `most` in a hand.
         """
@@ -199,7 +199,7 @@ class Whole:
 def summarise(
     name: str, pieces: Iterable[ScheduleLog], options: Options, by: Sequence[str] = (), **more: Any
 ) -> Whole:
-    """Return all that is told about a log, evaluated; see `Whole`."""
+    """Return all that is known of a log, evaluated; see `Whole`."""
     whole = Whole(name, pieces, options, by, **more)
     for _ in whole.hands():
         pass

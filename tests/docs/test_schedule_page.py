@@ -10,7 +10,8 @@ from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import REASONS
 from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.jobs import from_records
-from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.result import Options
+from jobfeatures.schedule.whole import summarise
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "schedule.md").read_text(encoding="utf-8")
@@ -33,7 +34,7 @@ def test_every_field_of_a_result_is_named():
     job = JobRecord(
         batch_system="pbs", job_id="1", user="a", total_cpus=1, submit_secs=0, start_secs=0, end_secs=5
     )
-    document = make_document(evaluate(from_records([job], "log"), Options()), ["user"])
+    document = make_document(summarise("log", [from_records([job], "log")], Options(), ["user"]), ["user"])
     assert named_in("| field |", JSON) == set(document) - {"log"}
 
 

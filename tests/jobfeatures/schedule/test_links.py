@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
-from jobfeatures.schedule.links import LinkIndex, Links, link_keys, told_missing
+from jobfeatures.schedule.links import LinkIndex, Links, link_keys, describe_missing
 from jobfeatures.schedule.runs import Store
 
 NUMBERS = st.lists(st.integers(1, 9), min_size=1, max_size=9)
@@ -17,7 +17,7 @@ def linked(numbers, preceding, most=9, room_bytes=10**6):
             some = np.array(numbers[first : first + most])
             index.add(some, np.array(preceding[first : first + most]), 10 * some)
             sizes.append(len(some))
-        told = told_missing(index.settle())
+        told = describe_missing(index.settle())
         found = list(index.taken(sizes))
     assert [len(places) for places, _ in found] == sizes
     places = np.concatenate([places for places, _ in found]).tolist()
@@ -60,7 +60,7 @@ def test_nobody_waits_for_himself_and_the_others_for_whom_they_name(drawn, most,
     found, told = linked(numbers, preceding, most, room_bytes)
     assert found == expected
     missing = sum(each > 0 for each in preceding) - sum(each >= 0 for each in expected)
-    assert told == told_missing(missing)
+    assert told == describe_missing(missing)
 
 
 @given(st.lists(st.integers(-1, 9), min_size=1, max_size=10), st.permutations(range(10)))
