@@ -329,7 +329,7 @@ def _evaluate(
     drawn: Store,
     arguments: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Return what is told about a log; what is drawn of it goes into the store."""
+    """Return what is known of a log; what is drawn of it goes into the store."""
     from jobfeatures.schedule.cells import Cells
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.runs import Store

@@ -25,7 +25,7 @@ from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState
-from jobfeatures.schedule.links import LinkIndex, Links, link_keys, describe_missing
+from jobfeatures.schedule.links import LinkIndex, Links, describe_missing, link_keys
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 from jobfeatures.schedule.runs import Array, Store
 
@@ -87,7 +87,7 @@ def from_swf(
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
     Memory is per processor there, unless `meaning` says otherwise; parts of a
-    job that was swapped out are joined. Of a part of a log is not told who follows whom.
+    job that was swapped out are joined. Of a part of a log it is not known who follows whom.
     """
     header = columns.header
     meaning = settle(meaning or Meaning(), header)
@@ -150,7 +150,7 @@ def from_records(
 ) -> ScheduleLog:
     """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds.
 
-    Of a part of a log is not told who follows whom.
+    Of a part of a log it is not known who follows whom.
     """
     if zero is None:
         zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
@@ -190,7 +190,7 @@ def from_records(
 
 
 def linked(log: ScheduleLog, numbers: Array, preceding: Array, thinks: Array) -> ScheduleLog:
-    """Return a log in which is told who follows whom."""
+    """Return a log that says who follows whom."""
     if not (preceding > 0).any():
         return log
     index = LinkIndex(Store(sys.maxsize))

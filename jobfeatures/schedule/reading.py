@@ -34,7 +34,7 @@ from jobfeatures.schedule.jobs import (
     whole_jobs,
     with_links,
 )
-from jobfeatures.schedule.links import LinkIndex, link_keys, describe_missing
+from jobfeatures.schedule.links import LinkIndex, describe_missing, link_keys
 from jobfeatures.schedule.runs import Array, Store
 from jobfeatures.spill import DiskSorter
 
@@ -162,11 +162,11 @@ class Pieces:
                         yield record
 
         def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
-            told: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
+            counts: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
             while some := list(islice(jobs, self.most)):
                 start = 0 if zero == math.inf else math.floor(zero)
-                yield Read(from_records(some, name, zero=start, is_part=True, **told), records=some)
-                told = {}
+                yield Read(from_records(some, name, zero=start, is_part=True, **counts), records=some)
+                counts = {}
 
         def noted(pairs: Iterable[Pair]) -> Iterator[Pair]:
             nonlocal zero
@@ -197,11 +197,11 @@ class Pieces:
             numbers, preceding, _ = _linking(read)
             index.add(numbers, preceding, read.log.end)
             sizes.append(len(numbers))
-        told: tuple[str, ...] = tuple(describe_missing(index.settle()))
+        warnings: tuple[str, ...] = tuple(describe_missing(index.settle()))
         for read, found in zip(reads(), index.taken(sizes), strict=True):
-            log = replace(read.log, warnings=(*read.log.warnings, *told))
+            log = replace(read.log, warnings=(*read.log.warnings, *warnings))
             yield read._replace(log=with_links(log, _linking(read)[2], *found))
-            told = ()
+            warnings = ()
 
 
 def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
@@ -212,10 +212,10 @@ def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
     yield from rest
 
 
-def merge_warnings(told: Iterable[str]) -> list[str]:
+def merge_warnings(reported: Iterable[str]) -> list[str]:
     """Return what pieces of a log tell, each once: counts are added up, of other numbers the first stay."""
     counts, found = Counter[str](), dict[str, str]()
-    for each in told:
+    for each in reported:
         count, _, what = each.partition(" × ")
         if count.isdigit():
             counts[what] += int(count)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
-from jobfeatures.schedule.links import LinkIndex, Links, link_keys, describe_missing
+from jobfeatures.schedule.links import LinkIndex, Links, describe_missing, link_keys
 from jobfeatures.schedule.runs import Store
 
 NUMBERS = st.lists(st.integers(1, 9), min_size=1, max_size=9)
