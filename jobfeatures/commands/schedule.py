@@ -345,6 +345,7 @@ def _evaluate(
                 for each in (cells, sketch):
                     if each is not None:
                         each.add(hand, first_user)
+                del hand  # or two are in memory at once
         document = make_document(whole, fields)
         if sketch is not None:
             gallery.add(sketch.view(document))

@@ -119,6 +119,8 @@ class Whole:
                 hand = evaluate(replace(log, totals=totals), settled, tick, left)
                 self._add(hand, goes_on=was_cut, is_cut=is_cut)
                 yield hand, len(self.users) - len(hand.chosen.users)
+                del hand  # or two are in memory at once
+            del log
             was_cut = is_cut
         self._finish()
 
@@ -202,7 +204,7 @@ def summarise(
     """Return all that is known of a log, evaluated; see `Whole`."""
     whole = Whole(name, pieces, options, by, **more)
     for _ in whole.hands():
-        pass
+        del _  # or two are in memory at once
     return whole
 
 
