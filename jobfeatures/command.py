@@ -18,6 +18,10 @@ KEPT_VARIABLES = ("PATH", "HOME")
 MAX_COMPLAINT = 240  # characters of a program's own words
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+# Python's own descriptors are closed where the program begins. Closed one by one before, one of a file system
+# that does not answer would hold up all our threads: they wait until the program has begun.
+CLOSES_FILES = False
+
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
@@ -56,6 +60,7 @@ def run_command(
             stderr=subprocess.PIPE,
             env={"PATH": DEFAULT_PATH, **ours, "LC_ALL": "C", **(environment or {})},
             start_new_session=True,
+            close_fds=CLOSES_FILES,
         )
     except OSError as error:
         raise CommandError("missing", f"{argv[0]}: {error.strerror}") from error
@@ -149,7 +154,11 @@ class BackgroundProcess:
         """Start it. Raises CommandError "missing"."""
         try:
             self._process = subprocess.Popen(
-                list(argv), stdin=subprocess.DEVNULL, env=dict(environment), start_new_session=True
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                env=dict(environment),
+                start_new_session=True,
+                close_fds=CLOSES_FILES,
             )
         except OSError as error:
             raise CommandError("missing", f"{argv[0]}: {error.strerror}") from error
@@ -177,7 +186,9 @@ def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[b
 
     One that has not ended after so many seconds is killed. Raises OSError.
     """
-    with subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=CLOSES_FILES
+    ) as process:
         assert process.stdin is not None  # noqa: S101  # for the type checker: both were asked for
         assert process.stdout is not None  # noqa: S101
         try:

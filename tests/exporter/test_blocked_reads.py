@@ -2,6 +2,8 @@
 
 import importlib.util
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -98,3 +100,45 @@ def test_a_node_that_blocks_from_the_start_still_has_the_exporters_own_series(da
     assert "batch_exporter_build_info" in text
     assert "batch_node_sample_timestamp_seconds" not in text
     assert not daemon.is_ready
+
+
+STARTS = """
+import os, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from blockingfile import BlockingFile
+from jobfeatures.command import BackgroundProcess, conversation, run_command
+
+def talk():
+    with conversation(["/bin/cat"], end_secs=0.1):
+        pass
+
+starts = {
+    "run": lambda: run_command(["true"], timeout_secs=60),
+    "talk": talk,
+    "beside": lambda: BackgroundProcess(["true"], {}).end(),
+}
+file = BlockingFile(sys.argv[2])
+threading.Thread(target=lambda: open(sys.argv[2], "rb").read(), daemon=True).start()
+file.asked.wait(60)
+threading.Thread(target=starts[sys.argv[3]], daemon=True).start()
+for _ in range(10):
+    time.sleep(0.1)
+print("goes on", flush=True)
+file.let_go()
+os._exit(0)
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("way", ["run", "talk", "beside"])
+def test_a_program_that_is_started_while_a_file_blocks_does_not_hold_up_other_threads(tmp_path, way):
+    path = tmp_path / "meminfo"
+    path.touch()
+    command = [sys.executable, "-c", STARTS, str(ROOT / "tests/labs"), str(path), way]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        try:
+            said, _ = process.communicate(timeout=60)
+        finally:
+            subprocess.run(["umount", "-f", "-l", str(path)], check=False, capture_output=True)
+            process.kill()
+    assert said == b"goes on\n"
