@@ -8,7 +8,9 @@ true `IMPOSSIBLE`; where a log tells nothing of a kind, its array is None.
 from __future__ import annotations
 
 import math
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -32,6 +34,7 @@ from jobfeatures.schedule.runs import Array, Store
 MOST: Final = 2**62  # of a product that still fits
 KIB: Final = 1024
 LINKING: Final = ("number", "preceding", "think_secs")  # fields of SWF
+_NUMBER = re.compile(r"[0-9.]+")
 DENSE: Final = 2**22  # numbers below this are counted, not sorted
 # Nobody has that much memory a processor: KiB that are bytes look like it.
 USUAL_MOST_KIB: Final = 2**28  # 256 GiB
@@ -346,3 +349,16 @@ def _array(values: list[Number]) -> Array:
 def _counts(values: Iterable[int | None]) -> Array:
     known = [UNKNOWN if value is None or not 0 <= value < MOST else value for value in values]
     return np.array(known, dtype=np.int64)
+
+
+def merge_warnings(reported: Iterable[str]) -> list[str]:
+    """Return what pieces of a log tell, each once: counts are added up, of other numbers the first stay."""
+    counts, found = Counter[str](), dict[str, str]()
+    for each in reported:
+        count, _, what = each.partition(" × ")
+        if count.isdigit():
+            counts[what] += int(count)
+            found[what] = f"{counts[what]} × {what}"
+        else:
+            found.setdefault(_NUMBER.sub("", each), each)
+    return list(found.values())

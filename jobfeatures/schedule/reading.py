@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,7 +38,6 @@ from jobfeatures.spill import DiskSorter
 
 PIECE_JOBS: Final = 2**18
 PRECEDING: Final = FIELDS.index("preceding")
-_NUMBER = re.compile(r"[0-9.]+")
 
 Item = TypeVar("Item")
 Reader = Callable[[str, int], Iterator[SwfColumns]]
@@ -210,19 +207,6 @@ def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
     while held:
         yield held.pop()
     yield from rest
-
-
-def merge_warnings(reported: Iterable[str]) -> list[str]:
-    """Return what pieces of a log tell, each once: counts are added up, of other numbers the first stay."""
-    counts, found = Counter[str](), dict[str, str]()
-    for each in reported:
-        count, _, what = each.partition(" × ")
-        if count.isdigit():
-            counts[what] += int(count)
-            found[what] = f"{counts[what]} × {what}"
-        else:
-            found.setdefault(_NUMBER.sub("", each), each)
-    return list(found.values())
 
 
 def _linking(read: Read) -> tuple[Array, Array, Array]:

@@ -10,9 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from jobfeatures.schedule.choosing import Arrival, passing, sift
-from jobfeatures.schedule.jobs import Labels, ScheduleLog
+from jobfeatures.schedule.jobs import Labels, ScheduleLog, merge_warnings
 from jobfeatures.schedule.links import Links
-from jobfeatures.schedule.reading import merge_warnings
 from jobfeatures.schedule.reasons import UNKNOWN
 from jobfeatures.schedule.result import QUEUE, Options, held_weights, requests_of
 from jobfeatures.schedule.runs import Array, Run, Store, as_rows, merge, peak_of

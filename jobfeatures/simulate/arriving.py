@@ -15,9 +15,9 @@ from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.header import Header
 from jobfeatures.joblog import Pair
-from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf, whole_jobs
+from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf, merge_warnings, whole_jobs
 from jobfeatures.schedule.links import Links
-from jobfeatures.schedule.reading import Pieces, Read, drained, merge_warnings
+from jobfeatures.schedule.reading import Pieces, Read, drained
 from jobfeatures.schedule.reasons import LATEST_SECS, UNKNOWN
 from jobfeatures.schedule.runs import Array, Run, Store, as_rows, merge
 from jobfeatures.simulate.pools import Pool

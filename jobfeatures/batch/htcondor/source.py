@@ -29,7 +29,7 @@ Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inod
 
 
 @dataclass(frozen=True, slots=True)
-class KnownJob:
+class FoundJob:
     """A job whose ads were read. They are read once: its user may change them later."""
 
     job: Job
@@ -73,7 +73,7 @@ class CondorSource:
         self._ratings = ratings
         self._timeout_secs = timeout_secs
         self._node = NodeQuestion(STATUS_SOURCE, node_refresh_secs)
-        self._known: dict[Identity, KnownJob] = {}
+        self._known: dict[Identity, FoundJob] = {}
         self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) of noticing
         self._news = News()
         self._look_again: Callable[[], None] = lambda: None
@@ -121,7 +121,7 @@ class CondorSource:
             trusted = {0, find_owner(self._execute)}
             names = list_scratch(self._execute)
         complete = True
-        found: dict[Identity, KnownJob] = {}
+        found: dict[Identity, FoundJob] = {}
         for pid, name in sorted(names.items()):
             path = f"{self._execute}/{name}"
             began_secs = now_secs
@@ -152,7 +152,7 @@ class CondorSource:
         self._known = found
         return complete
 
-    def _read_job(self, path: str, pid: int, trusted: Collection[int], problems: list[Rejected]) -> KnownJob:
+    def _read_job(self, path: str, pid: int, trusted: Collection[int], problems: list[Rejected]) -> FoundJob:
         ads = read_ads(path, trusted)
         job = job_from_ads(
             ads.job,
@@ -162,7 +162,7 @@ class CondorSource:
             note=problems.append,
             evaluate=find_evaluator(),
         )
-        return KnownJob(replace(job, uid=ads.uid, processes=frozenset({pid})), ads.is_proven)
+        return FoundJob(replace(job, uid=ads.uid, processes=frozenset({pid})), ads.is_proven)
 
     def _read_notice(self) -> NodeNotice | None:
         """Return what the startd announces, the former where it says nothing. Raises SourceError."""
