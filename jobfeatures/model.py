@@ -280,6 +280,14 @@ class JobTable:
         """Return when the answer that has a job of this table was given."""
         return self.reported_secs.get(key, self.taken_at_secs)
 
+    def absent_at_secs(self, key: JobKey) -> float | None:
+        """Return when the source answered that it has no such job, None where it did not."""
+        if key in self.jobs:
+            return None
+        if self.gone is not None:
+            return self.gone.get(key)
+        return self.taken_at_secs if self.complete else None
+
 
 _UNKNOWN: Final[tuple[object, ...]] = (None, (), frozenset(), JobState.UNKNOWN)
 _OF_JOB: Final = tuple(each.name for each in fields(Job) if each.name != "limits")

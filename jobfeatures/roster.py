@@ -148,13 +148,8 @@ class Roster:
         if key in self._withdrawn:
             yield self._withdrawn[key], Event.EPILOG
         for table in tables:
-            if table.source != key.batch_system or key in table.jobs:
-                continue
-            if table.gone is None:
-                if table.complete:
-                    yield table.taken_at_secs, Event.ABSENT
-            elif key in table.gone:
-                yield table.gone[key], Event.ABSENT
+            if table.source == key.batch_system and (at_secs := table.absent_at_secs(key)) is not None:
+                yield at_secs, Event.ABSENT
 
     def _remember(
         self,

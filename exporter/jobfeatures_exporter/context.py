@@ -13,7 +13,7 @@ from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import HOOKS, Finding
-from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.model import Job, JobKey, JobState, JobTable
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.schedule.quality import ScheduleQuality
@@ -110,10 +110,34 @@ class Context:
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
         if self.snapshot is not None:
+            left = self.leftovers.keys() | self.empty_groups
             for key in self.snapshot.jobs:
-                if isinstance(key, JobKey) and key not in here and key not in self.leftovers:
+                if isinstance(key, JobKey) and key not in here and key not in left:
                     here[key] = self.jobs.get(key) or _unknown(key)
         return here
+
+    @cached_property
+    def empty_groups(self) -> frozenset[JobKey]:
+        """Return the jobs of which a control group without processes is left, and no more.
+
+        Their batch system has none such, or says that they are not on this node. Where it does
+        not answer, a job may yet come to an empty group.
+        """
+        if self.snapshot is None:
+            return frozenset()
+        return frozenset(
+            key
+            for key, sample in self.snapshot.jobs.items()
+            if not sample.processes and isinstance(key, JobKey) and self._is_denied(key)
+        )
+
+    def _is_denied(self, key: JobKey) -> bool:
+        if (job := self.jobs.get(key)) is not None and job.state is not JobState.UNKNOWN:
+            return not job.state.is_on_node
+        tables = [
+            each.table for each in self.sources if not each.last_error and each.name == key.batch_system
+        ]
+        return any(isinstance(each, JobTable) and each.absent_at_secs(key) is not None for each in tables)
 
     @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:

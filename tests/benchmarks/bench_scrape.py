@@ -28,6 +28,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -264,6 +265,8 @@ def measure(name: str, load: Load, rounds: int) -> None:
 
 
 def main() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # what was made is removed
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--loads", default="a,b,c,d,1000")
     parser.add_argument("--rounds", type=int, default=30)

@@ -223,6 +223,7 @@ def make_snapshot() -> Snapshot:
         ),
         JobSample(
             key=JobKey("slurm", "99"),
+            processes=1,
             accounting=Accounting.CGROUP,
             uid=6002,
             cpu_numbers=frozenset({1, 2, 3}),

@@ -21,12 +21,16 @@ LEFTOVERS = gauge(
     "batch_node_ended_jobs_with_processes",
     "Ended jobs whose control group still holds processes.",
 )
+EMPTY_GROUPS = gauge(
+    "batch_node_empty_job_groups",
+    "Control groups without processes whose jobs are not on this node: they are no jobs here.",
+)
 
 ANSWERS = counter(
     "batch_features_http_answers", "Requests answered by the features' listener, by HTTP status.", ("status",)
 )
 
-METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, NODE_CPUS, ANSWERS)
+METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, EMPTY_GROUPS, NODE_CPUS, ANSWERS)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -37,6 +41,7 @@ def families(context: Context) -> Iterator[Family]:
         yield Family(HOOK_FAILURES, sorted(context.publisher.hook_failures.items()))
     if context.snapshot is not None:
         yield Family.single(LEFTOVERS, len(context.leftovers_here))
+        yield Family.single(EMPTY_GROUPS, len(context.empty_groups))
     yield Family(
         ANSWERS, [((str(status),), count) for status, count in sorted(context.feature_answers.items())]
     )

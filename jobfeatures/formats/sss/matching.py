@@ -59,6 +59,8 @@ def parse_nodes(text: str) -> list[Candidate]:
             found = [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
         raise ParseError(f"not JSON: {error}") from None
+    except ArithmeticError:
+        raise ParseError("a number has more digits, in its exponent too, than can be held") from None
     if len(found) > MAX_NODES:
         raise ParseError(f"more than {MAX_NODES} nodes")
     for number, node in enumerate(found, 1):

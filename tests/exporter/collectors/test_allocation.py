@@ -31,13 +31,18 @@ def node_with(*jobs, told=16, machine_cpus=None, stated=False, **more):
     )
 
 
+def only(of, collector, name):
+    [family] = [each for each in COLLECTORS[collector].families(of) if each.metric.sample_name == name]
+    return labelled(family)
+
+
 def whole(of):
-    [family] = [
-        each
-        for each in COLLECTORS["allocation"].families(of)
-        if each.metric.sample_name == "batch_job_whole_node"
-    ]
-    return {text.split('"')[3]: value for text, value in labelled(family)}
+    return {text.split('"')[3]: value for text, value in only(of, "allocation", "batch_job_whole_node")}
+
+
+def empty_groups(of):
+    [(_, value)] = only(of, "features", "batch_node_empty_job_groups")
+    return value
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,40 @@ def test_a_job_that_only_the_kernel_shows_is_one_too(node_that_shows):
     assert whole(node_that_shows(TWO, job())) == {"1": 0, "2": 0}
 
 
+@pytest.mark.parametrize(
+    "known", [(), (job(TWO, state=JobState.COMPLETED),), (job(TWO, state=JobState.PENDING),)]
+)
+def test_an_empty_control_group_is_no_job_where_the_batch_system_says_that_there_is_none(
+    node_that_shows, known
+):
+    node = node_that_shows(TWO, job(), *known, processes=0)
+    assert whole(node) == {"1": 1}
+    assert set(node.shown_jobs) == {ONE}
+    assert empty_groups(node) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"table": None},
+        {"last_error": "timed out"},
+        {"table": replace(TABLE, complete=False)},
+        {"table": replace(TABLE, gone={})},
+    ],
+)
+def test_an_empty_control_group_may_be_a_job_s_while_the_batch_system_does_not_say(node_that_shows, changes):
+    node = node_that_shows(TWO, job(), processes=0)
+    node = replace(node, sources=(replace(node.sources[0], **changes),))
+    assert set(node.jobs_here) == {ONE, TWO}
+    assert empty_groups(node) == 0
+
+
+def test_an_empty_control_group_of_a_job_that_runs_is_its_own(node_that_shows):
+    node = node_that_shows(ONE, job(), processes=0)
+    assert set(node.jobs_here) == {ONE}
+    assert empty_groups(node) == 0
+
+
 def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
     silent = node_with(job())
     silent = replace(silent, sources=(*silent.sources, KeeperStatus("htcondor")))
@@ -89,10 +128,9 @@ def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
 
 @pytest.fixture
 def node_that_shows(context):
-    def made(seen, *jobs, **more):
-        found = replace(
-            context.snapshot, jobs={seen: JobSample(key=seen, accounting=Accounting.CGROUP)}, job_gpus=()
-        )
+    def made(seen, *jobs, processes=1, **more):
+        sample = JobSample(key=seen, accounting=Accounting.CGROUP, processes=processes)
+        found = replace(context.snapshot, jobs={seen: sample}, job_gpus=())
         return node_with(*jobs, snapshot=found, **more)
 
     return made

@@ -182,7 +182,7 @@ def test_a_job_that_tells_more_than_its_cpus_can_waste_keeps_its_figure_and_is_f
 
 
 def test_a_job_that_no_source_knows_is_shown_with_what_the_node_knows(context):
-    assert series(context, "batch_job_processes")['batch_system="slurm",job_id="99"'] == 0
+    assert series(context, "batch_job_processes")['batch_system="slurm",job_id="99"'] == 1
     [info] = [text for text in series(context, "batch_job_info") if 'job_id="99"' in text]
     assert 'user=""' in info
     assert 'uid="6002"' in info
