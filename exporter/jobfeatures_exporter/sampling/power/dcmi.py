@@ -18,24 +18,23 @@ from jobfeatures_exporter.sampling.power.reading import PowerConfig, PowerError,
 
 TIMEOUT_SECS = 20.0
 MAX_BYTES = 16_384
-_WATTS = re.compile(
-    r"^[ \t]*(?:Instantaneous power reading|Current Power)[ \t]*:[ \t]*([0-9]{1,6})[ \t]+watts?[ \t]*\r?$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_STATE = re.compile(
-    r"^[ \t]*(?:Power reading state is|Power Measurement)[ \t]*:[ \t]*([A-Za-z ]{1,40}?)[ \t]*\r?$",
-    re.IGNORECASE | re.MULTILINE,
-)
+_WATTS = frozenset({"instantaneous power reading", "current power"})
+_STATE = frozenset({"power reading state is", "power measurement"})
+_VALUE = re.compile(r"([0-9]{1,6})[ \t]+watts?", re.IGNORECASE)
+_BLANKS = " \t\r"
 _ACTIVE = frozenset({"active", "activated"})
 
 
 def parse_power(text: str) -> float:
     """Return the watts of an answer that says them once, and that they are measured. Raises ParseError."""
-    found, states = _WATTS.findall(text), _STATE.findall(text)
+    lines = [line.partition(":") for line in text.split("\n")]
+    said = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]
+    found = [watts[1] for name, value in said if name in _WATTS and (watts := _VALUE.fullmatch(value))]
+    states = [value for name, value in said if name in _STATE and value]
     if len(found) != 1:
         raise ParseError("not one reading of power", source="dcmi", text=text[:80])
-    if [state.lower() for state in states if state.lower() not in _ACTIVE] or not states:
-        raise ParseError("the controller does not measure power", source="dcmi", text="; ".join(states))
+    if not states or not all(state.lower() in _ACTIVE for state in states):
+        raise ParseError("the controller does not measure power", source="dcmi", text="; ".join(states)[:80])
     return checked_watts(float(found[0]), "dcmi")
 
 
