@@ -92,7 +92,7 @@ def sample():
 
 
 def v1(controller: str) -> Path:
-    """Return the hierarchy of a controller, or skip."""
+    """Return the hierarchy of a controller, or skip. A job is looked for in cpuacct, if there is any there."""
     top = ROOT / controller
     if not os.access(top, os.W_OK) or not (top / "cgroup.procs").exists():
         pytest.skip(f"no hierarchy of {controller} on cgroup v1 in {ROOT}")
@@ -100,6 +100,7 @@ def v1(controller: str) -> Path:
 
 
 def test_a_kill_in_a_task_and_failures_at_the_jobs_limit_count_for_the_job(groups, sample):
+    groups.make(v1("cpuacct"), V1_PATH)
     job = groups.make(v1("memory"), V1_PATH)
     step = groups.make(job, "step_0")
     task = groups.make(step, "task_0")
@@ -127,7 +128,7 @@ def after_a_while(sample):
 
 def test_what_a_job_moves_to_and_from_a_disk_is_counted_where_the_kernel_counts_it(groups, sample, tmp_path):
     job = groups.make(v1("blkio"), V1_PATH)
-    groups.make(v1("memory"), V1_PATH)
+    groups.make(v1("cpuacct"), V1_PATH)
     assert sample().block_io is None  # nothing was moved, or nothing is counted: it does not say
     device = os.stat(tmp_path).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
@@ -153,7 +154,7 @@ def test_what_a_job_moves_to_and_from_a_disk_is_counted_where_the_kernel_counts_
 
 def test_the_cpus_of_a_job_are_those_of_its_cpuset_or_of_the_one_above(groups, sample):
     job = groups.make(v1("cpuset"), V1_PATH)
-    groups.make(v1("memory"), V1_PATH)
+    groups.make(v1("cpuacct"), V1_PATH)
     assert sample().cpus is None  # nothing can run in it as it stands
     top = job.parents[2]
     for group in (job.parents[1], job.parent, job):

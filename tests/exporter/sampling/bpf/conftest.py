@@ -72,6 +72,11 @@ class Groups:
         self.freezer = f"{CGROUP}/freezer" if self.controller == "cpuacct" else None
         self._made: list[str] = []
 
+    def of_job(self, node: str, job_id: str) -> str:
+        """Return where slurmd of one of several nodes of this machine has a job: other tests look elsewhere."""
+        v1, v2 = f"/slurm_{node}/uid_0/job_{job_id}", f"/system.slice/{node}_slurmstepd.scope/job_{job_id}"
+        return v1 if self.freezer else v2
+
     def make(self, path: str) -> JobDirectory:
         """Make a control group with those above it; return it as a job's."""
         place = self.top

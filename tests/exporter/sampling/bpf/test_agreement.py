@@ -22,6 +22,7 @@ from tests.running import started, until
 pytestmark = pytest.mark.program
 
 KEY = JobKey("slurm", str(9_880_000 + os.getpid() % 10_000))
+NODE = f"jfagree{os.getpid()}"  # others see no jobs of another node
 # Writes and reads without a pause, in this many threads, with a child now and then that it waits for.
 BUSY = """
 import os, sys, threading
@@ -60,8 +61,7 @@ signal.pause()
 @pytest.fixture
 def job(groups):
     """Make a job's control groups, those of memory too, where v1 has them apart; return where to join it."""
-    shape = "/slurm/uid_0/job_{}" if groups.freezer else "/system.slice/slurmstepd.scope/job_{}"
-    directory = groups.make(shape.format(KEY.job_id) + "/step_0/task_0")
+    directory = groups.make(f"{groups.of_job(NODE, KEY.job_id)}/step_0/task_0")
     places = [groups.path(directory)]
     memory = None
     if groups.freezer:
@@ -101,7 +101,7 @@ def readers(make_sums):
     with contextlib.ExitStack() as stack:
 
         def make(**more) -> Sampler:
-            sampler = Sampler(clock=SystemClock(), jobs=dict, process_io=True, **more)
+            sampler = Sampler(clock=SystemClock(), jobs=dict, node_name=NODE, process_io=True, **more)
             stack.callback(sampler.close)
             return sampler
 

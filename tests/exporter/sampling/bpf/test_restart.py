@@ -19,6 +19,7 @@ from tests.exporter.sampling.bpf.conftest import HIERARCHIES, Groups
 from tests.running import free_port, until
 
 JOB = f"987{os.getpid():07}"  # of this run alone: others may run beside it
+NODE = f"jfrestart{os.getpid()}"  # likewise
 SIZE = 1_000_000
 
 
@@ -100,7 +101,16 @@ class Daemon:
         self.flags: list[str] = []
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", ""]
+        command = [
+            sys.executable,
+            "-m",
+            "jobfeatures_exporter",
+            "serve",
+            "--batch.sources",
+            "",
+            "--node.name",
+            NODE,
+        ]
         command += ["--features.root", str(self._folder / "features"), "--sampling.processes", "bpf"]
         command += ["--sample.interval", "1h", "--web.listen-address", f"127.0.0.1:{self._port}"]
         self._process = self._manager.start([*command, *self.flags])
@@ -138,8 +148,7 @@ def daemon(manager, tmp_path):
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_over_a_restart_no_counter_falls_and_nothing_is_lost(end, daemon, manager, groups, make_sums):
     make_sums().close()  # or skips
-    shape = "/slurm/uid_0/job_{}" if groups.freezer else "/system.slice/slurmstepd.scope/job_{}"
-    path = shape.format(JOB)
+    path = groups.of_job(NODE, JOB)
 
     def write_in(step: str) -> None:
         """Let a process write in a step that is gone then."""
@@ -185,7 +194,7 @@ def test_packets_are_counted_on_over_a_restart_and_no_longer_when_nobody_asks_an
     daemon, manager, groups_of_v2
 ):
     hierarchy, groups = groups_of_v2
-    job = groups.make(f"/system.slice/slurmstepd.scope/job_{JOB}")
+    job = groups.make(groups.of_job(NODE, JOB))
 
     def send() -> None:
         join = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
