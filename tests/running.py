@@ -86,3 +86,14 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def is_removed(group: Path) -> bool:
+    """Remove a control group, if its last process has left: the kernel lets go of it a moment later."""
+    try:
+        group.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True

@@ -1,7 +1,6 @@
 """Real control groups, made by hand in the shapes of batch systems that cannot be had here."""
 
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -10,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.running import is_removed
 
 ROOT = Path("/sys/fs/cgroup")
 LOOP = "while :; do :; done"
@@ -44,17 +45,6 @@ def join(tops, until):
     yield join
     for group in reversed(made):
         until(lambda group=group: is_removed(group), 10)
-
-
-def is_removed(group: Path) -> bool:
-    """Remove a group, if its last process has left: the kernel lets go of it a moment later."""
-    try:
-        group.rmdir()
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        return False
-    return True
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What the kernel counts for a job on cgroup v1, and the pressure of a group on v2: real groups, made by hand."""
 
 import contextlib
-import errno
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
+from tests.running import is_removed
 
 ROOT = Path("/sys/fs/cgroup")
 NODE = "jfcounters"
@@ -52,7 +52,7 @@ class Groups:
 
     def remove(self, *groups: Path) -> None:
         for group in groups:
-            self._until(lambda group=group: _is_removed(group), 10)
+            self._until(lambda group=group: is_removed(group), 10)
             self._made.remove(group)
 
     def close(self) -> None:
@@ -61,17 +61,6 @@ class Groups:
                 process.kill()
             process.wait()
         self.remove(*reversed(self._made.copy()))
-
-
-def _is_removed(group: Path) -> bool:
-    """Remove a group, if its last process has left: the kernel lets go of it a moment later."""
-    try:
-        group.rmdir()
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        return False
-    return True
 
 
 @pytest.fixture
