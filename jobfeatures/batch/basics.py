@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Job
 
 T = TypeVar("T")
 Note = Callable[[Rejected], None]
@@ -61,7 +62,8 @@ class Texts:
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Return whether two names mean one host: a short one stands for any with its first label."""
+    """Return whether two names mean one host: a short one stands for any that begins so. Case is nothing."""
+    one, other = one.lower(), other.lower()
     if "." in one and "." in other:
         return one == other
     return one.partition(".")[0] == other.partition(".")[0]
@@ -70,6 +72,12 @@ def is_same_host(one: str, other: str) -> bool:
 def find_host(names: Iterable[str], node_name: str | None) -> str | None:
     """Return the name of this node among others, whole or short."""
     return next((name for name in names if node_name and is_same_host(name, node_name)), None)
+
+
+def is_elsewhere(job: Job, known_as: str | None) -> bool:
+    """Return whether a job runs, and not on this node, as far as the batch system knows that by this name."""
+    is_placed = known_as is not None and job.state.is_on_node and bool(job.nodes)
+    return is_placed and find_host(job.nodes, known_as) is None
 
 
 def parse_ranges(text: str, what: str, *, field: str) -> list[range]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jobfeatures.batch.basics import is_elsewhere
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
@@ -83,9 +84,16 @@ class AskedJobs:
         self._all_asked = len(due) <= MAX_QUESTIONS
         return due[:MAX_QUESTIONS]
 
-    def keep(self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str]) -> None:
-        """Keep what was answered. `unclear` jobs exist, or nobody knows: their absence is not concluded."""
-        self._known.update((job.key.job_id, KnownJob(job, *self._times)) for job in jobs)
+    def keep(
+        self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str], known_as: str | None
+    ) -> None:
+        """Keep what was answered. `unclear` jobs exist, or nobody knows: their absence is not concluded.
+
+        The batch system has said that it has a node named `known_as`: a job that runs on others is not here.
+        """
+        for job in jobs:
+            told = None if is_elsewhere(job, known_as) else job
+            self._known[job.key.job_id] = KnownJob(told, *self._times)
         self._known.update((job_id, KnownJob(None, *self._times)) for job_id in gone)
         for job_id in unclear:
             old = self._known.get(job_id)

@@ -141,8 +141,3 @@ def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
         if match and share_of({match[1]: 1}, node_name):
             found.update(dict.fromkeys(number for number in match[2].split(",") if number))
     return tuple(found)
-
-
-def is_elsewhere(job: Job) -> bool:
-    """Return whether a job has hosts, and this node is not among them."""
-    return job.state.is_on_node and bool(job.nodes) and job.allocated_cpus is None

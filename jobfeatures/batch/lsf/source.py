@@ -6,17 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from jobfeatures.batch.basics import Users
+from jobfeatures.batch.basics import Users, is_elsewhere
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
-from jobfeatures.batch.lsf.jobs import (
-    BJOBS,
-    Circumstances,
-    is_elsewhere,
-    parse_jobs,
-)
+from jobfeatures.batch.lsf.jobs import BJOBS, Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import (
     HOST_FIELDS,
     LSHOSTS,
@@ -93,15 +88,15 @@ class LsfSource(PolledSource):
                 rejected.append(Rejected(BJOBS, str(error)))
                 complete = False
             else:
-                # What runs on other hosts only has left this one, unless it is seen here.
+                # What runs on other hosts only has left this one.
                 jobs |= {
                     key: job
                     for key, job in more.jobs.items()
-                    if key in ours and (key in seen or not is_elsewhere(job))
+                    if key in ours and not is_elsewhere(job, self._node_name)
                 }
                 rejected += more.rejected
                 # LSF says that it does not know a job too where jobs of others are hidden from us.
-                hidden = {key for key in missing if key in seen} - jobs.keys()
+                hidden = {key for key in missing if key in seen} - more.jobs.keys()
                 complete = complete and not more.rejected and not hidden and asked == missing
         jobs = {key: replace(job, uid=self._users.uid(job.user)) for key, job in jobs.items()}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.

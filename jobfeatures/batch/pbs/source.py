@@ -99,7 +99,8 @@ class QstatSource(PolledSource):
         jobs = {job_id: made[job_id] for job_id in asked if job_id in made}
         gone = answer.gone.intersection(asked) - jobs.keys() - self._jobs.seen
         gone -= set(parse_each(parse_job_id, answer.records.unsure, []))
-        self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone)
+        known_as = None if self._node.notice is None else self._node_name
+        self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)
 
     def _read_notice(self) -> NodeNotice | None:
         """Return what the server announces of the node. Raises SourceError or ParseError."""

@@ -93,12 +93,11 @@ class SlurmSource(PolledSource):
         about_node = self._is_node_due(now_secs)
         if asked or about_node:
             answers, node = self._asker.ask(asked, about_node=about_node, now_secs=taken_at_secs)
-            rejected = self._keep(answers)
             if node is not None and node.clock_secs is not None:
                 answered_secs = self._clock.now_secs()
                 self._difference.learn(node.clock_secs, asked_secs=taken_at_secs, answered_secs=answered_secs)
-            if node is not None:
-                rejected += self._keep_node(node, now_secs)
+            about = () if node is None else self._keep_node(node, now_secs)
+            rejected = self._keep(answers) + about
             complete = answers.complete
         return self._jobs.table(
             complete=complete,
@@ -124,7 +123,8 @@ class SlurmSource(PolledSource):
         return news
 
     def _keep(self, answers: Answers) -> tuple[Rejected, ...]:
-        self._jobs.keep(answers.jobs.values(), answers.gone, answers.rejected)
+        known_as = None if self._node is None else self._node_name
+        self._jobs.keep(answers.jobs.values(), answers.gone, answers.rejected, known_as)
         complaints = (
             [Rejected(SOURCE, f"standard error says {answers.complaint}")] if answers.complaint else []
         )

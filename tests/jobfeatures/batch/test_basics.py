@@ -36,6 +36,8 @@ def test_a_host_may_be_named_with_its_domain_or_without():
     assert is_same_host("n1.example.org", "n1")
     assert not is_same_host("n1.example.org", "n1.example.com")
     assert not is_same_host("n1", "n10")
+    assert is_same_host("N1.Example.org", "n1.example.ORG")
+    assert is_same_host("N1", "n1.example.org")
     assert find_host(["n2", "n1.example.org"], "n1") == "n1.example.org"
     assert find_host(["n2"], None) is None
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.basics import is_elsewhere
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import (
     FURTHER_FIELDS,
     PLAIN_FIELDS,
     Circumstances,
-    is_elsewhere,
     key_of,
     parse_gpus,
     parse_job,
@@ -160,9 +160,9 @@ def test_a_record_without_an_id_is_told() -> None:
 
 
 def test_a_job_on_other_hosts_is_elsewhere() -> None:
-    assert is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "4*n2"}, AROUND))
-    assert not is_elsewhere(parse_job(RECORD, AROUND))
-    assert not is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "", "EXEC_HOST": ""}, AROUND))
+    assert is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "4*n2"}, AROUND), "n1")
+    assert not is_elsewhere(parse_job(RECORD, AROUND), "n1")
+    assert not is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "", "EXEC_HOST": ""}, AROUND), "n1")
 
 
 @pytest.mark.parametrize("text", ["", "-", "n2:0,1", "garbage", "n1:", "n1:a,b", "n1=0"])

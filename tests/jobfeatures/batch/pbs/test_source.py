@@ -159,6 +159,14 @@ def test_an_unknown_job_that_pbs_mom_has_lives(server: Server, source: QstatSour
     assert source.poll_jobs(()).jobs == {}
 
 
+def test_a_job_that_was_rerun_on_another_node_has_left_this_one(server: Server, source: QstatSource) -> None:
+    server.say_jobs(RUNNING)
+    assert source.poll_jobs(keys("123")).jobs.keys() == keys("123")
+    server.say_jobs({**RUNNING, "exec_host": "n2/0*2"})
+    table = source.poll_jobs((), keys("123"))
+    assert (table.jobs, table.complete, set(table.gone)) == ({}, True, keys("123"))
+
+
 def test_an_unknown_job_with_a_control_group_lives(server: Server, source: QstatSource) -> None:
     server.say("qstat", "", "qstat: Unknown Job Id 123.head\n", 153)
     assert source.poll_jobs(keys("123")).jobs.keys() == keys("123")

@@ -49,9 +49,11 @@ class Controller:
         (path / "node").write_text("NodeName=n1 Arch=x86_64 State=IDLE ThreadsPerCore=1\n")
         (path / "reservations").write_text("No reservations in the system\n")
 
-    def put(self, job_id: str, state: str = "RUNNING", name: str = "x") -> None:
+    def put(self, job_id: str, state: str = "RUNNING", name: str = "x", nodes: str = "") -> None:
+        where = f" NodeList={nodes}" if nodes else ""
         (self.path / "jobs" / job_id).write_text(
-            f"JobId={job_id} JobName={name} UserId=bob(6002) JobState={state} NumCPUs=1 Features=(null)\n"
+            f"JobId={job_id} JobName={name} UserId=bob(6002) JobState={state}{where} NumCPUs=1"
+            " Features=(null)\n"
         )
 
     def forget(self, job_id: str) -> None:
@@ -190,6 +192,32 @@ def test_a_finished_job_that_is_still_seen_is_asked_about_until_it_runs_again(
     controller.put("1", "PREEMPTED")
     assert states(source, "1") == {"1": JobState.PREEMPTED}
     controller.put("1", "RUNNING")
+    assert states(source, "1") == {"1": JobState.RUNNING}
+
+
+@pytest.mark.parametrize("seen", [(), ("1",)])  # its control group may linger
+def test_a_requeued_job_that_runs_on_another_node_has_left_this_one(
+    controller: Controller, clock: HandClock, seen: tuple[str, ...]
+) -> None:
+    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300.0)
+    controller.put("1", nodes="n[1-2]")
+    assert set(source.poll_jobs(keys("1")).jobs) == set(keys("1"))
+    controller.put("1", "PENDING")
+    assert states(source) == {"1": JobState.PENDING}
+    controller.put("1", nodes="n2")
+    table = source.poll_jobs(keys(*seen))
+    assert (dict(table.jobs), table.complete, set(table.gone)) == ({}, True, set(keys("1")))
+    controller.asked()
+    source.poll_jobs(keys(*seen))
+    assert controller.asked() == []
+
+
+def test_no_job_is_elsewhere_where_slurm_does_not_know_the_node_by_its_name(
+    controller: Controller, clock: HandClock
+) -> None:
+    (controller.path / "node").write_text("Node n1 not found\n")
+    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300.0)
+    controller.put("1", nodes="node0001")
     assert states(source, "1") == {"1": JobState.RUNNING}
 
 
