@@ -52,9 +52,10 @@ def has_features(job_id: str) -> bool:
 
 
 def begin(user: str) -> str:
-    """Submit a job and wait until it has features and is shown."""
+    """Submit a job and wait until it has features and is shown with what it uses."""
     job_id = submit(user)
-    until(lambda: has_features(job_id) and f'job_id="{job_id}"' in page())
+    used = f'batch_job_cpu_seconds_total{{batch_system="slurm",job_id="{job_id}"'
+    until(lambda: has_features(job_id) and used in page())
     return job_id
 
 
