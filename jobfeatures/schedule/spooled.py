@@ -102,9 +102,10 @@ class Spooled:
         for what, which in (("all", is_counted), ("shown", is_shown))[: 1 + bool(options.filters)]:
             for resource in RESOURCES:
                 requests = requests_of(log, resource)
-                if requests is not None:
-                    held = held_weights(requests[which], lasted[which], log.runtime[which])
-                    self._note(what + resource, start[which], end[which], held)
+                if requests is None:  # where a later piece has some, these ask for none
+                    requests = np.zeros(len(log), np.int64)
+                held = held_weights(requests[which], lasted[which], log.runtime[which])
+                self._note(what + resource, start[which], end[which], held)
         if is_shown.any():
             self.shown_users.update(np.unique(keys["user"][is_shown]).tolist())
             self._note(QUEUE, arrival[is_shown], start[is_shown], np.ones(int(is_shown.sum()), np.int64))
@@ -116,7 +117,8 @@ class Spooled:
             self.last = max(self.last, end[is_shown].max().item())
 
     def _note(self, what: str, begins: Array, ends: Array, weights: Array) -> None:
-        self.events[what].append(self.store.write_events(begins, ends, weights))
+        if weights.any():
+            self.events[what].append(self.store.write_events(begins, ends, weights))
         self._weights[what] = np.result_type(self._weights.get(what, weights.dtype), weights)
 
     def _write(self, columns: dict[str, Array], is_counted: Array) -> None:

@@ -162,6 +162,14 @@ def test_records_tell_what_they_tell_in_memory_their_steps_and_runs_too(write, m
     assert_same(*both([name], options, kind="records"))
 
 
+@example(
+    [
+        *({"batch_system": "slurm", "job_id": each} for each in "12"),
+        UNCOUNTED | {"job_id": "3"},
+        {"batch_system": "slurm", "job_id": "4", "user": "ann", "array_job_id": "1", "total_cpus": 0}
+        | {"submit_secs": 1001, "start_secs": 1010, "end_secs": 1030},
+    ]
+)
 @given(RECORDS)
 def test_joined_jobs_are_joined_though_they_are_of_different_pieces(write, made):
     name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
