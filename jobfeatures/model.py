@@ -169,7 +169,12 @@ class Job:
         return None if self.start_secs is None else self.start_secs + wall_secs
 
     def end_limit_at(self, now_secs: float) -> float | None:
-        """Return the same; a suspended job's as if resumed now. Epoch time by the batch system's clock."""
+        """Return the same; a suspended job's as if resumed now. Epoch time by the batch system's clock.
+
+        A job that completes ends now: its batch system has ended it.
+        """
+        if self.state is JobState.COMPLETING:
+            return now_secs
         wall_secs = self.limits.wall_secs
         if self.state is JobState.SUSPENDED and self.ran_secs is not None and isinstance(wall_secs, int):
             return now_secs + max(0, wall_secs - self.ran_secs)

@@ -42,6 +42,7 @@ NAMES = tuple(metric.sample_name for metric in READ)
 # What stands where a batch system's name does and is none; and the sum of jobs beyond a page's budget.
 NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})
 OTHERS = "other"
+LATE_SECS = 60.0  # by which a batch system may be late to end a job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,8 +193,15 @@ def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float 
 
 
 def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basis]:
-    """Return seconds to the end: the job's own estimate or limit, unless the batch system's comes before."""
-    ends = {basis: value for (name, basis), value in values.items() if name == JOB_REMAINING.sample_name}
+    """Return seconds to the end: the job's own estimate or limit, unless the batch system's comes before.
+
+    An end that has long passed is none: the job still runs.
+    """
+    ends = {
+        basis: value
+        for (name, basis), value in values.items()
+        if name == JOB_REMAINING.sample_name and value >= -LATE_SECS
+    }
     limits = [ends[basis] for basis in ("wall_limit", "cpu_limit", "deadline") if basis in ends]
     for basis in ("expected_end", "maximum_end"):
         own = ends.get(basis)

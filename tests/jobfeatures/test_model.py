@@ -51,6 +51,12 @@ def test_the_batch_system_s_own_reckoning_of_the_end_counts_the_time_of_a_suspen
     assert (lifted.end_limit_at(150), lifted.wall_limit_from_start_secs) == (None, UNLIMITED)
 
 
+def test_a_job_that_completes_ends_now_whatever_it_was_given(make_job):
+    for limit in (60, UNLIMITED, None):
+        job = make_job(state=JobState.COMPLETING, start_secs=100, limits=Limits(wall_secs=limit))
+        assert job.end_limit_at(1000) == 1000
+
+
 def test_a_suspended_job_s_time_stands_still(make_job):
     job = make_job(state=JobState.SUSPENDED, start_secs=100, limits=Limits(wall_secs=60), ran_secs=20)
     assert [job.end_limit_at(now) - now for now in (120, 1000)] == [40, 40]

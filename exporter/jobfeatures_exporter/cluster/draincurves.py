@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jobfeatures.drains.nodemetrics import LATE_SECS
 from jobfeatures.model import Cluster, ClusterNode, Job, JobTable
 from jobfeatures_exporter.cluster.sums import STARTS_JOBS, STARTS_NONE
 
@@ -125,7 +126,7 @@ def read_running(job: Job, now_secs: float) -> RunningJob | None:
     return RunningJob(
         job.total_cpus,
         max(0.0, now_secs - job.start_secs),
-        math.inf if end is None else max(0.0, end - now_secs),
+        math.inf if end is None or end < now_secs - LATE_SECS else max(0.0, end - now_secs),
     )
 
 

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -158,8 +159,14 @@ def test_what_is_not_known_of_a_job_is_told_apart():
     assert [point.after_secs for point in curve.points] == [0.0, 3000.0]
 
 
-def test_a_job_past_its_end_ends_now():
-    assert read_running(job(1, "c", run=7200), NOW) == RunningJob(4, 7200.0, 0.0)
+def test_a_job_just_past_its_end_ends_now_and_one_that_runs_on_for_long_has_none():
+    assert read_running(job(1, "c", run=3630), NOW) == RunningJob(4, 3630.0, 0.0)
+    assert read_running(job(1, "c", run=7200), NOW) == RunningJob(4, 7200.0, math.inf)
+
+
+def test_a_job_that_completes_ends_now():
+    completing = replace(job(1, "c", run=7200), state=JobState.COMPLETING)
+    assert read_running(completing, NOW) == RunningJob(4, 7200.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,26 @@ def test_process_groups_are_no_jobs_and_an_end_by_the_batch_system_beats_a_later
     assert (job.end_secs, job.end_basis) == (400, Basis.ESTIMATED)
 
 
+@pytest.mark.parametrize(
+    ("remaining", "end"),
+    [
+        ({"expected_end": -7200, "wall_limit": 400}, 400),
+        ({"expected_end": -7200, "maximum_end": 300, "wall_limit": 400}, 300),
+        ({"wall_limit": -7200}, None),
+        ({"wall_limit": -7200, "deadline": 500}, 500),
+        ({"wall_limit": -30}, -30),  # its batch system is about to end it
+    ],
+)
+def test_a_job_that_still_runs_long_after_an_end_does_not_end_then(remaining, end):
+    labels = {"batch_system": "slurm", "job_id": "1"}
+    series = [
+        Series("batch_job_remaining_seconds", {**labels, "basis": basis}, secs)
+        for basis, secs in remaining.items()
+    ]
+    [node] = gather_nodes(series)
+    assert node.jobs[0].end_secs == end
+
+
 lines = st.text(max_size=60) | st.builds(
     lambda name, labels, value: f"{name}{{{labels}}} {value}",
     st.sampled_from(NAMES),
