@@ -1,7 +1,6 @@
 """What administrators look at beside queue and nodes: the scheduler, licences, shares, reservations.
 
-One record an answer of a batch system. Unknown is None; what an answer does
-not name is not there.
+One record an answer of a batch system. Unknown is None; what an answer does not name is not there.
 """
 
 from __future__ import annotations

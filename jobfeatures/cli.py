@@ -1,10 +1,8 @@
 """The `jobfeatures` command: what hooks, administrators and jobs run.
 
-Exit status: 0 done; 1 the answer is not known (`get`, `remaining`, `show`) or
-the work could not be done; 2 wrong usage or settings; 130 interrupted.
-docs/reference/exits.md has them by command. `publish` and `remove` exit with 0
-whatever happens, unless `--strict` is given: a prolog that fails takes its
-node out of service.
+Exit status: 0 done; 1 the answer is not known (`get`, `remaining`, `show`) or the work could not be done; 2
+wrong usage or settings; 130 interrupted. docs/reference/exits.md has them by command. `publish` and `remove`
+exit with 0 whatever happens, unless `--strict` is given: a prolog that fails takes its node out of service.
 """
 
 from __future__ import annotations

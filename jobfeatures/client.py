@@ -61,11 +61,10 @@ class FeaturesValueError(FeaturesError):
 class Remaining:
     """How long a job may still run.
 
-    `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or
-    "shutdown", negative where that has passed; `seconds` is the least of them,
-    rounded down, or None if nothing is known to end the job; `details` say by
-    basis what it rests on; `notes` say which values were skipped because they
-    are not what they should be.
+    `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or "shutdown", negative where that has
+    passed; `seconds` is the least of them, rounded down, or None if nothing is known to end the job;
+    `details` say by basis what it rests on; `notes` say which values were skipped because they are not what
+    they should be.
     """
 
     __slots__ = ("bases", "details", "notes", "seconds")
@@ -95,11 +94,9 @@ class Features:
     def get(self, area, key):
         """Return a value of the area "machine" or "job" without its newline, None if there is none.
 
-        A value is read anew each time. An area that is not named has no
-        values, but one of the two has to be. Raises FeaturesLocationError,
-        FeaturesUnreachableError (nothing named, no such directory, no answer,
-        refused, or not within 5 seconds of reading), or FeaturesValueError
-        (more than 4096 bytes).
+        A value is read anew each time. An area that is not named has no values, but one of the two has to be.
+        Raises FeaturesLocationError, FeaturesUnreachableError (nothing named, no such directory, no answer,
+        refused, or not within 5 seconds of reading), or FeaturesValueError (more than 4096 bytes).
         """
         location = self._locations[area]
         if location is None:
@@ -140,14 +137,12 @@ class Features:
     def remaining(self, now, used_cpu_secs=None):
         """Return how long the job may still run from `now` (epoch seconds) on.
 
-        wall_limit: jobstart_secs + wall_limit_secs. cpu_limit: cpu_limit_secs
-        less what was used, with all allocated processors busy from now on.
-        What was used is `used_cpu_secs`, else what this process's control
-        group of the job says, else what /proc says of its session; else all
-        processors are taken to have been busy since the start, the most that
-        can have been used. shutdown: the earlier of shutdowntime and
-        shutdowntime_job. Raises FeaturesUnreachableError if one could not be
-        asked for: that is not the same as no limit.
+        wall_limit: jobstart_secs + wall_limit_secs. cpu_limit: cpu_limit_secs less what was used, with all
+        allocated processors busy from now on. What was used is `used_cpu_secs`, else what this process's
+        control group of the job says, else what /proc says of its session; else all processors are taken to
+        have been busy since the start, the most that can have been used. shutdown: the earlier of
+        shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if one could not be asked for: that
+        is not the same as no limit.
         """
         notes = []
         details = {}
@@ -423,11 +418,10 @@ class StatusWriter:
     def update(self, **values):
         """Write these values; those of this writer's earlier updates stay, None takes one away.
 
-        The first update needs used_CPU. The directory then holds exactly what
-        this writer knows: a job has one writer. A bad name or value, or a set
-        that contradicts itself, raises ValueError before anything is touched.
-        Raises TimeoutError if others hold a lock for too long, OSError if
-        writing fails: readers then refuse the set until the next update.
+        The first update needs used_CPU. The directory then holds exactly what this writer knows: a job has
+        one writer. A bad name or value, or a set that contradicts itself, raises ValueError before anything
+        is touched. Raises TimeoutError if others hold a lock for too long, OSError if writing fails: readers
+        then refuse the set until the next update.
         """
         self._change(values, self._known)
 

@@ -1,7 +1,6 @@
 """From one log of jobs to another: the kinds there are, which one a text is, and the way between two. Pure.
 
-Each kind is a module that offers what `jobfeatures.joblog` says; nothing is
-imported but what is asked for.
+Each kind is a module that offers what `jobfeatures.joblog` says; nothing is imported but what is asked for.
 """
 
 from __future__ import annotations
@@ -143,9 +142,8 @@ def write_log(
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines. `notes` get what has no place.
 
-    Of kinds with a header, the comments of `header` come behind its first
-    line. What was read with its text is not folded. `sort` is how jobs are put
-    in order, `options` are the kind's own.
+    Of kinds with a header, the comments of `header` come behind its first line. What was read with its text
+    is not folded. `sort` is how jobs are put in order, `options` are the kind's own.
     """
     rest = iter(records)
     first = next(rest, None)

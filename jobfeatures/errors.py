@@ -32,8 +32,7 @@ class JobfeaturesError(Exception):
 class ConfigurationError(JobfeaturesError):
     """A setting has a wrong value.
 
-    `key` is the setting as its user wrote it: a flag, an environment
-    variable or a dotted key of the file.
+    `key` is the setting as its user wrote it: a flag, an environment variable or a dotted key of the file.
     """
 
     exit_status = 2

@@ -43,9 +43,8 @@ def node_name(config: Config, environ: Mapping[str, str]) -> str:
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
     """Publish the features of the job that a prolog's environment describes.
 
-    What the environment tells is published first; limits that only the
-    controller knows are asked for within `timeout_secs` and added. Raises
-    JobfeaturesError or OSError if nothing could be published.
+    What the environment tells is published first; limits that only the controller knows are asked for within
+    `timeout_secs` and added. Raises JobfeaturesError or OSError if nothing could be published.
     """
     system = SYSTEMS[batch_system]
     name = node_name(config, environ)
@@ -92,9 +91,8 @@ def find_objection(answer: Job, job: Job) -> str | None:
 def serve_request(tree: FeatureTree, config: Config, site: Site, request: Request) -> JobKey | None:
     """Do in the daemon what a hook asks for; return a job whose limits are to be asked for.
 
-    What is known of the same run already is kept; what a hook has published
-    by itself since then is newer and stays. The machine's features are kept
-    up to date elsewhere. Raises JobfeaturesError or OSError.
+    What is known of the same run already is kept; what a hook has published by itself since then is newer and
+    stays. The machine's features are kept up to date elsewhere. Raises JobfeaturesError or OSError.
     """
     if request.batch_system not in SYSTEMS:
         raise ParseError("no batch system of ours", source="request", text=request.batch_system)

@@ -1,12 +1,10 @@
 """The process of the daemon that serves hooks, and nothing else.
 
-On a busy node a thread among others comes too late: for each call of the
-kernel it has to win Python's lock back from one that has lost its CPU. Alone,
-a process that mostly sleeps is served at once.
+On a busy node a thread among others comes too late: for each call of the kernel it has to win Python's lock
+back from one that has lost its CPU. Alone, a process that mostly sleeps is served at once.
 
-Standard input brings settings, a pickle of `Settings` each; its end, which is
-the daemon's, ends the process. Standard output takes the
-name of a batch system, a line, that is to be asked about a job that starts.
+Standard input brings settings, a pickle of `Settings` each; its end, which is the daemon's, ends the process.
+Standard output takes the name of a batch system, a line, that is to be asked about a job that starts.
 """
 
 from __future__ import annotations

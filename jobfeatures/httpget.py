@@ -1,7 +1,6 @@
 """Questions by HTTP or HTTPS, bounded in time and size: a connection each.
 
-No redirect is followed: it could lead a password away. No proxy is asked: it
-would take 127.0.0.1 for itself.
+No redirect is followed: it could lead a password away. No proxy is asked: it would take 127.0.0.1 for itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The kernel's notices of changes in directories, with one instance for many of them.
 
-A library's observer costs two threads and an instance a directory, of which
-the kernel allows a user 128 by default, and hides which kinds of change can be
-asked for. Source: inotify(7), inotify_add_watch(2).
+A library's observer costs two threads and an instance a directory, of which the kernel allows a user 128 by
+default, and hides which kinds of change can be asked for. Source: inotify(7), inotify_add_watch(2).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One record a job, of records of jobs, their steps and their runs: pure.
 
-Accounting has an entry for each step of a job, and after a requeue one more
-for the job, under the same id. Formats with one entry a job take these. The
-same id is the same job only for one user on one cluster, and where the times
-allow it: numbers are used again.
+Accounting has an entry for each step of a job, and after a requeue one more for the job, under the same id.
+Formats with one entry a job take these. The same id is the same job only for one user on one cluster, and
+where the times allow it: numbers are used again.
 """
 
 from __future__ import annotations
@@ -65,10 +64,9 @@ def fold_jobs(
 ) -> Iterator[JobRecord]:
     """Return one record a job, in the order in which they come first; none before all have come.
 
-    Steps come behind the run of their job, as sacct writes them. Of several
-    runs the latest counts: by its submission, else by its start, else by its
-    place. `all_runs` keeps each, with the id they share. `folded` is called with
-    each record that became one with another.
+    Steps come behind the run of their job, as sacct writes them. Of several runs the latest counts: by its
+    submission, else by its start, else by its place. `all_runs` keeps each, with the id they share. `folded`
+    is called with each record that became one with another.
     """
     keyed = (
         ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), (place, record))

@@ -1,9 +1,8 @@
 """Jobs as logs and the accounting of batch systems report them: frozen records, no I/O.
 
-A `JobRecord` is what one line, element or object says of one job (or of one
-step of it) over all its nodes, usually after it has ended. Every kind of log
-and every accounting has this record. `Job` of `jobfeatures.model` is what a
-node knows of a job that may still run.
+A `JobRecord` is what one line, element or object says of one job (or of one step of it) over all its nodes,
+usually after it has ended. Every kind of log and every accounting has this record. `Job` of
+`jobfeatures.model` is what a node knows of a job that may still run.
 
 A format of such logs is one file that offers
 
@@ -19,10 +18,9 @@ A format of such logs is one file that offers
     with the field's name, for every value that the format cannot hold, and with a
     name that begins with ``job `` for every job that has no place as a whole.
 
-A format that can be written as it was read takes ``keep_text=True`` in its
-reader: records have their `source_text` then, what stands between them comes
-as `Passage`, and its writer puts both back where the record still says what
-its text does.
+A format that can be written as it was read takes ``keep_text=True`` in its reader: records have their
+`source_text` then, what stands between them comes as `Passage`, and its writer puts both back where the
+record still says what its text does.
 """
 
 from __future__ import annotations
@@ -74,9 +72,8 @@ class StepUse(NamedTuple):
 class JobRecord:
     """One job of a log, or one step of a job. Absent knowledge is None or empty, never zero.
 
-    Times are seconds since the epoch, or since the log's start where the log
-    tells no more. Sizes are bytes, and
-    like CPU time they are of the whole job, all processors and nodes together.
+    Times are seconds since the epoch, or since the log's start where the log tells no more. Sizes are bytes,
+    and like CPU time they are of the whole job, all processors and nodes together.
     """
 
     batch_system: str

@@ -1,8 +1,7 @@
 """Which log messages are written when they repeat: pure.
 
-A message is written when it comes first, then once a minute with how often it
-came meanwhile. So are messages of one kind, which differ in their numbers or
-arguments, when there are more than a few of them in a minute.
+A message is written when it comes first, then once a minute with how often it came meanwhile. So are messages
+of one kind, which differ in their numbers or arguments, when there are more than a few of them in a minute.
 """
 
 from __future__ import annotations

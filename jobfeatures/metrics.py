@@ -20,12 +20,10 @@ JOB = ("batch_system", "job_id")  # the labels that every series of a job begins
 class Metric:
     """Declaration of a family.
 
-    `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge",
-    "counter", "info", "histogram" or "summary" (of quantiles alone). `sums`
-    tells that values of several jobs may be added up: so it is for counters,
-    and for gauges of amounts that say so. With `verbatim` the name stands as
-    it is on every sample: another exporter's. `was` is a name that it had and
-    that is shown too for one release.
+    `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge", "counter", "info",
+    "histogram" or "summary" (of quantiles alone). `sums` tells that values of several jobs may be added up:
+    so it is for counters, and for gauges of amounts that say so. With `verbatim` the name stands as it is on
+    every sample: another exporter's. `was` is a name that it had and that is shown too for one release.
     """
 
     name: str

@@ -239,10 +239,9 @@ class Cluster:
 class NodeNotice:
     """What a batch system announces of this node.
 
-    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which
-    the node is to be taken, past ones included while they are in force. `cpus`
-    are those that it gives out here, None where it does not say. `features` are
-    values of keys of the machine, where it tells such.
+    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node is to be taken, past
+    ones included while they are in force. `cpus` are those that it gives out here, None where it does not
+    say. `features` are values of keys of the machine, where it tells such.
     """
 
     draining: bool = False
@@ -258,15 +257,12 @@ Version = tuple[int, ...]
 class JobTable:
     """One answer of one batch source.
 
-    `complete` promises that nothing that was asked stayed without an answer.
-    Where the source lists all its jobs (`gone` is None), a job that a complete
-    table lacks has ended. Else `gone` has those that the source was asked
-    about and does not know, with the time of that answer, and absence proves
-    nothing. `reported_secs` has the jobs that were reported at another time than
-    `taken_at_secs`. `versions` tells the prologs' records apart that jobs were
-    read from. `node` is None where the source tells nothing of the node,
-    `node_problem` why it could not be asked about the node itself although it
-    reported jobs.
+    `complete` promises that nothing that was asked stayed without an answer. Where the source lists all its
+    jobs (`gone` is None), a job that a complete table lacks has ended. Else `gone` has those that the source
+    was asked about and does not know, with the time of that answer, and absence proves nothing.
+    `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` tells the
+    prologs' records apart that jobs were read from. `node` is None where the source tells nothing of the
+    node, `node_problem` why it could not be asked about the node itself although it reported jobs.
     """
 
     source: str

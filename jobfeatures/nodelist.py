@@ -29,11 +29,10 @@ _PIECE = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+")
 def expand_nodes(text: str) -> tuple[str, ...]:
     """Return the node names of a compressed list, without repetitions, zero padding kept.
 
-    Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print the
-    plain subset. Names keep the list's order, the last bracket's numbers vary
-    first, and a range is padded to the width of its first number. Text behind
-    the last bracket, which Slurm has not, is taken. "", ``(null)`` and
-    ``None assigned`` are ().
+    Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print the plain subset. Names keep the
+    list's order, the last bracket's numbers vary first, and a range is padded to the width of its first
+    number. Text behind the last bracket, which Slurm has not, is taken. "", ``(null)`` and ``None assigned``
+    are ().
 
     Raises ParseError for anything else, and for more than 100,000 names,
     which is found out before they are made.

@@ -1,8 +1,7 @@
 """A log of jobs played again: which job is shown when, at another speed. Pure.
 
-The log's time runs `speed` times as fast, its durations and limits as well:
-what is written is in the time of the clock on the wall, so that the time a job
-has left can be believed.
+The log's time runs `speed` times as fast, its durations and limits as well: what is written is in the time of
+the clock on the wall, so that the time a job has left can be believed.
 """
 
 from __future__ import annotations

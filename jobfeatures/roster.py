@@ -93,10 +93,9 @@ class Roster:
     ) -> Roll:
         """Return what is known of all jobs.
 
-        `groups` are the control groups that hold processes, `published` the
-        directories with the time of their last change. Of a job of which
-        nobody tells, what is remembered counts where its batch system is one
-        of `sources`, which are asked.
+        `groups` are the control groups that hold processes, `published` the directories with the time of
+        their last change. Of a job of which nobody tells, what is remembered counts where its batch system is
+        one of `sources`, which are asked.
         """
         groups, published = groups or {}, published or {}
         versions: dict[JobKey, Version] = {}

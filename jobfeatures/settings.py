@@ -1,10 +1,9 @@
 """Settings from flags, environment, file and defaults, in that order of precedence.
 
-A configuration is a frozen dataclass whose fields are made by `option()`; the
-class is the one place that names each setting, its default and its meaning.
-From the field's name follows its dotted key, from that the flag (``web.listen_address`` →
-``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``) and
-the place in the TOML file (``[web] listen_address``).
+A configuration is a frozen dataclass whose fields are made by `option()`; the class is the one place that
+names each setting, its default and its meaning. From the field's name follows its dotted key, from that the
+flag (``web.listen_address`` → ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``)
+and the place in the TOML file (``[web] listen_address``).
 
 What holds for some only stands in tables of the file, declared by `tables()`:
 ``[partition.long] grace_secs = 7200``. They have neither flag nor variable.

@@ -1,8 +1,7 @@
 """What a site states about its machines and jobs: the settings, resolved for this machine.
 
-For each value the most particular statement counts: a flag or a variable, the
-table of the job's partition, the first table whose pattern is the machine's
-CPU model, the plain setting of the file, a default.
+For each value the most particular statement counts: a flag or a variable, the table of the job's partition,
+the first table whose pattern is the machine's CPU model, the plain setting of the file, a default.
 """
 
 from __future__ import annotations
@@ -56,9 +55,8 @@ def read_cpu_model(path: str = CPUINFO) -> str | None:
 def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
     """Count the online cores, None where the system does not say.
 
-    Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu:
-    ``cpuN/topology/thread_siblings_list`` lists the processors of N's core;
-    processors that are offline have no such file.
+    Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu: ``cpuN/topology/thread_siblings_list``
+    lists the processors of N's core; processors that are offline have no such file.
     """
     cores: set[str] = set()
     logical = 0

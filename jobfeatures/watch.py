@@ -48,9 +48,8 @@ def watch_directory(
 
     With `directories` also after such a directory came or went.
 
-    Reading files does not notify. Where inotify does not reach, or its limits
-    are exhausted, the folder is looked at every second. While it cannot be
-    watched at all, because it is missing, `notify` is called every
+    Reading files does not notify. Where inotify does not reach, or its limits are exhausted, the folder is
+    looked at every second. While it cannot be watched at all, because it is missing, `notify` is called every
     `check_secs`; a folder that was replaced is found within that time.
     """
     watcher = _Watcher(directory, notify, is_wanted, check_secs, directories)

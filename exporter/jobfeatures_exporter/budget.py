@@ -1,7 +1,6 @@
 """A bound on the series of a page: the heaviest jobs keep theirs, the others are summed.
 
-Pure but for what it remembers. Below the bound nothing is done and nothing is
-remembered. Above it
+Pure but for what it remembers. Below the bound nothing is done and nothing is remembered. Above it
 
 - series without a job stay; if they alone are too many, the families with the
   most series are left out whole, never those of the exporter itself;
@@ -11,10 +10,9 @@ remembered. Above it
 - what can be added up is added up over the other jobs of a batch system, as
   job_id="other". The rest (info, state, times, limits) is left out.
 
-A sum of counters would fall when a job leaves it. So the "other" counters add
-up increases: what each job used while it was one of the others. They stay
-when no job is left in them. Increases are counted between two pages, so it
-does not matter how often and by whom a page is asked for.
+A sum of counters would fall when a job leaves it. So the "other" counters add up increases: what each job
+used while it was one of the others. They stay when no job is left in them. Increases are counted between two
+pages, so it does not matter how often and by whom a page is asked for.
 """
 
 from __future__ import annotations
@@ -144,10 +142,9 @@ class SeriesBudget:
     ) -> Page:
         """Return the families within the bound, and those that report it.
 
-        `look` names the look at the node that the page is made of. `weigh` is
-        asked only where there are too many series. `extra` counts series that
-        the caller adds by job (None: without one), and leaves out for jobs
-        that are hidden.
+        `look` names the look at the node that the page is made of. `weigh` is asked only where there are too
+        many series. `extra` counts series that the caller adds by job (None: without one), and leaves out for
+        jobs that are hidden.
         """
         extra = extra or {}
         sizes = [len(samples) * (1 if metric.former is None else 2) for metric, samples in families]

@@ -1,9 +1,8 @@
 """The last hour of the node and of each job, a point a minute.
 
-It is for people who look at the page; Prometheus keeps the rest. What a point
-says is the mean of its minute for CPU time, and the state at its end for
-memory and GPUs. A job has one array of single floats, so that 2,000 jobs take
-less than 2 MiB.
+It is for people who look at the page; Prometheus keeps the rest. What a point says is the mean of its minute
+for CPU time, and the state at its end for memory and GPUs. A job has one array of single floats, so that
+2,000 jobs take less than 2 MiB.
 """
 
 from __future__ import annotations

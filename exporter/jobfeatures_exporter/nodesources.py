@@ -87,9 +87,8 @@ class NodeSources:
     def refresh(self, names: Collection[str]) -> None:
         """Ask these again as soon as the limits allow: jobs of theirs are here that nobody has reported.
 
-        With sources left to us, a system that was not found at the start is
-        asked from now on: either it answers by now, or what it lacks is reported
-        like any other failure.
+        With sources left to us, a system that was not found at the start is asked from now on: either it
+        answers by now, or what it lacks is reported like any other failure.
         """
         kept = {keeper.status.name: keeper for keeper in self._keepers}
         for name in names:

@@ -38,9 +38,8 @@ class _Kept:
 class Retention:
     """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `max_ended` at most.
 
-    A job has ended here when its control groups or processes are gone. What
-    its batch system says of its end by then or later is taken over. A job that
-    comes back, because it was requeued, is no ended one any more.
+    A job has ended here when its control groups or processes are gone. What its batch system says of its end
+    by then or later is taken over. A job that comes back, because it was requeued, is no ended one any more.
     """
 
     def __init__(self, retain_secs: float, *, max_ended: int = MAX_ENDED) -> None:

@@ -53,10 +53,9 @@ def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
-    `reread` returns the settings as they are now: SIGHUP takes them over. Where
-    `settings_file` is given, it is looked at now and then: see `keptsettings`.
-    `on_listening` is called with HOST:PORT once the port is open. `choose_reader` says how
-    processes are read. Raises ConfigurationError before anything has started.
+    `reread` returns the settings as they are now: SIGHUP takes them over. Where `settings_file` is given, it
+    is looked at now and then: see `keptsettings`. `on_listening` is called with HOST:PORT once the port is
+    open. `choose_reader` says how processes are read. Raises ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
     try:

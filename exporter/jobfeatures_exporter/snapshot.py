@@ -78,8 +78,7 @@ class MemoryBytes(NamedTuple):
     def used(self) -> int | None:
         """Return what counts against the limit and the kernel cannot take back: all but page cache.
 
-        Only this brings a job to its limit: page cache is charged too, and
-        dropped before anything is killed.
+        Only this brings a job to its limit: page cache is charged too, and dropped before anything is killed.
         """
         return None if self.anon is None else self.anon + (self.shmem or 0) + (self.kernel or 0)
 
@@ -396,8 +395,7 @@ class Software:
 class SysinfoSample:
     """How the node is made. A number that cannot be found out is None.
 
-    All cores are taken to be alike: `sockets` × `cores_per_socket` ×
-    `threads_per_core` logical processors.
+    All cores are taken to be alike: `sockets` × `cores_per_socket` × `threads_per_core` logical processors.
     """
 
     taken_at_secs: float

@@ -1,8 +1,7 @@
 """What a batch system says of itself: one `System` a room, in the table of `jobfeatures.batch`.
 
-A room is a package whose ``__init__`` holds no more than that, since hooks
-start often and have to know all systems. The rest are parts, imported when
-they are wanted:
+A room is a package whose ``__init__`` holds no more than that, since hooks start often and have to know all
+systems. The rest are parts, imported when they are wanted:
 
 ``site``    `is_here(config)`, which ``batch.sources = auto`` goes by, and
             `make_source(config, clock, node_name)`, a `BatchSource`; for the controller role

@@ -1,10 +1,8 @@
 """Reading a directory of features that anybody may have made, locally or over HTTP.
 
-Nothing but regular files is opened: what a name stands for is looked at first,
-through a descriptor that opens nothing, and then that same thing is read. So a
-FIFO does not wait and a device does not act. A link is followed where root or
-the caller made it; one of another user may lead to what only the caller may
-read.
+Nothing but regular files is opened: what a name stands for is looked at first, through a descriptor that
+opens nothing, and then that same thing is read. So a FIFO does not wait and a device does not act. A link is
+followed where root or the caller made it; one of another user may lead to what only the caller may read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What is asked of a directory: one table of rules, each a pure function over what was seen.
 
-Who asks: the two texts, the probe of WLCG, and programs that read the files
-and break where this is not kept.
+Who asks: the two texts, the probe of WLCG, and programs that read the files and break where this is not kept.
 """
 
 from __future__ import annotations

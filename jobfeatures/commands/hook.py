@@ -64,9 +64,8 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
 def read_hook_config(arguments: argparse.Namespace) -> Config:
     """Return the settings; where they are broken, the last that the daemon found good, else the defaults.
 
-    A mistake in a file, perhaps in what only the daemon reads, must not cost
-    jobs their features. Raises ConfigurationError for a wrong flag, or where it
-    is not known where features are published.
+    A mistake in a file, perhaps in what only the daemon reads, must not cost jobs their features. Raises
+    ConfigurationError for a wrong flag, or where it is not known where features are published.
     """
     try:
         return read_config(arguments)

@@ -136,10 +136,9 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
 def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
     """Return what the batch systems announce now.
 
-    Of a system's shutdowns the first that is still to come counts. One that
-    has come stays while it is in force, if it was announced before: a job must
-    not be given a time that had passed when it was set. A system that tells
-    nothing of the node announces nothing.
+    Of a system's shutdowns the first that is still to come counts. One that has come stays while it is in
+    force, if it was announced before: a job must not be given a time that had passed when it was set. A
+    system that tells nothing of the node announces nothing.
     """
     draining: dict[str, bool] = {}
     shutdowns: dict[str, int] = {}

@@ -48,9 +48,8 @@ def read_daemon(access: Access) -> tuple[SeenNode, ...]:
 def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenNode, ...]:
     """Return all nodes that a Prometheus server scrapes, as they are now.
 
-    The server's address goes without ``/api/v1``; `instances` is a regular
-    expression in Prometheus's syntax for the label instance. Raises SourceError
-    and ParseError.
+    The server's address goes without ``/api/v1``; `instances` is a regular expression in Prometheus's syntax
+    for the label instance. Raises SourceError and ParseError.
     """
     selector = f'__name__=~"{"|".join(NAMES)}"'
     if instances is not None:

@@ -1,10 +1,9 @@
 """When a node is drained most cheaply, and which node first: pure arithmetic.
 
-A shutdown time T is announced now. From then on no job starts; a job that ends
-before T is whole, and its CPUs are idle until T; a job that still runs at T is
-killed. Between two ends the loss grows by all CPUs of the node in a second,
-and it falls only where a job ends: the cheapest T is the earliest one that is
-allowed, or the end of a job.
+A shutdown time T is announced now. From then on no job starts; a job that ends before T is whole, and its
+CPUs are idle until T; a job that still runs at T is killed. Between two ends the loss grows by all CPUs of
+the node in a second, and it falls only where a job ends: the cheapest T is the earliest one that is allowed,
+or the end of a job.
 """
 
 from __future__ import annotations
@@ -77,12 +76,10 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
         draining: Σ draining_waste_j × min(1, T ÷ end_j)
         kill:     Σ over jobs with end_j > T: kill_waste_j + rate_j × T
 
-    T and end_j count from now. A job's draining waste falls due evenly until
-    its end. rate_j is its used CPUs where the job reports, those that it was
-    busy with so far where its use is measured, else all it was given;
-    payloads that end before T make the real loss smaller. A job without a
-    known end runs at every T; one whose allocation or kill waste is not known
-    counts as CPUs that are neither idle nor lost.
+    T and end_j count from now. A job's draining waste falls due evenly until its end. rate_j is its used CPUs
+    where the job reports, those that it was busy with so far where its use is measured, else all it was
+    given; payloads that end before T make the real loss smaller. A job without a known end runs at every T;
+    one whose allocation or kill waste is not known counts as CPUs that are neither idle nor lost.
     """
     total = node.total_cpus or 0
     held = sum(job.allocated_cpus or 0 for job in node.jobs)
@@ -111,9 +108,8 @@ def plan_drain(
 ) -> NodePlan | None:
     """Return what there is to choose from: the earliest time, each end of a job, the last one if it is given.
 
-    Both bounds count from now; without `before_secs` the last end is the last
-    choice. None for a node whose CPUs are not known. Raises ValueError if the
-    bounds leave no time.
+    Both bounds count from now; without `before_secs` the last end is the last choice. None for a node whose
+    CPUs are not known. Raises ValueError if the bounds leave no time.
     """
     if before_secs is not None and before_secs < earliest_secs:
         raise ValueError(

@@ -15,9 +15,8 @@ POINTS = 400
 def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) -> None:
     """Draw waste against shutdown time into a file of the kind that its suffix names (png, svg, pdf).
 
-    One node is drawn in its three parts, several with one curve each, the
-    first dozen of `plans`. Raises ConfigurationError without matplotlib or for
-    an unknown suffix, OSError where the file cannot be written.
+    One node is drawn in its three parts, several with one curve each, the first dozen of `plans`. Raises
+    ConfigurationError without matplotlib or for an unknown suffix, OSError where the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure

@@ -53,11 +53,10 @@ def sum_cores(jobs: Iterable[SeenJob]) -> int:
 def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     """Return the set of jobs with the least kill waste that frees at least `cores` cores.
 
-    Among one user's jobs with a priority_factor a job goes only if all with a
-    lower one do ("higher is better"); priorities of different users are never
-    compared (draft 0.99, 3.9). Of equally cheap sets the one of fewest jobs,
-    then of fewest cores, then with the first ids. Exact: a dynamic programme
-    over the cores that sets of jobs free. Raises ValueError for no cores.
+    Among one user's jobs with a priority_factor a job goes only if all with a lower one do ("higher is
+    better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap sets the
+    one of fewest jobs, then of fewest cores, then with the first ids. Exact: a dynamic programme over the
+    cores that sets of jobs free. Raises ValueError for no cores.
     """
     if cores < 1:
         raise ValueError("at least one core has to be wanted")

@@ -40,11 +40,10 @@ def job_features(
 ) -> Values:
     """Return key → value of one job on this machine.
 
-    Unknown and unlimited values have no key: readers take any number for a
-    limit, 0 and −1 included. `shutdown_secs` (epoch) is the time by which this
-    job has to have finished, unless its own deadline comes before; it stays in
-    either profile when it has come, as only the machine's has to be removed
-    (2.2, not 1.8, of the draft).
+    Unknown and unlimited values have no key: readers take any number for a limit, 0 and −1 included.
+    `shutdown_secs` (epoch) is the time by which this job has to have finished, unless its own deadline comes
+    before; it stays in either profile when it has come, as only the machine's has to be removed (2.2, not
+    1.8, of the draft).
 
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """

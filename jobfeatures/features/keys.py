@@ -1,9 +1,8 @@
 """Every key that is published: its name, area, type, unit, profiles, and the text that defines it.
 
-Two texts define them: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016)
-and its draft 0.99 of 15 May 2014, whose numbers stand in `section`. The names
-are spelled here only; those of $JOBSTATUS, which jobs write and nobody
-publishes, in `jobfeatures.status.jobstatus`.
+Two texts define them: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016) and its draft 0.99 of 15 May
+2014, whose numbers stand in `section`. The names are spelled here only; those of $JOBSTATUS, which jobs write
+and nobody publishes, in `jobfeatures.status.jobstatus`.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ class Profile(enum.Enum):
 class Key(NamedTuple):
     """One key. `value_type` is "integer", "decimal" or "text".
 
-    `texts` are the years of the texts that have it; an extension, in neither,
-    is published in every profile once it is switched on. `section` is of 2016
-    and of 2014, the number in the latter where there is one.
+    `texts` are the years of the texts that have it; an extension, in neither, is published in every profile
+    once it is switched on. `section` is of 2016 and of 2014, the number in the latter where there is one.
     """
 
     name: str

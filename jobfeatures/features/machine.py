@@ -38,9 +38,8 @@ def machine_features(
 ) -> Values:
     """Return key → value; unknown values have no key, nor have keys outside the profile.
 
-    In the profile of 2014 a shutdown time that has come is not reported: it "must
-    be removed if the shutdowntime has arrived". In the others it stays, as
-    readers rely on it. None for `now_secs` leaves it.
+    In the profile of 2014 a shutdown time that has come is not reported: it "must be removed if the
+    shutdowntime has arrived". In the others it stays, as readers rely on it. None for `now_secs` leaves it.
 
     Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """

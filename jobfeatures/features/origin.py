@@ -56,8 +56,7 @@ def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
 def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[str, str]) -> dict[str, str]:
     """Return the origin of each of these keys of a job.
 
-    `fields` maps keys to the batch system's own words for them (its
-    `key_sources`).
+    `fields` maps keys to the batch system's own words for them (its `key_sources`).
     """
     system = job.key.batch_system
     deadline = "" if job.deadline_secs is None else f", or {system}: the job's deadline"

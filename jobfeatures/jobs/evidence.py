@@ -1,10 +1,9 @@
 """What several witnesses of one job id prove together: pure. The table is in docs/evidence.md.
 
-Witnesses are the batch system's answers, the prolog's record, what was known
-when the job was last published, the epilog, and the job's control group. Each
-piece of knowledge has the time at which it was reported, by the node's clock, and
-pieces are weighed in that order: a later one may end or replace what earlier
-ones say, never the other way round.
+Witnesses are the batch system's answers, the prolog's record, what was known when the job was last published,
+the epilog, and the job's control group. Each piece of knowledge has the time at which it was reported, by the
+node's clock, and pieces are weighed in that order: a later one may end or replace what earlier ones say,
+never the other way round.
 """
 
 from __future__ import annotations
@@ -138,9 +137,8 @@ def find_difference(one: Job, other: Job) -> str | None:
 def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) -> Finding:
     """Return what the evidence comes to.
 
-    For `hold_secs`, and no longer, a control group that holds processes keeps
-    the directories of a job whose end is reported, and a job is kept whose id is
-    said to be another job's.
+    For `hold_secs`, and no longer, a control group that holds processes keeps the directories of a job whose
+    end is reported, and a job is kept whose id is said to be another job's.
     """
     state = _weigh(evidence)
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs

@@ -1,9 +1,8 @@
 """What a cloud's metadata service leads to: the machine's features, as the cloud's provider has them.
 
-Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may
-discover the values to set for the environment variables from 'machinefeatures'
-and 'jobfeatures' metadata keys … These metadata keys should only be accessed
-once in the lifetime of each virtual machine"; draft 0.99 of 2014, likewise.
+Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may discover the values to set for the
+environment variables from 'machinefeatures' and 'jobfeatures' metadata keys … These metadata keys should only
+be accessed once in the lifetime of each virtual machine"; draft 0.99 of 2014, likewise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The lines that set a job's variables, as paths or as HTTP addresses.
 
-Whoever reads a job's addresses can use them: lines that hold any are written
-for the job's user alone, and where nobody can be made their only reader, the
-job gets paths.
+Whoever reads a job's addresses can use them: lines that hold any are written for the job's user alone, and
+where nobody can be made their only reader, the job gets paths.
 """
 
 from __future__ import annotations

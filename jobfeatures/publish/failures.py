@@ -1,8 +1,7 @@
 """Counts of what hooks could not do: one file for an action and a reason, a byte for each time.
 
-Hooks append the bytes, several at once and without a lock, where perhaps
-nothing else can be written any more: the daemon has set space aside behind
-each file's end, so that a full disk is counted too.
+Hooks append the bytes, several at once and without a lock, where perhaps nothing else can be written any
+more: the daemon has set space aside behind each file's end, so that a full disk is counted too.
 """
 
 from __future__ import annotations

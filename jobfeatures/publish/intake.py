@@ -6,9 +6,8 @@
     ROOT/intake/slurm-1234.publish.again    one that could not be done: it is tried again
     ROOT/intake/config.toml             the last good configuration, for hooks that find a broken one
 
-Only root may enter the folder. A hook writes its request and waits until it is
-gone. Without a time in `alive` that is yet to come, or without that process,
-it does its work by itself, as it does without a daemon.
+Only root may enter the folder. A hook writes its request and waits until it is gone. Without a time in
+`alive` that is yet to come, or without that process, it does its work by itself, as it does without a daemon.
 """
 
 from __future__ import annotations

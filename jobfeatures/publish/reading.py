@@ -1,8 +1,7 @@
 """Reading published values for somebody who asks from afar.
 
-Directories of the profile of 2014 belong to users: nothing is followed, no
-mount point is entered, and only a small regular file that is ours or the
-directory's owner's, under this name only, is read.
+Directories of the profile of 2014 belong to users: nothing is followed, no mount point is entered, and only a
+small regular file that is ours or the directory's owner's, under this name only, is read.
 """
 
 from __future__ import annotations

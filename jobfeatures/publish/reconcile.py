@@ -25,9 +25,8 @@ class Plan:
 def plan_publication(roll: Roll, published: Collection[JobKey]) -> Plan:
     """Return what brings the published directories in line with what is known.
 
-    A job that is completing may have lost its directory to its epilog already:
-    it gets no new one. With the directories of a job that has ended goes a
-    record that its prolog left.
+    A job that is completing may have lost its directory to its epilog already: it gets no new one. With the
+    directories of a job that has ended goes a record that its prolog left.
     """
     write: list[JobObservation] = []
     remove: list[JobKey] = []

@@ -1,8 +1,7 @@
 """The secrets by which jobs are distinguished over HTTP: one a job, made when it is published.
 
-Whoever knows a job's token reads its features and writes its status. Tokens lie
-in a folder that only its owner, root, can read; they live as long as the job's
-directories, through restarts of the daemon.
+Whoever knows a job's token reads its features and writes its status. Tokens lie in a folder that only its
+owner, root, can read; they live as long as the job's directories, through restarts of the daemon.
 """
 
 from __future__ import annotations

@@ -15,14 +15,12 @@
     ROOT/failures/publish.timeout       a byte for each time that a hook failed so (private); see failures.py
     ROOT/staging/                       half-made and half-removed things (private)
 
-A job's directory appears at once with all its keys, a changed key is replaced
-by a rename from `staging`, and a removed directory is renamed into `staging`
-before it is emptied: a reader never meets a temporary or an empty file.
-Everything but `jobstatus/*` belongs to the publisher, unless a job's directory
-is given to its user, as the draft of 2014 asks. Then its user may swap anything
-in it for anything else between two calls of ours: names are only looked at
-relative to its descriptor, never followed, read only if they are regular files,
-replaced by renames, and what is in the way is moved into `staging`.
+A job's directory appears at once with all its keys, a changed key is replaced by a rename from `staging`, and
+a removed directory is renamed into `staging` before it is emptied: a reader never meets a temporary or an
+empty file. Everything but `jobstatus/*` belongs to the publisher, unless a job's directory is given to its
+user, as the draft of 2014 asks. Then its user may swap anything in it for anything else between two calls of
+ours: names are only looked at relative to its descriptor, never followed, read only if they are regular
+files, replaced by renames, and what is in the way is moved into `staging`.
 """
 
 from __future__ import annotations
@@ -86,9 +84,8 @@ class FeatureTree(Folders):
     def write_job(self, key: JobKey, values: Mapping[str, str], owner: Owner | None = None) -> None:
         """Make $JOBFEATURES of a job hold exactly these keys; only what changed is written.
 
-        Directory and files belong to `owner`, if one is given and we have the
-        right to give them away. A directory of the wrong owner, as after a
-        change of profile, is made anew.
+        Directory and files belong to `owner`, if one is given and we have the right to give them away. A
+        directory of the wrong owner, as after a change of profile, is made anew.
         """
         if owner is not None and os.geteuid() != 0:
             owner = None
@@ -98,10 +95,9 @@ class FeatureTree(Folders):
     def make_status(self, key: JobKey, uid: int | None, gid: int = -1) -> None:
         """Make the job's empty $JOBSTATUS, owned by its user; one of his that exists is left alone.
 
-        One that is another user's was left by an earlier job of this id: it
-        goes, and so does the secret that this user may know. Without the
-        right to give directories away (not root) it stays ours, which is right
-        where the daemon and its jobs are one user's.
+        One that is another user's was left by an earlier job of this id: it goes, and so does the secret that
+        this user may know. Without the right to give directories away (not root) it stays ours, which is
+        right where the daemon and its jobs are one user's.
         """
         name = key.directory_name
         with self.writing(STATUS) as (folder, staging):
@@ -206,10 +202,9 @@ class FeatureTree(Folders):
     def sweep(self, max_entries: int = SWEEP_ENTRIES, before_secs: float | None = None) -> bool:
         """Empty `staging` as far as `max_entries` deletions go; True if it is empty then.
 
-        A user may have nested directories deeper than any recursion, or filled
-        one with a million files: nested ones are moved up and met again, and
-        what is left waits for the next call. With `before_secs` (epoch) things
-        touched since then are spared: another process may be making them.
+        A user may have nested directories deeper than any recursion, or filled one with a million files:
+        nested ones are moved up and met again, and what is left waits for the next call. With `before_secs`
+        (epoch) things touched since then are spared: another process may be making them.
         """
         budget = max_entries
         with self.folder(STAGING) as staging:

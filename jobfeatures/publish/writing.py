@@ -43,10 +43,9 @@ def write_job(
 ) -> None:
     """Write what a job is told; `shutdown_secs` (epoch) is its own shutdown time if there is one.
 
-    What is proven to have been left by an earlier job of this id is taken away
-    first; what was known of this one when it was last published stays, as far
-    as it was not reported before `reported_at_secs` (epoch, node's clock) and otherwise
-    now. Call it with the tree `locked` for the job.
+    What is proven to have been left by an earlier job of this id is taken away first; what was known of this
+    one when it was last published stays, as far as it was not reported before `reported_at_secs` (epoch,
+    node's clock) and otherwise now. Call it with the tree `locked` for the job.
     """
     note = read_note(tree, job.key)
     if note is not None and find_difference(note.job, job) is not None:

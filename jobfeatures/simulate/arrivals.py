@@ -1,8 +1,7 @@
 """Who comes when, and in which order: pure.
 
-Jobs that follow no other come when they were submitted. The others come by the
-end of the job before them, which is known when it has ended; of those that
-come at one moment, who stands first in the log is first.
+Jobs that follow no other come when they were submitted. The others come by the end of the job before them,
+which is known when it has ended; of those that come at one moment, who stands first in the log is first.
 """
 
 from __future__ import annotations

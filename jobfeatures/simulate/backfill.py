@@ -1,14 +1,12 @@
 """EASY backfilling: who may start before a job that has to wait: pure.
 
-The job at the head has a reservation: its shadow time is when it can start if
-the running jobs end when they are estimated to, and the spare is what will be
-free beside it then. Another job may start now if it is estimated to end at the
-shadow time at the latest, or if it takes no more than the spare, which it then
-uses up.
+The job at the head has a reservation: its shadow time is when it can start if the running jobs end when they
+are estimated to, and the spare is what will be free beside it then. Another job may start now if it is
+estimated to end at the shadow time at the latest, or if it takes no more than the spare, which it then uses
+up.
 
-Jobs that wait are kept in lines: of one user (under fairshare), size and
-estimate. Those behind in a line can do no more than the one before, so that
-only the first of each is looked at, and only of sizes that have room.
+Jobs that wait are kept in lines: of one user (under fairshare), size and estimate. Those behind in a line can
+do no more than the one before, so that only the first of each is looked at, and only of sizes that have room.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What of a machine is free now, and what will be when a job can start: pure.
 
-Two kinds of machine with the same methods. `sizes` says what each job asks
-for: of `Processors` how many, of `Nodes` its place in `shapes`. Only equality
-of sizes means anything to others.
+Two kinds of machine with the same methods. `sizes` says what each job asks for: of `Processors` how many, of
+`Nodes` its place in `shapes`. Only equality of sizes means anything to others.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ class Machine(Protocol):
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
         """Return when a job can start if running ones end when they are estimated to: its shadow time.
 
-        `running` are (estimated end, job), sorted; an end that has passed may
-        come at any moment, and counts as now. What will be free beside the job
-        at that time is kept as the spare.
+        `running` are (estimated end, job), sorted; an end that has passed may come at any moment, and counts
+        as now. What will be free beside the job at that time is kept as the spare.
         """
 
     def has_spare(self, size: int) -> bool:

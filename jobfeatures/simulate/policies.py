@@ -35,9 +35,8 @@ REFRESH_SECS: Final = 3600
 class Fairshare(NamedTuple):
     """How often the order may change though no job comes or ends, and when usage is halved; 0: never.
 
-    Who has twice the share of another is next to him when he has used twice as
-    much: "the amount of used resources will converge toward the amount
-    designated by a user priority".
+    Who has twice the share of another is next to him when he has used twice as much: "the amount of used
+    resources will converge toward the amount designated by a user priority".
     """
 
     refresh_secs: int = REFRESH_SECS

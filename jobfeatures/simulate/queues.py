@@ -67,11 +67,10 @@ class FifoQueue:
 class FairQueue:
     """Whose user has used least is first, then who came first.
 
-    What a user has used counts up to now: a job is charged while it runs. The
-    order is made at each decision, and at each refresh, of which there is one
-    every `refresh_secs` from the first submission on: who waits longest may be
-    another by then. One queue a user; those who wait stand in a heap by
-    (what was used, first job), which holds for one instant.
+    What a user has used counts up to now: a job is charged while it runs. The order is made at each decision,
+    and at each refresh, of which there is one every `refresh_secs` from the first submission on: who waits
+    longest may be another by then. One queue a user; those who wait stand in a heap by (what was used, first
+    job), which holds for one instant.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """A simulated schedule as lines of the Standard Workload Format: pure, numpy.
 
-Of a log in that format all fields stay but wait and allocated processors, and
-of its header what is reported about jobs and users, not of its scheduler; other kinds
-are written as `jobfeatures convert` writes them.
+Of a log in that format all fields stay but wait and allocated processors, and of its header what is reported
+about jobs and users, not of its scheduler; other kinds are written as `jobfeatures convert` writes them.
 """
 
 from __future__ import annotations

@@ -93,13 +93,11 @@ class StatusBoard:
     def refresh(self, jobs: Mapping[JobKey, StatusTarget], *, only: Collection[JobKey] | None = None) -> None:
         """Look at the status of these jobs, and forget all others.
 
-        With `only`, just these are looked at, and those that are new; of the
-        others is kept what is known.
+        With `only`, just these are looked at, and those that are new; of the others is kept what is known.
 
-        Jobs whose lock was held the last time are asked last. Once the
-        refresh has lasted as long as the budget, a job is still tried, but
-        its lock is not waited for. So no job is skipped, and held locks, few
-        or many, delay a refresh by the budget at most.
+        Jobs whose lock was held the last time are asked last. Once the refresh has lasted as long as the
+        budget, a job is still tried, but its lock is not waited for. So no job is skipped, and held locks,
+        few or many, delay a refresh by the budget at most.
         """
         deadline = self._clock.monotonic_secs() + self._lock_budget_secs
         violations = dict(self.violations)

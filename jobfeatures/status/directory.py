@@ -4,10 +4,9 @@ Only the nine known names are opened, relative to the directory's descriptor,
 without following links or mount points and without waiting; the directory is
 never listed. What is not a small regular file of the job's user is refused.
 
-Locks: the draft wants used_CPU locked first, and does not say how. flock(2)
-and fcntl(2) locks do not see each other on local file systems, so both are
-taken, shared, flock first, on one descriptor: closing any descriptor of a file
-drops all fcntl locks that this process holds on it.
+Locks: the draft wants used_CPU locked first, and does not say how. flock(2) and fcntl(2) locks do not see
+each other on local file systems, so both are taken, shared, flock first, on one descriptor: closing any
+descriptor of a file drops all fcntl locks that this process holds on it.
 """
 
 from __future__ import annotations
@@ -51,15 +50,13 @@ class StatusFiles:
 def read_status(path: str, *, owner_uid: int, lock_timeout_secs: float = LOCK_TIMEOUT_SECS) -> StatusFiles:
     """Return the present files of a job's status directory, read while no writer holds used_CPU.
 
-    All but the last component of `path` must be ours. The directory may belong
-    to `owner_uid`, root or ourselves, the files to `owner_uid` only. Where
-    used_CPU is absent there is nothing to lock; the others are read all the same,
-    so that the caller sees what is there.
+    All but the last component of `path` must be ours. The directory may belong to `owner_uid`, root or
+    ourselves, the files to `owner_uid` only. Where used_CPU is absent there is nothing to lock; the others
+    are read all the same, so that the caller sees what is there.
 
-    Raises FileNotFoundError if there is no directory; UnsafePathError, naming
-    the file, for a link, another kind of file, a foreign owner, a second hard
-    link, a mount point or more than `MAX_VALUE_BYTES`; UnreadableError, which is one
-    of these, where opening or reading fails; LockTimeoutError if a lock was
+    Raises FileNotFoundError if there is no directory; UnsafePathError, naming the file, for a link, another
+    kind of file, a foreign owner, a second hard link, a mount point or more than `MAX_VALUE_BYTES`;
+    UnreadableError, which is one of these, where opening or reading fails; LockTimeoutError if a lock was
     held for longer than `lock_timeout_secs`, which may be 0.
     """
     deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
@@ -255,8 +252,7 @@ _syscall.restype = ctypes.c_long
 def open_inside(directory: int, name: str, flags: int, mode: int = 0) -> int:
     """Return a descriptor of `name`, one component. Raises OSError, EXDEV for a mount point.
 
-    Where the kernel (before 5.6) or a system call filter lacks openat2(2),
-    mount points are not noticed.
+    Where the kernel (before 5.6) or a system call filter lacks openat2(2), mount points are not noticed.
     """
     how = _OpenHow(flags, mode, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
     descriptor: int = _syscall(

@@ -97,14 +97,12 @@ def is_unwritten(values: Mapping[str, bytes]) -> bool:
 def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None) -> JobStatus:
     """Return the record of one set of files, whole, or raise StatusViolation.
 
-    `values` are file contents by name, ``used_CPU`` for one; other names
-    are ignored. A value is one word on one line: ASCII digits (a sign
-    only for priority_factor), or ``True``/``False``; its newline may be
-    missing and spaces or tabs may surround it, as nothing else can be meant
-    by that. The draft promises used_CPU <= allocated_CPU (not checked where
-    `allocated_cpus` is unknown), and the first of all expected ends is by its
-    meaning not after the last. It does not promise that an estimate respects
-    last_max_job_end, so an estimate beyond it is accepted.
+    `values` are file contents by name, ``used_CPU`` for one; other names are ignored. A value is one word on
+    one line: ASCII digits (a sign only for priority_factor), or ``True``/``False``; its newline may be
+    missing and spaces or tabs may surround it, as nothing else can be meant by that. The draft promises
+    used_CPU <= allocated_CPU (not checked where `allocated_cpus` is unknown), and the first of all expected
+    ends is by its meaning not after the last. It does not promise that an estimate respects last_max_job_end,
+    so an estimate beyond it is accepted.
     """
     if USED_CPU.name not in values:
         raise StatusViolation(Reason.MISSING_USED_CPU, "is missing", field=USED_CPU.name)

@@ -62,10 +62,9 @@ def compute_draining_waste(
 
         (allocated_CPU − used_CPU) × (first_exp_job_end − now) + add_final_exp_waste
 
-    A first expected end in the past counts as now, and marks the result
-    overdue. Without JOBSTATUS the job is one payload on all its CPUs, so that
-    draining leaves none idle before its end. None where an input is unknown,
-    or where used_CPU exceeds an allocation that has shrunk since.
+    A first expected end in the past counts as now, and marks the result overdue. Without JOBSTATUS the job is
+    one payload on all its CPUs, so that draining leaves none idle before its end. None where an input is
+    unknown, or where used_CPU exceeds an allocation that has shrunk since.
     """
     if allocated_cpus is None:
         return None
@@ -92,10 +91,9 @@ def compute_kill_waste(
 
         add_uncom_time + used_CPU × (now − last_job_start)
 
-    Without JOBSTATUS all of the job so far is lost: the CPU time that it has
-    used, `cpu_secs`, or, where that is not known, allocated_CPU × (now −
-    start). A start in the future (a clock was set) counts as now. None where
-    an input is unknown.
+    Without JOBSTATUS all of the job so far is lost: the CPU time that it has used, `cpu_secs`, or, where that
+    is not known, allocated_CPU × (now − start). A start in the future (a clock was set) counts as now. None
+    where an input is unknown.
     """
     if status is not None:
         if status.last_job_start is None or status.add_uncom_time is None:
@@ -114,9 +112,8 @@ def cap_waste(
 ) -> Waste | None:
     """Return what of a job's own figure its CPUs could do between two times (epoch), marked if that is less.
 
-    What can still be wasted lies before the job's known end, what can be lost
-    after its start. A figure stands where the CPUs or a time are not known,
-    and where no job says it itself.
+    What can still be wasted lies before the job's known end, what can be lost after its start. A figure
+    stands where the CPUs or a time are not known, and where no job says it itself.
     """
     if waste is None or waste.basis is not Basis.REPORTED:
         return waste
@@ -137,12 +134,10 @@ def compute_remaining(
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
-    `end_limit_secs` is when the wall limit ends it (`Job.end_limit_at`),
-    `deadline_secs` by when it has to end whatever its limit, `shutdown_secs`
-    the earliest announced shutdown, all epoch seconds;
-    `cpu_secs` is the time until the CPU limit is used up, see
-    `compute_cpu_limit_secs`. An end that is unknown, or that nothing limits,
-    has no entry.
+    `end_limit_secs` is when the wall limit ends it (`Job.end_limit_at`), `deadline_secs` by when it has to
+    end whatever its limit, `shutdown_secs` the earliest announced shutdown, all epoch seconds; `cpu_secs` is
+    the time until the CPU limit is used up, see `compute_cpu_limit_secs`. An end that is unknown, or that
+    nothing limits, has no entry.
     """
     expected, most = (None, None) if status is None else (status.last_exp_job_end, status.last_max_job_end)
     ends = zip(_ENDS, (end_limit_secs, deadline_secs, shutdown_secs, expected, most), strict=True)
@@ -159,9 +154,8 @@ def compute_cpu_limit_secs(
 
         (limit − used) ÷ rate
 
-    `rate_cpus` is the CPU seconds that the job uses in a second. Where it is
-    unknown or 0 the job is taken to use all its `allocated_cpus`, the soonest
-    end that it can bring about; None where these are unknown too.
+    `rate_cpus` is the CPU seconds that the job uses in a second. Where it is unknown or 0 the job is taken to
+    use all its `allocated_cpus`, the soonest end that it can bring about; None where these are unknown too.
     """
     rate = rate_cpus if rate_cpus is not None and rate_cpus > 0 else allocated_cpus
     return None if not rate else (limit_secs - used_secs) / rate

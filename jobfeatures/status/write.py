@@ -1,14 +1,12 @@
 """Writing a $JOBSTATUS directory for its job, from a daemon that may be root.
 
-The discipline is that of `jobfeatures.client.StatusWriter`: used_CPU locked
-first, with flock(2) and fcntl(2) both, everything written in place, used_CPU
-last. The directory belongs to an untrusted user, who may swap anything in it at
-any time: see `jobfeatures.status.directory` for what is refused. Only files that
-were made here are given away.
+The discipline is that of `jobfeatures.client.StatusWriter`: used_CPU locked first, with flock(2) and fcntl(2)
+both, everything written in place, used_CPU last. The directory belongs to an untrusted user, who may swap
+anything in it at any time: see `jobfeatures.status.directory` for what is refused. Only files that were made
+here are given away.
 
-The fcntl lock is one of an open file description (F_OFD_SETLK, fcntl(2)): it
-shuts out the ordinary ones, and a reader in another thread of this process
-does not drop it by closing the file.
+The fcntl lock is one of an open file description (F_OFD_SETLK, fcntl(2)): it shuts out the ordinary ones, and
+a reader in another thread of this process does not drop it by closing the file.
 """
 
 from __future__ import annotations
@@ -47,13 +45,11 @@ def status_etag(values: Mapping[str, bytes]) -> str:
 def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None) -> Values:
     """Replace the set of values by what `change` makes of it, under both locks; return the new set.
 
-    `change` gets the present contents by name and returns those to be; what it
-    raises is passed on. Nothing is waited for: LockTimeoutError says that
-    somebody holds a lock (the caller may try again). Raises StatusViolation,
-    before anything is touched, for a set that is malformed or contradicts
-    itself; FileNotFoundError without the directory; UnsafePathError; OSError
-    where writing fails, e.g. ENOSPC: the old set is then put back as far as
-    that is possible, else readers refuse what is there.
+    `change` gets the present contents by name and returns those to be; what it raises is passed on. Nothing
+    is waited for: LockTimeoutError says that somebody holds a lock (the caller may try again). Raises
+    StatusViolation, before anything is touched, for a set that is malformed or contradicts itself;
+    FileNotFoundError without the directory; UnsafePathError; OSError where writing fails, e.g. ENOSPC: the
+    old set is then put back as far as that is possible, else readers refuse what is there.
     """
     with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
         folder = _Folder(path, directory, owner_uid)

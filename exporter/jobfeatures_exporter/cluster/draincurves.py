@@ -1,9 +1,8 @@
 """What a shutdown of a whole pool of nodes would waste, by its time: from the queue alone. Pure.
 
-The same arithmetic as `jobfeatures.drains.plan`, for jobs of which only start,
-wall limit and CPUs are known: without reports of their own all that a killed
-job has done is lost, and none of its CPUs is idle before its end. One pass
-over the jobs in the order of their ends, since queues are long.
+The same arithmetic as `jobfeatures.drains.plan`, for jobs of which only start, wall limit and CPUs are known:
+without reports of their own all that a killed job has done is lost, and none of its CPUs is idle before its
+end. One pass over the jobs in the order of their ends, since queues are long.
 
 Partitions that share nodes are one pool: their jobs have to be drained together.
 """

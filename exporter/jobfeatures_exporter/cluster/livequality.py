@@ -1,8 +1,7 @@
 """Keeps the quality of one batch system's schedule up to date: asks accounting, and looks at the queue.
 
-At the start accounting is asked for all since the beginning, later for what
-is new. What accounting has said to Sonar's documents is used as well,
-so that nothing is asked twice.
+At the start accounting is asked for all since the beginning, later for what is new. What accounting has said
+to Sonar's documents is used as well, so that nothing is asked twice.
 """
 
 from __future__ import annotations

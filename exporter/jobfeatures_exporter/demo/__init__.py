@@ -1,9 +1,8 @@
 """A demonstration on any Linux machine: real processes as jobs, described in a spool folder.
 
-The normal daemon runs on that folder. This package plays the batch system: it
-starts jobs, drops one SSS job object for each, ends what has used up its time,
-and cleans up. All that is seen of the jobs comes from the same code that
-serves a cluster.
+The normal daemon runs on that folder. This package plays the batch system: it starts jobs, drops one SSS job
+object for each, ends what has used up its time, and cleans up. All that is seen of the jobs comes from the
+same code that serves a cluster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What is known of one job on each of its nodes, and the sums and shares of that. Pure.
 
-Sizes are bytes, times seconds, times of the clock seconds since the epoch.
-None is what is not known. A share or a sum is over the nodes that know all
-that it is made of.
+Sizes are bytes, times seconds, times of the clock seconds since the epoch. None is what is not known. A share
+or a sum is over the nodes that know all that it is made of.
 """
 
 from __future__ import annotations
@@ -197,9 +196,8 @@ class JobReport:
 def without_missed_peaks(report: JobReport) -> JobReport:
     """Return the report of a job that ran out of memory without peaks that say the contrary.
 
-    Samples miss what a process takes in the moments before it is killed. What
-    the kernel counted has it; where that is not reported, or is far from what the
-    node gave, the highest use on that node is not known.
+    Samples miss what a process takes in the moments before it is killed. What the kernel counted has it;
+    where that is not reported, or is far from what the node gave, the highest use on that node is not known.
     """
     if not report.ran_out_of_memory:
         return report

@@ -37,9 +37,8 @@ def choose_jobs(
 ) -> Found:
     """Return the jobs that `job` means among info series.
 
-    A task's own id beats that of its array, unless the array has more tasks: an
-    array of Slurm's has the id of its last task. Raises NoSuchJobError and
-    AmbiguousJobError.
+    A task's own id beats that of its array, unless the array has more tasks: an array of Slurm's has the id
+    of its last task. Raises NoSuchJobError and AmbiguousJobError.
     """
     series = [
         each

@@ -1,8 +1,7 @@
 """What is said of people: names of users, accounts, jobs and commands, user ids. Pure.
 
-All that leaves the exporter goes through a `Privacy`: contexts before anything
-is made of them, documents before they are sent. `Privacy.name` is the one
-function that decides on a name.
+All that leaves the exporter goes through a `Privacy`: contexts before anything is made of them, documents
+before they are sent. `Privacy.name` is the one function that decides on a name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Names of other exporters, so that dashboards made for them keep working.
 
-One file each, one line in `PROFILES` each. A file offers `METRICS`, whose
-names stand verbatim, and up to two functions: `of_node(view)` and
-`of_job(view, sample)` yield readings, from the same snapshot as everything
+One file each, one line in `PROFILES` each. A file offers `METRICS`, whose names stand verbatim, and up to two
+functions: `of_node(view)` and `of_job(view, sample)` yield readings, from the same snapshot as everything
 else. What an exporter measures and a snapshot has not is left out.
 """
 

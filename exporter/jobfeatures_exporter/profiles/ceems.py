@@ -1,8 +1,7 @@
 """Names of CEEMS' exporter: compute units, which are batch jobs with a control group.
 
-Source: pkg/collector/cgroup.go there, and its expected outputs for the flags
-of cards. Pressure is the share "full" in seconds. `uuid` is the job's id,
-`gpuuuid` the card's.
+Source: pkg/collector/cgroup.go there, and its expected outputs for the flags of cards. Pressure is the share
+"full" in seconds. `uuid` is the job's id, `gpuuuid` the card's.
 """
 
 from __future__ import annotations

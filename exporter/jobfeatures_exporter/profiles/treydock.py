@@ -1,8 +1,7 @@
 """Names of treydock/cgroup_exporter: jobs that have a control group, by its path.
 
-Source: collector/collector.go, cgroupv1.go and cgroupv2.go there. CPU seconds
-are counters without a suffix. Memory differs between the two versions of
-control groups, there and so here.
+Source: collector/collector.go, cgroupv1.go and cgroupv2.go there. CPU seconds are counters without a suffix.
+Memory differs between the two versions of control groups, there and so here.
 """
 
 from __future__ import annotations

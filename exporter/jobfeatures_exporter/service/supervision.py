@@ -141,9 +141,8 @@ def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) ->
 async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[[], str]) -> None:
     """Tell again and again that we live, as long as all threads do; runs in the loop that answers scrapes.
 
-    So a loop that hangs tells nothing, and neither do we with a thread that
-    has ended or hangs: then the service manager ends us and starts us anew.
-    `prefix` begins the line of status.
+    So a loop that hangs tells nothing, and neither do we with a thread that has ended or hangs: then the
+    service manager ends us and starts us anew. `prefix` begins the line of status.
     """
     every_secs = min(TELL_SECS, (notifier.watchdog_secs or 2 * TELL_SECS) / 2)
     said = ""

@@ -1,8 +1,7 @@
 """Documents that wait for a sink, oldest first: in memory, or in a folder that outlives us.
 
-They are bounded in bytes and number; what is too much is dropped from the old
-end and counted. One thread puts, one takes: a lock keeps them apart, and no
-method waits for a far side.
+They are bounded in bytes and number; what is too much is dropped from the old end and counted. One thread
+puts, one takes: a lock keeps them apart, and no method waits for a far side.
 """
 
 from __future__ import annotations
@@ -169,9 +168,8 @@ def _size(waiting: int | Message) -> int:
 class _Folder:
     """A folder of our own: one file for each message, named by its number.
 
-    A file is written under another name, brought to the disk, and renamed: after
-    a crash it is there as a whole or not at all. What cannot be read is set
-    aside as ``NUMBER.corrupt``.
+    A file is written under another name, brought to the disk, and renamed: after a crash it is there as a
+    whole or not at all. What cannot be read is set aside as ``NUMBER.corrupt``.
     """
 
     def __init__(self, path: str) -> None:

@@ -2,9 +2,8 @@
 
     yyyy/mm/dd/0+sample-NODE.json    0+sysinfo-NODE.json    0+job-slurm.json    0+cluzter-slurm.json
 
-The day is that of UTC at which the document was made, 0 the version of the
-format, and documents are appended, one a line. Trees of several nodes can be
-copied into one.
+The day is that of UTC at which the document was made, 0 the version of the format, and documents are
+appended, one a line. Trees of several nodes can be copied into one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What of a job has been sent already: only what got a value or changed is sent again. Pure.
 
-Source: NEW-FORMAT.md, "Slurm": every field is sent with the first record after
-it got a value, and again when it changed. After a restart all is sent once
-more, which the format allows.
+Source: NEW-FORMAT.md, "Slurm": every field is sent with the first record after it got a value, and again when
+it changed. After a restart all is sent once more, which the format allows.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ _ABSENT = 0
 class JobChanges:
     """Remembers a fingerprint of each field that was sent.
 
-    Call `changes` for each record of an answer, then `end_round` once. At most
-    `max_records` are remembered; beyond, those not seen for longest are
-    forgotten, and sent in full when they are seen again.
+    Call `changes` for each record of an answer, then `end_round` once. At most `max_records` are remembered;
+    beyond, those not seen for longest are forgotten, and sent in full when they are seen again.
     """
 
     def __init__(self, max_records: int = MAX_RECORDS) -> None:

@@ -219,10 +219,9 @@ class WorkId(NamedTuple):
 def identify(snapshot: Snapshot) -> dict[int, WorkId]:
     """Return the identity of each process, by pid in ascending order.
 
-    A batch job without a number has the process group and the user time of
-    its oldest process, one number for the job while that lives. What has no
-    batch job counts by process group, containers and services too, as Sonar
-    counts. Without a boot time only jobs with numbers can be reported.
+    A batch job without a number has the process group and the user time of its oldest process, one number for
+    the job while that lives. What has no batch job counts by process group, containers and services too, as
+    Sonar counts. Without a boot time only jobs with numbers can be reported.
     """
     ids: dict[int, WorkId] = {}
     leaders: dict[JobKey, int] = {}

@@ -24,9 +24,8 @@ LOOK_SECS = 30.0  # at the clock, while waiting: it may be set
 class Sender:
     """Sends several kinds of documents, each at its own interval, in a thread of its own.
 
-    `make` of a kind returns documents, most often one; if it raises, an envelope
-    that says so is sent in their place. A document that breaks the format is
-    not sent but counted.
+    `make` of a kind returns documents, most often one; if it raises, an envelope that says so is sent in
+    their place. A document that breaks the format is not sent but counted.
     """
 
     def __init__(

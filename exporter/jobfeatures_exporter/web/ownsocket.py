@@ -1,8 +1,7 @@
 """A UNIX socket that anybody may open and that shows each caller their own jobs only.
 
-Who calls is the kernel's word (SO_PEERCRED), translated into our user
-namespace: a uid that has no place there is the overflow uid, which is
-refused, and so is a caller whose namespace maps other uids than ours.
+Who calls is the kernel's word (SO_PEERCRED), translated into our user namespace: a uid that has no place
+there is the overflow uid, which is refused, and so is a caller whose namespace maps other uids than ours.
 """
 
 from __future__ import annotations

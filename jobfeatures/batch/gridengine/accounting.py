@@ -5,9 +5,8 @@ times in milliseconds), and sge_accounting(5) of Open Cluster Scheduler 9 (JSON,
 times in microseconds). Codes of ``failed``: sge_status(5), "Failed states".
 Other units: ``ru_maxrss`` KiB, ``maxrss`` and ``maxvmem`` bytes, ``cpu`` seconds.
 
-A line is written when a run of a job has ended on its host. A job that is
-scheduled anew, an array, and a parallel job whose tasks are accounted for on
-their own have several.
+A line is written when a run of a job has ended on its host. A job that is scheduled anew, an array, and a
+parallel job whose tasks are accounted for on their own have several.
 """
 
 from __future__ import annotations

@@ -79,12 +79,10 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
     """Return the limits in the answer to ``qstat -j 10,11 -xml``.
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
-    <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name>
-    <CE_stringval>1::1</CE_stringval> …``. Jobs that the master does not know are
-    left out, or reported in ``<unknown_jobs>`` if none is known. Grid Scheduler
-    and UGE leave ``<element>`` out: a job is a ``<djob_info>`` of its own. A job
-    that asked for no limit is UNLIMITED here, and has those of its queue. Raises
-    ParseError.
+    <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name> <CE_stringval>1::1</CE_stringval> …``.
+    Jobs that the master does not know are left out, or reported in ``<unknown_jobs>`` if none is known. Grid
+    Scheduler and UGE leave ``<element>`` out: a job is a ``<djob_info>`` of its own. A job that asked for no
+    limit is UNLIMITED here, and has those of its queue. Raises ParseError.
     """
     root = parse_xml(data, {"unknown_jobs", "detailed_job_info"}, "jobs", source=JOB_SOURCE)
     jobs: dict[str, Asked] = {}
@@ -141,10 +139,9 @@ def _job_elements(root: Element) -> Iterator[Element]:
 def parse_host_queues(data: bytes) -> QueueAnswers:
     """Return the queues in the answer to ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
 
-    Sample, shortened: ``<Queue-List><name>all.q@node1</name> …
-    <slots_used>3</slots_used> … <slots_total>4</slots_total> … <state>d</state>
-    <resource name="h_rt" type="qf">02:00:00</resource> …``. There is no ``state``
-    while a queue takes jobs. Raises ParseError.
+    Sample, shortened: ``<Queue-List><name>all.q@node1</name> … <slots_used>3</slots_used> …
+    <slots_total>4</slots_total> … <state>d</state> <resource name="h_rt" type="qf">02:00:00</resource> …``.
+    There is no ``state`` while a queue takes jobs. Raises ParseError.
     """
     root = parse_xml(data, {"job_info"}, "queues", source=QUEUE_SOURCE)
     rejected: list[Rejected] = []

@@ -57,11 +57,10 @@ def make_key(number: str, task: str | None) -> JobKey:
 def parse_job_id(name: str, config: str) -> str | None:
     """Return the id of the job with a directory ``<job>.<task>``: ``JOB.TASK`` of an array, else ``JOB``.
 
-    All tasks of an array have one number and may run side by side on a node,
-    so that the task belongs to their identity; of any other job `qstat` and
-    JOB_ID tell the number alone. `config` says which: `ja_task_id` is 0 where
-    there is no array. It holds what users wrote too, hence it is believed no
-    number but these. None where the name is no job's.
+    All tasks of an array have one number and may run side by side on a node, so that the task belongs to
+    their identity; of any other job `qstat` and JOB_ID tell the number alone. `config` says which:
+    `ja_task_id` is 0 where there is no array. It holds what users wrote too, hence it is believed no number
+    but these. None where the name is no job's.
     """
     directory = _DIRECTORY.fullmatch(name)
     if directory is None:

@@ -34,11 +34,10 @@ CLOSED_LETTERS = DRAINING_LETTERS | frozenset("sSCPEcu")
 def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
     """Return the answer to ``qhost -q -xml``; a bad host or queue costs itself only.
 
-    Sample, shortened: ``<host name='node1'> <hostvalue name='num_proc'>2</hostvalue> …
-    <hostvalue name='mem_total'>23.5G</hostvalue> … <queue name='all.q'> <queuevalue
-    qname='all.q' name='slots_used'>3</queuevalue> … <queuevalue qname='all.q'
-    name='state_string'>d</queuevalue> </queue> </host>``. ``-`` is not known; letters
-    of sizes are powers of 1024. Raises ParseError.
+    Sample, shortened: ``<host name='node1'> <hostvalue name='num_proc'>2</hostvalue> … <hostvalue
+    name='mem_total'>23.5G</hostvalue> … <queue name='all.q'> <queuevalue qname='all.q'
+    name='slots_used'>3</queuevalue> … <queuevalue qname='all.q' name='state_string'>d</queuevalue> </queue>
+    </host>``. ``-`` is not known; letters of sizes are powers of 1024. Raises ParseError.
     """
     root = parse_xml(data, {"qhost"}, "hosts", source=CLUSTER_SOURCE)
     nodes: dict[str, ClusterNode] = {}
@@ -101,9 +100,8 @@ def _parse_host(name: str, element: Element, queues: Sequence[QueueInstance]) ->
 def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> int | None:
     """Return the slots of a host: those of its queue.
 
-    Several queues may share its processors or divide them, which their slots
-    do not say: together they have no more than the host has processors,
-    unless one of them alone has more.
+    Several queues may share its processors or divide them, which their slots do not say: together they have
+    no more than the host has processors, unless one of them alone has more.
     """
     slots = [each.slots for each in queues if each.slots is not None]
     if len(slots) < 2:

@@ -28,9 +28,8 @@ def job_from_prolog(
     """Return what environment and spool directory of a prolog report about its job; the state is RUNNING.
 
     Sample: ``JOB_ID=10 SGE_TASK_ID=undefined
-    SGE_JOB_SPOOL_DIR=/var/spool/gridengine/execd/node1/active_jobs/10.1``. Where
-    that cannot be read the job has its identity only. Raises ParseError
-    without the id of a job.
+    SGE_JOB_SPOOL_DIR=/var/spool/gridengine/execd/node1/active_jobs/10.1``. Where that cannot be read the job
+    has its identity only. Raises ParseError without the id of a job.
     """
     del node_name  # the directory is this node's
     key = JobKey(NAME, job_id_of(environ))

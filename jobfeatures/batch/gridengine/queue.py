@@ -42,10 +42,9 @@ BASE_PRIORITY = 1024
 def parse_state(text: str) -> JobState:
     """Return the state that a combination of letters stands for.
 
-    ``qw hqw hRwq Rq Eqw Ehqw`` wait (an error has to be cleared first), ``r t
-    hr Rr Rt`` run, ``s ts S tS T tT Rs …`` are suspended, by whom ever, ``dr dt
-    ds …`` are being ended. ``z`` has ended; how, qstat does not say, and deleted
-    jobs have it as well. Anything else is UNKNOWN.
+    ``qw hqw hRwq Rq Eqw Ehqw`` wait (an error has to be cleared first), ``r t hr Rr Rt`` run, ``s ts S tS T
+    tT Rs …`` are suspended, by whom ever, ``dr dt ds …`` are being ended. ``z`` has ended; how, qstat does
+    not say, and deleted jobs have it as well. Anything else is UNKNOWN.
     """
     letters = set(text)
     if not letters or not letters <= _LETTERS:
@@ -72,11 +71,10 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
     """Return the jobs of ``qstat`` with `QUEUE_QUESTION`.
 
     Sample, shortened: ``<job_list state="running"><JB_job_number>11</JB_job_number> …
-    <JB_owner>bob</JB_owner> … <state>r</state> <JAT_start_time>2026-11-21T13:33:21</JAT_start_time>
-    … <queue_name>all.q@node1</queue_name> <master>MASTER</master> <slots>1</slots>
-    <tasks>4</tasks> … <granted_pe name="smp">2</granted_pe> <hard_request
-    name="h_rt" …>3601</hard_request> …``; a job has a row for each of its slots.
-    Times are local to `tz` (None: this machine's zone).
+    <JB_owner>bob</JB_owner> … <state>r</state> <JAT_start_time>2026-11-21T13:33:21</JAT_start_time> …
+    <queue_name>all.q@node1</queue_name> <master>MASTER</master> <slots>1</slots> <tasks>4</tasks> …
+    <granted_pe name="smp">2</granted_pe> <hard_request name="h_rt" …>3601</hard_request> …``; a job has a row
+    for each of its slots. Times are local to `tz` (None: this machine's zone).
 
     The table is complete unless a record was bad. Raises ParseError.
     """

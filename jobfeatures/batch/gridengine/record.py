@@ -1,10 +1,9 @@
 """One job as its directory below ``active_jobs`` reports it: texts to Job. Pure.
 
-sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, among
-them values that users wrote, unescaped: an argument of a job, its folder or a
-path may hold newlines and whole imitated lines. What stands there twice is
-therefore not believed. ``pe_hostfile`` is described in sge_pe(5), the
-variables of ``environment`` in qsub(1), "ENVIRONMENTAL VARIABLES".
+sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, among them values that users wrote,
+unescaped: an argument of a job, its folder or a path may hold newlines and whole imitated lines. What stands
+there twice is therefore not believed. ``pe_hostfile`` is described in sge_pe(5), the variables of
+``environment`` in qsub(1), "ENVIRONMENTAL VARIABLES".
 """
 
 from __future__ import annotations
@@ -65,12 +64,10 @@ def parse_spooled_job(
     job_owner=alice pe=smp pe_slots=2 host_slots=2 queue=all.q job_name=par job_id=10
     ja_task_id=0 account=sge submission_time=1795268001 acct_project=none``, one a line.
 
-    `hosts` is the content of ``pe_hostfile``. Limits are those that the
-    shepherd sets, the lesser of what was asked for and of what the queue
-    allows; INFINITY is none. The limit of elapsed time is not among them, and
-    neither is the start: `start_secs` is when the daemon wrote the directory.
-    What is malformed or ambiguous is reported to `note` and stays unknown. Raises
-    ParseError where `name` is no job's.
+    `hosts` is the content of ``pe_hostfile``. Limits are those that the shepherd sets, the lesser of what was
+    asked for and of what the queue allows; INFINITY is none. The limit of elapsed time is not among them, and
+    neither is the start: `start_secs` is when the daemon wrote the directory. What is malformed or ambiguous
+    is reported to `note` and stays unknown. Raises ParseError where `name` is no job's.
     """
     job_id = parse_job_id(name, config)
     if job_id is None:

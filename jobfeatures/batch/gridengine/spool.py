@@ -1,8 +1,7 @@
 """The spool directory of an execution daemon: where it is, which jobs it holds, and files nobody else wrote.
 
-``active_jobs/<job>.<task>`` is made by sge_execd for each job and taken away
-when the job has been reported. Its files belong to the daemon's
-administrator, but for some that belong to the job's user.
+``active_jobs/<job>.<task>`` is made by sge_execd for each job and taken away when the job has been reported.
+Its files belong to the daemon's administrator, but for some that belong to the job's user.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Jobs that have ended, as ``condor_history`` tells them, and history files as a log of jobs.
 
-Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html.
-A history file holds ads in the long form, each closed by a line such as
-``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice" CompletionDate =
-1795246000``; ``condor_history`` prints them so with ``-long``, and as JSON.
-Sizes are MiB (MemoryUsage, RequestMemory) and KiB (ResidentSetSize),
-durations seconds; a time that has not come is 0.
+Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html. A history file holds ads in
+the long form, each closed by a line such as ``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice"
+CompletionDate = 1795246000``; ``condor_history`` prints them so with ``-long``, and as JSON. Sizes are MiB
+(MemoryUsage, RequestMemory) and KiB (ResidentSetSize), durations seconds; a time that has not come is 0.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Values of expressions, where HTCondor's own library is installed (extra: htcondor).
 
-Users write expressions into their jobs' ads, and one attribute may name
-another twice, and that one a third: a hundred lines that take years. So an
-expression sees literals only, and may be no longer than `MAX_CHARACTERS`.
-What it names besides is undefined. The library before 25.14 can be made to
-crash by ads within expressions and by eval(), so functions are those of
-`FUNCTIONS`, and an expression with an ad, a comment or a name in quotes has no
-value.
+Users write expressions into their jobs' ads, and one attribute may name another twice, and that one a third:
+a hundred lines that take years. So an expression sees literals only, and may be no longer than
+`MAX_CHARACTERS`. What it names besides is undefined. The library before 25.14 can be made to crash by ads
+within expressions and by eval(), so functions are those of `FUNCTIONS`, and an expression with an ad, a
+comment or a name in quotes has no value.
 """
 
 from __future__ import annotations

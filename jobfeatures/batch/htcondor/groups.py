@@ -18,10 +18,9 @@ _SLOT = re.compile(
 def match(path: str) -> Membership | None:
     """Return the slot that a path of HTCondor's names; no path of it names a job.
 
-    Source: HTCondor manual, "Cgroup-Based Process Tracking", and BASE_CGROUP
-    with its default: ``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot, on v2 below
-    the control group of the daemon, such as
-    ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``.
+    Source: HTCondor manual, "Cgroup-Based Process Tracking", and BASE_CGROUP with its default:
+    ``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot, on v2 below the control group of the
+    daemon, such as ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``.
     """
     found = _SLOT.match(path)
     if found is None:

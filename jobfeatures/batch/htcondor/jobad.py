@@ -1,10 +1,9 @@
 """Job ads, on a node and of the queue as ``condor_q -json`` tells it → jobs. Pure.
 
-Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine
-ClassAd Attributes". Sample: ``ClusterId = 12``, ``ProcId = 0``,
-``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
-``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``.
-An attribute that is absent, undefined, or an expression without a value, is unknown.
+Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine ClassAd Attributes". Sample:
+``ClusterId = 12``, ``ProcId = 0``, ``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
+``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``. An attribute that is absent,
+undefined, or an expression without a value, is unknown.
 """
 
 from __future__ import annotations

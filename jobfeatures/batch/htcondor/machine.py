@@ -1,10 +1,9 @@
 """The pool as ``condor_status -json`` tells it, and whether this node drains: machine ads → nodes. Pure.
 
-Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_status.html
-and https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-attributes.html.
-Sample: ``{"Name": "slot1_1@wn1", "Machine": "wn1", "State": "Claimed",
-"DynamicSlot": true, "Cpus": 8, "Memory": 16000, "TotalCpus": 64}``. There is
-an ad a slot; memory is MiB, TotalCpus and TotalMemory are the machine's.
+Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_status.html and
+https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-attributes.html. Sample:
+``{"Name": "slot1_1@wn1", "Machine": "wn1", "State": "Claimed", "DynamicSlot": true, "Cpus": 8, "Memory":
+16000, "TotalCpus": 64}``. There is an ad a slot; memory is MiB, TotalCpus and TotalMemory are the machine's.
 """
 
 from __future__ import annotations
@@ -93,10 +92,9 @@ def _most(slots: Iterable[Fields], *names: str) -> int | None:
 def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNotice | None:
     """Return what the slots of this node announce, None where there is none. Raises ParseError.
 
-    `ratings` are the keys by attributes with the rating of each processor;
-    the first that a slot has counts.
-    ExpectedMachineGracefulDrainingCompletion is always there, as it would be
-    if draining began now; only while the node drains does it announce anything.
+    `ratings` are the keys by attributes with the rating of each processor; the first that a slot has counts.
+    ExpectedMachineGracefulDrainingCompletion is always there, as it would be if draining began now; only
+    while the node drains does it announce anything.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:

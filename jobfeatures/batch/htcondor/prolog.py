@@ -22,9 +22,8 @@ def job_from_prolog(
 ) -> Job:
     """Return the job whose environment this is; the state is RUNNING.
 
-    A job wrapper runs as the job's user, who is thereby known. Raises
-    ParseError where the job ad is not there or is none; without a machine ad
-    there is less to tell.
+    A job wrapper runs as the job's user, who is thereby known. Raises ParseError where the job ad is not
+    there or is none; without a machine ad there is less to tell.
     """
     job_ad = _read(environ, JOB_AD)
     try:

@@ -1,10 +1,9 @@
 """The scratch directories below EXECUTE, and the ads in them.
 
-A condor_starter keeps its job's ad in ``dir_PID/.job.ad`` and that of the slot
-in ``dir_PID/.machine.ad``, PID being its own process id, from before the job
-starts until it has ended; neither is changed in between. Newer ones may keep
-them one folder below. Nobody but HTCondor writes into EXECUTE, but what is in
-a scratch directory may be the user's.
+A condor_starter keeps its job's ad in ``dir_PID/.job.ad`` and that of the slot in ``dir_PID/.machine.ad``,
+PID being its own process id, from before the job starts until it has ended; neither is changed in between.
+Newer ones may keep them one folder below. Nobody but HTCondor writes into EXECUTE, but what is in a scratch
+directory may be the user's.
 """
 
 from __future__ import annotations

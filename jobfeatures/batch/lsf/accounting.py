@@ -1,9 +1,8 @@
 """lsb.acct, the accounting file of LSF 10.1: one record a line, JOB_FINISH for each job that ended. Pure.
 
-Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html. Fields are
-separated by blanks; texts stand in double quotes, which are doubled inside.
-Lists have their length before them, so that the place of a field depends on
-what stands before it. What newer versions add at the end is left out; records
+Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html. Fields are separated by
+blanks; texts stand in double quotes, which are doubled inside. Lists have their length before them, so that
+the place of a field depends on what stands before it. What newer versions add at the end is left out; records
 of versions before 10 are read up to the memory used, whose fields were the same.
 """
 

@@ -1,10 +1,9 @@
 """Answers in the JSON of ``-o … -json``: text to records. Pure.
 
-bjobs, bhosts, bqueues and lshosts print one object: the command's name, a
-count under ``JOBS``, ``HOSTS`` or ``QUEUES``, and ``RECORDS``, whose values are
-texts; ``-`` or nothing stands for what is not known. Names of fields are in
-capitals but for some of lshosts; they are read without regard to case.
-Source: bjobs -json, https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
+bjobs, bhosts, bqueues and lshosts print one object: the command's name, a count under ``JOBS``, ``HOSTS`` or
+``QUEUES``, and ``RECORDS``, whose values are texts; ``-`` or nothing stands for what is not known. Names of
+fields are in capitals but for some of lshosts; they are read without regard to case. Source: bjobs -json,
+https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
 """
 
 from __future__ import annotations

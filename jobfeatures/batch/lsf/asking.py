@@ -31,9 +31,8 @@ class Output(NamedTuple):
 class Commands:
     """LSF's commands as a site has them.
 
-    Where `user` is set they are run as that user: newer fix packs of 10.1
-    refuse most of them to root unless LSF_ROOT_USER=Y. `timeout_secs` limits
-    each.
+    Where `user` is set they are run as that user: newer fix packs of 10.1 refuse most of them to root unless
+    LSF_ROOT_USER=Y. `timeout_secs` limits each.
     """
 
     def __init__(

@@ -103,9 +103,8 @@ def parse_queues(text: str) -> dict[str, QueueLimits]:
          CPULIMIT                 RUNLIMIT
          720.0 min                1440.0 min of n1
 
-    The default is what counts for a job that asks for nothing, else the
-    maximum. A queue that has only one kind prints no heads. Source:
-    https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bqueues.1.html
+    The default is what counts for a job that asks for nothing, else the maximum. A queue that has only one
+    kind prints no heads. Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bqueues.1.html
     """
     queues: dict[str, dict[str, TimeLimit]] = {}
     found: dict[str, TimeLimit] = {}

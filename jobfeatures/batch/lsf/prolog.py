@@ -25,9 +25,8 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:
     https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
 
-    It tells no times and no limits, and nothing that is in files of the user's
-    (LSB_DJOB_HOSTFILE) is read. A malformed value is reported to `note` and stays
-    unknown. Raises ParseError without a plain LSB_JOBID.
+    It tells no times and no limits, and nothing that is in files of the user's (LSB_DJOB_HOSTFILE) is read. A
+    malformed value is reported to `note` and stays unknown. Raises ParseError without a plain LSB_JOBID.
     """
     job_id = job_id_of(environ)
     array, index = split_id(job_id)

@@ -75,12 +75,10 @@ def parse_state(stat: str, exit_reason: str = "") -> JobState:
 def parse_time(text: str, *, now_secs: float, tz: tzinfo | None = None, field: str = "") -> int | None:
     """Return epoch seconds of a time stamp, None of nothing.
 
-    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each also with a word
-    behind it that tells how an end was estimated: L by the run limit, E and X
-    by the job's own estimate. LSF documents no epoch form. The time is local
-    to `tz` (None: this machine's zone). Without a year it is the last such day
-    that was not later than a day after `now_secs`; without seconds it is up to
-    a minute early. Raises ParseError.
+    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each also with a word behind it that tells how an end
+    was estimated: L by the run limit, E and X by the job's own estimate. LSF documents no epoch form. The
+    time is local to `tz` (None: this machine's zone). Without a year it is the last such day that was not
+    later than a day after `now_secs`; without seconds it is up to a minute early. Raises ParseError.
     """
     if text in NOTHING:
         return None
@@ -114,10 +112,9 @@ def _epoch(
 def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
     """Return a run or CPU limit, None of nothing.
 
-    Samples: ``1440.0`` and ``240.0/hostA`` (minutes), ``24:00`` (hours and
-    minutes), ``24:00:00`` (``LSB_HMS_TIME_FORMAT``). Behind the slash stands
-    the host or model whose speed is meant. Source: bjobs -o and -hms,
-    bsub -W. Raises ParseError.
+    Samples: ``1440.0`` and ``240.0/hostA`` (minutes), ``24:00`` (hours and minutes), ``24:00:00``
+    (``LSB_HMS_TIME_FORMAT``). Behind the slash stands the host or model whose speed is meant. Source: bjobs
+    -o and -hms, bsub -W. Raises ParseError.
     """
     if text in NOTHING:
         return None

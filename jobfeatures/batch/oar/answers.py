@@ -1,10 +1,9 @@
 """The JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5: jobs, records of jobs, nodes. Pure.
 
-Each is one object, keyed by job or resource id; where there is nothing, the
-answer is empty. Times are epoch seconds, 0: not yet; ``walltime`` is seconds;
-``exit_code`` is a wait status, null of what was killed and of interactive
-jobs. A job that waits for its reservation, or was refused one, has a
-``startTime`` to come. Source: oarstat(1), oarnodes(1).
+Each is one object, keyed by job or resource id; where there is nothing, the answer is empty. Times are epoch
+seconds, 0: not yet; ``walltime`` is seconds; ``exit_code`` is a wait status, null of what was killed and of
+interactive jobs. A job that waits for its reservation, or was refused one, has a ``startTime`` to come.
+Source: oarstat(1), oarnodes(1).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The jobs of this node by the files that OAR keeps of them there: nobody is asked.
 
-Source: oarexec and bipbip of OAR 2.5.9. In OAR_RUNTIME_DIRECTORY, on each node of
-a job from Launching on until it has ended: ``alice_10.env``, shell lines such as ``export
-OAR_JOB_NAME='fit'``, made within 2 s of the start, and ``10``, the node file, with a line for each
-resource of the whole job. OAR escapes nothing: a name with a newline may hold a line
-of any kind, so a variable that is set twice is not known.
+Source: oarexec and bipbip of OAR 2.5.9. In OAR_RUNTIME_DIRECTORY, on each node of a job from Launching on
+until it has ended: ``alice_10.env``, shell lines such as ``export OAR_JOB_NAME='fit'``, made within 2 s of
+the start, and ``10``, the node file, with a line for each resource of the whole job. OAR escapes nothing: a
+name with a newline may hold a line of any kind, so a variable that is set twice is not known.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 Source: PBS Professional Administrator's Guide, "Accounting Log"; Torque Administrator
 Guide, "Accounting records". The files are ``server_priv/accounting/YYYYMMDD``.
 
-A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its own
-time is local to the server and has no zone; ctime, start, end and the like
-are epoch seconds, so the zone matters only for jobs that were deleted or
-aborted before they ran, and for suspensions.
+A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its own time is local to the server and
+has no zone; ctime, start, end and the like are epoch seconds, so the zone matters only for jobs that were
+deleted or aborted before they ran, and for suspensions.
 """
 
 from __future__ import annotations
@@ -73,10 +72,9 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Return each job when its last line has come, those without one at the end, as they were then.
 
-    A rerun job is one record with the times of its last run. `zone` is that
-    of the server, None: this machine's. The system is torque where a line has
-    words that only Torque writes, else pbs. Arrays as such are left out:
-    their jobs have lines of their own.
+    A rerun job is one record with the times of its last run. `zone` is that of the server, None: this
+    machine's. The system is torque where a line has words that only Torque writes, else pbs. Arrays as such
+    are left out: their jobs have lines of their own.
     """
     book = _Book(zone)
     problems: list[Rejected] = []

@@ -129,9 +129,8 @@ def count_slots(text: str) -> int:
 def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
     """Return an execution queue. UP: it takes jobs and starts them; DOWN, DRAIN, INACTIVE as Slurm has them.
 
-    PBS: a queue that nodes are bound to (their attribute queue) has these, any
-    other those that are bound to none. Torque: a queue whose neednodes is a
-    property has the nodes with it.
+    PBS: a queue that nodes are bound to (their attribute queue) has these, any other those that are bound to
+    none. Torque: a queue whose neednodes is a property has the nodes with it.
     """
     values = record.attributes
     enabled, started = (values.get(name, "").lower() == "true" for name in ("enabled", "started"))

@@ -88,8 +88,7 @@ class Question(NamedTuple):
 class Dialect:
     """How one of them is asked; `members` are the names of jobs, nodes and queues in its answers.
 
-    The questions: some jobs; the queue, all jobs, those of arrays one by one;
-    a node; all nodes; the queues.
+    The questions: some jobs; the queue, all jobs, those of arrays one by one; a node; all nodes; the queues.
     """
 
     states: Mapping[str, JobState | None]

@@ -70,10 +70,9 @@ def make_job(
 ) -> Job:
     """Return a job. `states` maps the letters of job_state; None: its end follows from its exit status.
 
-    CPUs, memory and GPUs are those on the node `node_name`, or with None those
-    of a job on one node. A malformed value is reported to `note` and stays
-    unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26 13:40:10 2023``.
-    Raises ParseError where id or state is missing.
+    CPUs, memory and GPUs are those on the node `node_name`, or with None those of a job on one node. A
+    malformed value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
+    13:40:10 2023``. Raises ParseError where id or state is missing.
     """
     job_id = parse_job_id(record.name)
     fields = Fields(record, note, source)

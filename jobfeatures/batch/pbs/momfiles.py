@@ -1,9 +1,8 @@
 """What the node's daemon, pbs_mom, keeps in files: which jobs are here, and Torque's node lists.
 
-The job files themselves are C structures that change with every version, so
-only their names are used: ``mom_priv/jobs/123.server.JB``. The folder is
-root's. Torque's ``aux/123.server`` has one host name a line for each execution slot;
-PBS has one for each MPI process there, which says nothing of CPUs.
+The job files themselves are C structures that change with every version, so only their names are used:
+``mom_priv/jobs/123.server.JB``. The folder is root's. Torque's ``aux/123.server`` has one host name a line
+for each execution slot; PBS has one for each MPI process there, which says nothing of CPUs.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00
     PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. Times are epoch seconds.
 
-    A malformed value is reported to `note` and stays unknown. Raises ParseError
-    without the id of one job.
+    A malformed value is reported to `note` and stays unknown. Raises ParseError without the id of one job.
     """
     job_id = job_id_of(environ)
 

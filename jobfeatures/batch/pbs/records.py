@@ -1,13 +1,11 @@
 """What qstat and pbsnodes print, as text, JSON and Torque's XML → records of attributes. Pure.
 
-Users write job names, paths, arguments and whole environments, and the text
-form escapes no newline in them: a variable's value may hold lines that
-imitate attributes, and jobs. Hence a field that stands there twice, or behind
-the environment where it belongs before it, costs its record.
+Users write job names, paths, arguments and whole environments, and the text form escapes no newline in them:
+a variable's value may hold lines that imitate attributes, and jobs. Hence a field that stands there twice, or
+behind the environment where it belongs before it, costs its record.
 
-JSON comes from PBS Pro 13 on, and is not always JSON: backslashes that escape
-nothing, numbers with leading zeros, bare words and raw control characters
-have all been seen. What is repaired is reported.
+JSON comes from PBS Pro 13 on, and is not always JSON: backslashes that escape nothing, numbers with leading
+zeros, bare words and raw control characters have all been seen. What is repaired is reported.
 """
 
 from __future__ import annotations
@@ -100,9 +98,8 @@ def parse_text(text: str, *, kind: str, source: str) -> Records:
             Variable_List = PBS_O_HOME=/home/alice,
         <tab>PBS_O_QUEUE=batch
 
-    A line that starts with a tab continues the one before it. Lines before
-    the first record, such as a banner, are passed over. Raises ParseError if
-    there is text and no record in it.
+    A line that starts with a tab continues the one before it. Lines before the first record, such as a
+    banner, are passed over. Raises ParseError if there is text and no record in it.
     """
     records = collect_records(_split_text(text.split("\n"), HEADS[kind]), source=source)
     if not records.found and not records.unsure and text.strip():
@@ -164,11 +161,10 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
     """Return the records of ``-F json``: `member` is Jobs, nodes or Queue.
 
     Sample: ``{"timestamp":1795250000, "pbs_version":"23.06.06", "pbs_server":"s",
-    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``.
-    Numbers are kept as they are written. Faults are repaired and reported as
-    Rejected; where the whole cannot be read, each record is read for itself.
-    An answer without that member has no records, as that about unknown jobs.
-    Raises ParseError if there is text and nothing can be read.
+    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers are kept as they
+    are written. Faults are repaired and reported as Rejected; where the whole cannot be read, each record is
+    read for itself. An answer without that member has no records, as that about unknown jobs. Raises
+    ParseError if there is text and nothing can be read.
     """
     start = text.find("{")  # behind a banner, if there is one
     if start < 0:
@@ -221,8 +217,7 @@ def _repair(match: re.Match[str]) -> str:
 def _read_each(text: str, member: str) -> Iterator[tuple[str, Record | ParseError]]:
     """Read the objects that stand on lines of their own with a record's name; a broken one costs itself.
 
-    Each is read out of its own part of the text: where an error is, is
-    counted from the start.
+    Each is read out of its own part of the text: where an error is, is counted from the start.
     """
     starts = [match for match in _MEMBER.finditer(text) if _is_record(match[1], member)]
     ends = [*(match.start() for match in starts[1:]), len(text)]
@@ -264,9 +259,8 @@ def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
     """Return the records of a document: `kind` is Job or Node. Nothing at all is no records.
 
     Sample: ``<Data><Job><Job_Id>123.server</Job_Id><Job_Name>a</Job_Name>
-    <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``.
-    Times are epoch seconds. Text before the document, such as a banner, is
-    passed over. Raises ParseError.
+    <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``. Times are epoch seconds. Text
+    before the document, such as a banner, is passed over. Raises ParseError.
     """
     start = data.find(b"<Data")
     if start < 0:

@@ -84,9 +84,8 @@ def parse_size(text: str, *, field: str = "") -> int:
 def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
     """Return host and CPUs of each part of an exec_host, as they stand there: a host may come again.
 
-    PBS: ``n1/0*4+n2/1*4``, the number of CPUs behind the star, 1 without it.
-    Torque: ``n1/0-3+n2/0,2``, formerly ``n1/1+n1/0``, each number an execution slot.
-    Raises ParseError.
+    PBS: ``n1/0*4+n2/1*4``, the number of CPUs behind the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
+    formerly ``n1/1+n1/0``, each number an execution slot. Raises ParseError.
     """
     parts = []
     for part in text.split("+"):

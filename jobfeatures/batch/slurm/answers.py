@@ -137,10 +137,9 @@ class _Alone:
 def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _Alone | None:
     """Return the only record of a frame, None for an empty frame.
 
-    A frame with one line that starts like a record is one record, whatever
-    newlines it holds: an imitation inside doubles its fields. A frame with
-    more such lines is an array's or a heterogeneous job's, or somebody's name;
-    it only serves to learn how to ask for the one job.
+    A frame with one line that starts like a record is one record, whatever newlines it holds: an imitation
+    inside doubles its fields. A frame with more such lines is an array's or a heterogeneous job's, or
+    somebody's name; it only serves to learn how to ask for the one job.
     """
     while lines and not lines[-1]:
         lines = lines[:-1]
@@ -195,9 +194,8 @@ class Scontrol:
     def poll(self, ids: Collection[str], extra: Sequence[str] = ()) -> Answers:
         """Ask about jobs; one process, or two where an id names an array or a heterogeneous job.
 
-        Of jobs whose record is refused, the squeue beside scontrol is asked: what
-        it tells stands in `jobs`, while `rejected` still names them.
-        `extra` are lines to ask in the same process. Raises SourceError if
+        Of jobs whose record is refused, the squeue beside scontrol is asked: what it tells stands in `jobs`,
+        while `rejected` still names them. `extra` are lines to ask in the same process. Raises SourceError if
         nothing was answered, CommandError if scontrol could not be run to its end.
         """
         deadline = time.monotonic() + self._timeout_secs

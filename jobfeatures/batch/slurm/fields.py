@@ -1,8 +1,7 @@
 """Answers of ``squeue`` and ``sacct`` as fields, which no text that users write can move. Pure.
 
-Job names may hold newlines, any delimiter and whole imitated records, and
-neither command escapes them. Hence each call separates its fields by a word
-that is made for this one call and that nobody can guess.
+Job names may hold newlines, any delimiter and whole imitated records, and neither command escapes them. Hence
+each call separates its fields by a word that is made for this one call and that nobody can guess.
 """
 
 from __future__ import annotations

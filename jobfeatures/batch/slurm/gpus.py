@@ -19,9 +19,8 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")
 def parse_gres(text: str) -> tuple[str, ...]:
     """Return the numbers of a node's cards from ``GRES=`` of ``scontrol -d show job``.
 
-    Samples: ``gpu:a100:2(IDX:0-1)``, ``gpu:2(IDX:0,3)``,
-    ``gpu:24gb:1(IDX:5),gpu:a100:2(IDX:0-1)``, ``gpu:a100:0(IDX:N/A)``. Raises
-    ParseError for numbers that are none.
+    Samples: ``gpu:a100:2(IDX:0-1)``, ``gpu:2(IDX:0,3)``, ``gpu:24gb:1(IDX:5),gpu:a100:2(IDX:0-1)``,
+    ``gpu:a100:0(IDX:N/A)``. Raises ParseError for numbers that are none.
     """
     found: dict[str, None] = {}
     for match in _GRES.finditer(text):

@@ -1,8 +1,7 @@
 """Nodes, partitions and reservations of Slurm's JSON, v0.0.37 to v0.0.43. Pure.
 
-A node's state was a text with its flags beside it, and is a list of both from
-v0.0.39 on. A partition's nodes moved to ``nodes.configured`` and its state to
-``partition.state`` then.
+A node's state was a text with its flags beside it, and is a list of both from v0.0.39 on. A partition's nodes
+moved to ``nodes.configured`` and its state to ``partition.state`` then.
 """
 
 from __future__ import annotations

@@ -51,11 +51,9 @@ def parse_json_jobs(
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     """Return one job; raises ParseError.
 
-    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The start of a
-    job that has not got that far is the scheduler's guess, and no start; its
-    end is left out.
-    `node_name` is this node's NodeName: CPUs, memory and cards are its share.
-    With None they are only known for a job of one node.
+    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The start of a job that has not got that far
+    is the scheduler's guess, and no start; its end is left out. `node_name` is this node's NodeName: CPUs,
+    memory and cards are its share. With None they are only known for a job of one node.
     """
     job_id = str(record.count("job_id"))
     if not is_plain_id(job_id):

@@ -57,10 +57,9 @@ def parse_node_answer(
 ) -> NodeAnswer:
     """Return what ``scontrol -o show node NAME`` and ``show reservation`` say; never raises.
 
-    A reservation that is over by `now_secs` announces nothing, nor does one
-    without the flag MAINT or of other nodes. A bad one costs itself only.
-    Before the node may stand ``last_update_time=1795349510, records=2``, the
-    time of the answer.
+    A reservation that is over by `now_secs` announces nothing, nor does one without the flag MAINT or of
+    other nodes. A bad one costs itself only. Before the node may stand ``last_update_time=1795349510,
+    records=2``, the time of the answer.
     """
     clock_secs = parse_clock(node_lines)
     if clock_secs is not None:

@@ -20,16 +20,14 @@ _CPU_RUN = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?\Z")
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return what the environment of a Prolog reports about its job; the state is RUNNING.
 
-    Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob
-    SLURM_JOB_CPUS_PER_NODE=2(x3),1 SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``.
-    ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch seconds (newer
-    Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
-    ``SLURM_JOB_GPUS=0,1`` are the job's cards on this node; with
-    ``SLURM_SHARDS_ON_NODE`` others may have parts of them.
+    Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob SLURM_JOB_CPUS_PER_NODE=2(x3),1
+    SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``. ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch
+    seconds (newer Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
+    ``SLURM_JOB_GPUS=0,1`` are the job's cards on this node; with ``SLURM_SHARDS_ON_NODE`` others may have
+    parts of them.
 
-    `node_name` is used where SLURMD_NODENAME is not set. A malformed value is
-    reported to `note` and stays unknown. Raises ParseError without a plain
-    SLURM_JOB_ID.
+    `node_name` is used where SLURMD_NODENAME is not set. A malformed value is reported to `note` and stays
+    unknown. Raises ParseError without a plain SLURM_JOB_ID.
     """
     job_id = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID", "")
     if not is_plain_id(job_id):

@@ -1,8 +1,7 @@
 """The queue as ``squeue`` tells it: text to jobs. Pure.
 
-The fields' names are those of squeue(1) ``--Format``. They are asked for by
-``SQUEUE_FORMAT2``, not on the command line, where every user of the machine
-could read the separator.
+The fields' names are those of squeue(1) ``--Format``. They are asked for by ``SQUEUE_FORMAT2``, not on the
+command line, where every user of the machine could read the separator.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ def queue_format(separator: str) -> str:
 def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
     """Return the jobs of ``squeue -a -h -t all`` with `queue_format`, times as epoch seconds.
 
-    A pending array is one job that stands for `tasks`. The table is complete
-    unless a record was bad: a job that is not in it has ended, or was not yet
-    there. Raises ParseError where the answer is cut off.
+    A pending array is one job that stands for `tasks`. The table is complete unless a record was bad: a job
+    that is not in it has ended, or was not yet there. Raises ParseError where the answer is cut off.
     """
     rejected: list[Rejected] = []
     answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
@@ -50,9 +48,8 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
 def parse_queued_job(values: Mapping[str, str]) -> Job:
     """Return one job of the queue; raises ParseError.
 
-    CPUs, nodes and GPUs are what a pending job asks for and any other was
-    given. The start of a job that has not got that far is the scheduler's
-    guess, and no start; its end is left out.
+    CPUs, nodes and GPUs are what a pending job asks for and any other was given. The start of a job that has
+    not got that far is the scheduler's guess, and no start; its end is left out.
     """
     record = Record(values)
     job_id = values["JobID"]

@@ -1,7 +1,6 @@
 """Why nodes start no jobs: the texts of administrators and of Slurm, as one of a few words. Pure.
 
-The texts may name people and places, and are as many as there are writers: no
-label ever has one.
+The texts may name people and places, and are as many as there are writers: no label ever has one.
 """
 
 from __future__ import annotations

@@ -135,14 +135,12 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
         StartTime=… EndTime=… Partition=batch … NodeList=n1 … NumCPUs=2 …   Nodes=n1 CPU_IDs=0-1
         Mem=100 GRES= MinCPUsNode=1 MinMemoryCPU=100M MinTmpDiskNode=0 Features=(null) …
 
-    Times are local to `tz` (None: this machine's zone), or epoch seconds where
-    ``SLURM_TIME_FORMAT=%s``; TimeLimit is [days-]hours:minutes:seconds; Mem and
-    bare sizes are MiB, letters powers of 1024 (``1.50G``). ``Unknown``,
-    ``None``, ``N/A``, ``(null)`` and a size of 0 say that nothing is known.
-    Start and end times of jobs that have not got that far are the scheduler's
-    guesses, and left out. EndTime of a job that runs is when its limit ends it,
-    later by the time for which it was suspended, or sooner, in a grace time;
-    while it is suspended SecsPreSuspend is what it had used of its limit.
+    Times are local to `tz` (None: this machine's zone), or epoch seconds where ``SLURM_TIME_FORMAT=%s``;
+    TimeLimit is [days-]hours:minutes:seconds; Mem and bare sizes are MiB, letters powers of 1024 (``1.50G``).
+    ``Unknown``, ``None``, ``N/A``, ``(null)`` and a size of 0 say that nothing is known. Start and end times
+    of jobs that have not got that far are the scheduler's guesses, and left out. EndTime of a job that runs
+    is when its limit ends it, later by the time for which it was suspended, or sooner, in a grace time; while
+    it is suspended SecsPreSuspend is what it had used of its limit.
 
     `node_name` is this node's NodeName: CPUs and memory are its share. With
     None they are only known for a job of one node.

@@ -1,8 +1,7 @@
 """Jobs whose record of ``scontrol`` was refused, since a name imitates fields: ``squeue`` is asked.
 
-Its fields stand between words that nobody can guess, so that no name moves
-them. It reports the job as a whole: the share of this node, and memory, are
-only known of a job of one node.
+Its fields stand between words that nobody can guess, so that no name moves them. It reports the job as a
+whole: the share of this node, and memory, are only known of a job of one node.
 """
 
 from __future__ import annotations

@@ -115,11 +115,9 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Sl
 def needs_server(job: Job, config: Config) -> bool:
     """Return whether the controller is to be asked about a job that starts.
 
-    Where the Prolog's environment tells start and end, as that of Slurm 22.05
-    does not, there is nothing to ask. A job on many nodes starts on all of
-    them at once, and its questions would reach the controller at once: its
-    limits come with the daemon's next poll, and so they do where nodes ask
-    the controller role.
+    Where the Prolog's environment tells start and end, as that of Slurm 22.05 does not, there is nothing to
+    ask. A job on many nodes starts on all of them at once, and its questions would reach the controller at
+    once: its limits come with the daemon's next poll, and so they do where nodes ask the controller role.
     """
     if config.hook_ask == "never" or config.slurm_ask == "controller":
         return False

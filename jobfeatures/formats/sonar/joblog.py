@@ -1,8 +1,7 @@
 """Sonar's jobs documents ↔ the records that all log formats share: pure.
 
-The format is made for Slurm: a job is a number, a state is one of Slurm's
-words, memory is asked for by node. CPU time of a record is written as that of
-the user, since the format has no place for the sum of both.
+The format is made for Slurm: a job is a number, a state is one of Slurm's words, memory is asked for by node.
+CPU time of a record is written as that of the user, since the format has no place for the sum of both.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Return the jobs and steps of all envelopes, in their order; a job may be reported several times.
 
-    An element that is wrong costs itself, anything else its envelope. Raises
-    ParseError in strict reading.
+    An element that is wrong costs itself, anything else its envelope. Raises ParseError in strict reading.
     """
     for first, text in _chunks(lines):
         for document in iterate_documents(text):

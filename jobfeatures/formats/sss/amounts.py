@@ -1,8 +1,7 @@
 """Amounts of consumable resources: units, use over time, room to grow. Pure, and exact.
 
-Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources)
-and appendix A. Without units Memory, Swap and Disk are megabytes (2^20 bytes),
-a Duration is seconds, and all else is what it is.
+Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources) and appendix A. Without units
+Memory, Swap and Disk are megabytes (2^20 bytes), a Duration is seconds, and all else is what it is.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Which parts of a job object we understand, and what its awareness policy makes of the rest: pure.
 
-Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an
-attribute that is not in the vocabulary, or not at this place, is not
-understood. Neither is, on an element whose value is used, an attribute value
-that the specification does not list. The attribute awarenessPolicy of the
-element itself or of the nearest element around it decides: Reject (also
-without one), Warn or Ignore. Under the latter two the element is taken out,
-an unknown attribute is passed over, and an element with a value that is not
-understood is taken out as well: its content cannot be interpreted.
+Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute that is not in the
+vocabulary, or not at this place, is not understood. Neither is, on an element whose value is used, an
+attribute value that the specification does not list. The attribute awarenessPolicy of the element itself or
+of the nearest element around it decides: Reject (also without one), Warn or Ignore. Under the latter two the
+element is taken out, an unknown attribute is passed over, and an element with a value that is not understood
+is taken out as well: its content cannot be interpreted.
 """
 
 from __future__ import annotations

@@ -43,10 +43,9 @@ class Dependency:
 class JobOrder:
     """The jobs of a group, by id.
 
-    `order`: one in which they can run; none where some wait for each other in
-    a ring: `cycle` is one such, each for the next. `missing`: a job, and an id
-    or name that it waits for and that no job of the group has: jobs from before
-    may be meant.
+    `order`: one in which they can run; none where some wait for each other in a ring: `cycle` is one such,
+    each for the next. `missing`: a job, and an id or name that it waits for and that no job of the group has:
+    jobs from before may be meant.
     """
 
     order: tuple[str, ...]

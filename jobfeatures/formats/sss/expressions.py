@@ -1,7 +1,6 @@
 """What is requested, evaluated over candidates: which satisfy it, and which are preferred. Pure.
 
-Source: SSS Job Object Specification 3.1.0, section 8.1. Where the text leaves
-a choice:
+Source: SSS Job Object Specification 3.1.0, section 8.1. Where the text leaves a choice:
 
 - Properties are joined from left to right; only `group` gives precedence. The
   conj of a property that opens groups joins the outermost of them.
@@ -107,9 +106,8 @@ def parse_expression(requests: Sequence[Property]) -> Group:
 def evaluate(expression: Group, candidate: Candidate, about: Container[str] | None = None) -> Verdict:
     """Return what a candidate makes of an expression.
 
-    With `about`, only properties of these names are looked at, such as those
-    of nodes, and the others left out. Raises ParseError for a pattern or a
-    comparison that means nothing.
+    With `about`, only properties of these names are looked at, such as those of nodes, and the others left
+    out. Raises ParseError for a pattern or a comparison that means nothing.
     """
     return _evaluate(expression, candidate, about) or Verdict(is_satisfied=True)
 

@@ -1,15 +1,12 @@
 """Defaults → what each job, task group and task has: pure.
 
-Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: what
-stands in a JobDefaults, TaskGroupDefaults or TaskDefaults holds for its
-siblings unless they say otherwise. Properties are overridden by name, limits,
-resources and extensions by their own names, in each category by itself; an
-Environment and a list of task groups or tasks as a whole. A request of the
-defaults that is one expression (alternatives, groups, preferences) stands or
-falls as a whole. An Id is never inherited.
+Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: what stands in a JobDefaults,
+TaskGroupDefaults or TaskDefaults holds for its siblings unless they say otherwise. Properties are overridden
+by name, limits, resources and extensions by their own names, in each category by itself; an Environment and a
+list of task groups or tasks as a whole. A request of the defaults that is one expression (alternatives,
+groups, preferences) stands or falls as a whole. An Id is never inherited.
 
-A job without task groups has one, and a task group without tasks has one:
-section 3.0.
+A job without task groups has one, and a task group without tasks has one: section 3.0.
 """
 
 from __future__ import annotations

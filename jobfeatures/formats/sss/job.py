@@ -6,12 +6,10 @@ JobGroup of Jobs whose properties default to those of its JobDefaults, such as
     <Job><Id>1234.0</Id><State>Running</State><User>ada</User>
     <Processors>4</Processors><Duration>3600</Duration></Job>
 
-Times are seconds since the epoch, durations seconds, Memory, Swap and Disk
-megabytes (2^20 bytes) where no units are given. Absent elements are unknown;
-"unlimited" can be said of a ResourceLimit only. Which of a requested, a
-delivered and an uncategorized value counts is reported in `said`. The Id of a task
-is a name within its task group, not a process; the elaborate example is the
-only place of the element Process.
+Times are seconds since the epoch, durations seconds, Memory, Swap and Disk megabytes (2^20 bytes) where no
+units are given. Absent elements are unknown; "unlimited" can be said of a ResourceLimit only. Which of a
+requested, a delivered and an uncategorized value counts is reported in `said`. The Id of a task is a name
+within its task group, not a process; the elaborate example is the only place of the element Process.
 """
 
 from __future__ import annotations
@@ -58,10 +56,9 @@ def parse_document(
 ) -> Document:
     """Return what a document says, with rejected jobs and mere warnings apart.
 
-    With `node`, process and session ids of tasks on other nodes are left out.
-    Raises ParseError if the document as a whole is unusable: not well-formed,
-    hostile, neither Job nor JobGroup, or with something in its JobGroup or
-    JobDefaults that has to be refused.
+    With `node`, process and session ids of tasks on other nodes are left out. Raises ParseError if the
+    document as a whole is unusable: not well-formed, hostile, neither Job nor JobGroup, or with something in
+    its JobGroup or JobDefaults that has to be refused.
     """
     root = parse_element(data, source=source, max_bytes=max_bytes)
     reader = _Reader(source, batch_system, node)
@@ -178,9 +175,8 @@ class _Reader:
 class _Places:
     """Where a job runs: by its nodes, task groups and tasks, whose defaults are resolved.
 
-    `is_listed` is false where nodes are only described. Process and session
-    ids count where they can be those of `node`; without it all do. An id
-    without a node, in a job on several nodes, counts for none.
+    `is_listed` is false where nodes are only described. Process and session ids count where they can be those
+    of `node`; without it all do. An id without a node, in a job on several nodes, counts for none.
     """
 
     def __init__(self, job: SssJob, node: str | None) -> None:

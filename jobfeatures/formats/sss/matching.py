@@ -5,14 +5,12 @@ seconds, texts, or lists of texts, such as
 
     {"Node": "n1", "Processors": 8, "Memory": 34359738368, "Feature": ["fast"], "Resource License MATLAB": 1}
 
-Sources: SSS Job Object Specification 3.1.0, section 8.1, and section 5.1: "run
-this task only on nodes having the specified available resources". So a node
-has to have at least the amount that a job may be given: EQ, which is the
-default, and GE ask for as much, GT for more; LE, LT and NE bound what the job
-is given, and not what the node has. What stands outside any category is a
-request of a job that says nothing else of it. Of a job on several nodes
-Processors are of all nodes together ("two on one node and one on each of two
-nodes"): not asked of each.
+Sources: SSS Job Object Specification 3.1.0, section 8.1, and section 5.1: "run this task only on nodes having
+the specified available resources". So a node has to have at least the amount that a job may be given: EQ,
+which is the default, and GE ask for as much, GT for more; LE, LT and NE bound what the job is given, and not
+what the node has. What stands outside any category is a request of a job that says nothing else of it. Of a
+job on several nodes Processors are of all nodes together ("two on one node and one on each of two nodes"):
+not asked of each.
 """
 
 from __future__ import annotations

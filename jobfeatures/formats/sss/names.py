@@ -1,10 +1,8 @@
 """Features and nodes that one expression describes: lists, ranges and patterns.
 
-Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node). Ranges
-are expanded within the bounds of `nodelist`. A pattern has to match a name as
-a whole. Patterns come from strangers: they are run by RE2, whose time is
-linear in the text; what of Perl it does not have (references back, looking
-around) is refused.
+Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node). Ranges are expanded within the bounds
+of `nodelist`. A pattern has to match a name as a whole. Patterns come from strangers: they are run by RE2,
+whose time is linear in the text; what of Perl it does not have (references back, looking around) is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Elements → the records of `objects`: pure.
 
-Source: SSS Job Object Specification 3.1.0. What a document says is kept as it
-was said; `inherit` resolves the defaults. Nothing is left out but what the
-awareness policies Warn and Ignore let pass (section 9.0).
+Source: SSS Job Object Specification 3.1.0. What a document says is kept as it was said; `inherit` resolves
+the defaults. Nothing is left out but what the awareness policies Warn and Ignore let pass (section 9.0).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Documents that follow each other → jobs with their defaults, in bounded memory: pure.
 
-A log is one JobGroup with many jobs, or one document a job, one after the
-other. What is broken costs its document, or its job in a group: reading goes
-on at the next line that begins with a document or a job.
+A log is one JobGroup with many jobs, or one document a job, one after the other. What is broken costs its
+document, or its job in a group: reading goes on at the next line that begins with a document or a job.
 
 JobDefaults may stand behind the jobs that they hold for: 2,000 jobs of an
 ordinary size wait for them. Where they come later still, that is an error, and those jobs lack them.

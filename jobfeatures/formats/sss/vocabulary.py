@@ -1,9 +1,8 @@
 """The vocabulary of SSS job objects, in one table: every element, its type, its places and its attributes.
 
-Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26
-April 2011. Its published tables have lost the column of names; the names here
-follow the order of its rows, its examples and its prose. What else reads or
-writes the vocabulary takes it from `TABLE`.
+Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26 April 2011. Its published tables
+have lost the column of names; the names here follow the order of its rows, its examples and its prose. What
+else reads or writes the vocabulary takes it from `TABLE`.
 """
 
 from __future__ import annotations

@@ -18,10 +18,9 @@ _PLAIN_STATES: Final = frozenset(
 def format_job(job: Job) -> str:
     """Return a document with what one can say of a job, ending in a newline.
 
-    Amounts are written as Requested and the processors as Delivered, as they
-    are allocated; limits that do not exist as a ResourceLimit "unlimited". What
-    the format has no element for is in Extensions, and so is a state that State
-    has no word for: see `extensions`.
+    Amounts are written as Requested and the processors as Delivered, as they are allocated; limits that do
+    not exist as a ResourceLimit "unlimited". What the format has no element for is in Extensions, and so is a
+    state that State has no word for: see `extensions`.
 
     Raises ParseError for texts that the format does not allow, e.g. with
     control characters, naming the element.

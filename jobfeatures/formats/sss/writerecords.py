@@ -30,10 +30,9 @@ _Row = tuple[str, str, str, _How]  # the field; what stands before and behind it
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
     """Return the lines of a document, without newlines: a JobGroup, a job after the other.
 
-    Times and amounts are whole numbers there; texts have no blanks around them.
-    Steps have no place, nor do jobs whose id has blanks or is too long. Of what
-    was read with its text every document stands as it was, but for jobs that
-    could not be read; a job whose record was changed is written of its record.
+    Times and amounts are whole numbers there; texts have no blanks around them. Steps have no place, nor do
+    jobs whose id has blanks or is too long. Of what was read with its text every document stands as it was,
+    but for jobs that could not be read; a job whose record was changed is written of its record.
     """
     rest = iter(records)
     first = next(rest, None)

@@ -1,8 +1,7 @@
 """XML bytes ↔ a small tree of elements with their places. Safe for documents of hostile origin.
 
-Refused are: documents that are not UTF-8, document type declarations (and
-with them every entity but the five of XML itself), and more bytes, depth or
-elements than allowed. Nothing outside the document is ever fetched.
+Refused are: documents that are not UTF-8, document type declarations (and with them every entity but the five
+of XML itself), and more bytes, depth or elements than allowed. Nothing outside the document is ever fetched.
 """
 
 from __future__ import annotations

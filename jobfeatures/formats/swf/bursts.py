@@ -1,8 +1,7 @@
 """Jobs that were swapped out and have a line for each of their parts, joined: pure.
 
-Source: The Standard Workload Format, "Usage of the Status field". Only a
-header that says ``Preemption: Yes`` or ``Double`` makes a status of 2, 3 or 4
-mean this: some logs keep exit codes in that column.
+Source: The Standard Workload Format, "Usage of the Status field". Only a header that says ``Preemption: Yes``
+or ``Double`` makes a status of 2, 3 or 4 mean this: some logs keep exit codes in that column.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ class Joined(NamedTuple):
 def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[Joined]:
     """Return one record a job. Lines of one job stand together, its summary first where there is one.
 
-    Parts without a summary are summed up: run and CPU time are added, memory
-    is the most, completed is what its last part says; a job whose last part is
-    missing has an unknown status.
+    Parts without a summary are summed up: run and CPU time are added, memory is the most, completed is what
+    its last part says; a job whose last part is missing has an unknown status.
     """
     if preemption not in {Preemption.YES, Preemption.DOUBLE}:
         for job in jobs:

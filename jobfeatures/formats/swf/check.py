@@ -1,9 +1,8 @@
 """What is wrong with a log, line by line: pure.
 
-Errors break what the format promises of lines and of values that were
-measured; warnings are what a reader can live with. Sources: The Standard
-Workload Format, "The Data Fields", "Consistency and data quality", "Usage of
-the Status field", "Header Comments"; docs/swf.md has sentence and rule.
+Errors break what the format promises of lines and of values that were measured; warnings are what a reader
+can live with. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality",
+"Usage of the Status field", "Header Comments"; docs/swf.md has sentence and rule.
 """
 
 from __future__ import annotations

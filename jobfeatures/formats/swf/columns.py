@@ -26,8 +26,7 @@ EXACT = 2**53  # whole numbers beyond it have no place in a double
 class SwfColumns(NamedTuple):
     """One array a field, in the order and under the names of `SwfJob`, and what the reader had to say.
 
-    Times are int64 where all of the log's are whole, else float64; the others
-    are int64. −1 is unknown.
+    Times are int64 where all of the log's are whole, else float64; the others are int64. −1 is unknown.
     """
 
     header: Header

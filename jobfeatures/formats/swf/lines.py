@@ -27,11 +27,10 @@ NEGATIVE = "a negative number other than -1: it was taken as unknown"
 class SwfReader:
     """Reads one log: iterate over it for its jobs, once.
 
-    `header` fills with the comments as they come: before the first job those
-    at the top, in the end all of them. A strict reader raises ParseError at
-    the first fault. A tolerant one repairs what it can, counts that in
-    `repaired` by kind, skips other lines, counts them in `skipped` and keeps
-    the first `KEPT` as `rejected`.
+    `header` fills with the comments as they come: before the first job those at the top, in the end all of
+    them. A strict reader raises ParseError at the first fault. A tolerant one repairs what it can, counts
+    that in `repaired` by kind, skips other lines, counts them in `skipped` and keeps the first `KEPT` as
+    `rejected`.
     """
 
     KEPT = 1000
@@ -129,10 +128,9 @@ class SwfReader:
 def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, list[str]]:
     """Return the job of one line, and what had to be repaired for it.
 
-    Source: The Standard Workload Format, "The Data Fields": 18 numbers, such as
-    ``15 599850 192180 3477 4 -1 -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises
-    ParseError where a field is no number, or fewer than the five are there
-    without which a line says nothing.
+    Source: The Standard Workload Format, "The Data Fields": 18 numbers, such as ``15 599850 192180 3477 4 -1
+    -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError where a field is no number, or fewer than the
+    five are there without which a line says nothing.
     """
     words = text.split(None, COLUMNS)
     if len(text) > MAX_LINE_CHARACTERS:

@@ -1,9 +1,8 @@
 """Jobs of SWF ↔ the records that all log formats share: pure.
 
-SWF has numbers for users, groups, programs, queues and partitions. Names are
-kept in the header: queues and partitions under their own labels, the others as
-notes, ``Note: user 3 is alice``, which are understood when they are read.
-Memory is per processor there, and of the whole job in a record; so is CPU time.
+SWF has numbers for users, groups, programs, queues and partitions. Names are kept in the header: queues and
+partitions under their own labels, the others as notes, ``Note: user 3 is alice``, which are understood when
+they are read. Memory is per processor there, and of the whole job in a record; so is CPU time.
 """
 
 from __future__ import annotations

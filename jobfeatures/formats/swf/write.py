@@ -57,15 +57,13 @@ def write_records(
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines.
 
-    A log that was read with its text is written as it stands: comments, order,
-    numbers and times, and each line whose record still says what it did.
-    `renumber` numbers its users, groups, programs, queues, partitions and jobs
-    anew, in their order; `rebase` lets its times begin at the first submission.
+    A log that was read with its text is written as it stands: comments, order, numbers and times, and each
+    line whose record still says what it did. `renumber` numbers its users, groups, programs, queues,
+    partitions and jobs anew, in their order; `rebase` lets its times begin at the first submission.
 
-    Other records are sorted by submit time, under a header. Job ids stay where
-    all are different whole numbers from 1; else jobs are numbered in their
-    order, and the ids are lost. Steps have no place, nor have records without
-    a submit time, unless they follow another, as those of models may.
+    Other records are sorted by submit time, under a header. Job ids stay where all are different whole
+    numbers from 1; else jobs are numbered in their order, and the ids are lost. Steps have no place, nor have
+    records without a submit time, unless they follow another, as those of models may.
     """
     rest = iter(records)
     first = next(rest, None)

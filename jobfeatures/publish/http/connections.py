@@ -1,10 +1,9 @@
 """Connections that cost nobody else anything: bounded in number, time, and the size of what they say.
 
-aiohttp's own pages for requests that it cannot understand get an empty body.
-A connection counts from the moment it is accepted: TLS is agreed on here, and
-not by the event loop, which would not report one that never gets done.
-Thousands that come at once are greeted in turn: side by side, each handshake
-would take as long as all of them.
+aiohttp's own pages for requests that it cannot understand get an empty body. A connection counts from the
+moment it is accepted: TLS is agreed on here, and not by the event loop, which would not report one that never
+gets done. Thousands that come at once are greeted in turn: side by side, each handshake would take as long as
+all of them.
 """
 
 from __future__ import annotations

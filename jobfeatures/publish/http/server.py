@@ -1,12 +1,10 @@
 """The features over HTTP(S), and the job status, for those who know a job's token.
 
-What is served is read from the published directories at each request, so that
-it is there as soon as a prolog has written it and gone when an epilog has run.
-Whatever cannot be had is answered with 404 and an empty body: simple readers
-take the text of an error page for a value.
+What is served is read from the published directories at each request, so that it is there as soon as a prolog
+has written it and gone when an epilog has run. Whatever cannot be had is answered with 404 and an empty body:
+simple readers take the text of an error page for a value.
 
-Sources: HSF-TN-2016-02, "Directories"; RFC 9110 (methods, conditional
-requests), RFC 9111 (caching).
+Sources: HSF-TN-2016-02, "Directories"; RFC 9110 (methods, conditional requests), RFC 9111 (caching).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Lines of ``sacct -P`` → rows of as many fields as the header has names.
 
-sacct escapes nothing: a name may hold the delimiter, and newlines. A row with
-too many fields is mended where only one column holds what users write; a row
-that goes over several lines where none of these looks like a row of its own.
-Anything else is rejected: who writes logs for others to read gives sacct a
-``--delimiter`` that no name has, or asks it for ``--json``.
+sacct escapes nothing: a name may hold the delimiter, and newlines. A row with too many fields is mended where
+only one column holds what users write; a row that goes over several lines where none of these looks like a
+row of its own. Anything else is rejected: who writes logs for others to read gives sacct a ``--delimiter``
+that no name has, or asks it for ``--json``.
 """
 
 from __future__ import annotations
@@ -121,9 +120,8 @@ class Rows:
     def _join(self, lines: Sequence[str]) -> tuple[int, list[str] | None]:
         """Return how many lines one row takes that begins in the first of them, and its fields.
 
-        The row is cut in a text of users, and ends in the line that has all
-        that is missing. No fields where a line between could be a row: then
-        they are rejected together, as somebody may imitate a row.
+        The row is cut in a text of users, and ends in the line that has all that is missing. No fields where
+        a line between could be a row: then they are rejected together, as somebody may imitate a row.
         """
         first = lines[0].split(self._delimiter)
         cut = len(first) - 1

@@ -84,10 +84,9 @@ def make_step_use(row: Row) -> StepUse:
 def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     """Return the record of a job or step. Raises ParseError for a list of nodes that is none.
 
-    A job that never had a CPU or a node has not run, whatever its Start says. Of one
-    that runs, or waits, the end is not known. Memory is what sacct measured in
-    all tasks together (TRESUsageInTot), else in the largest task (MaxRSS); 0
-    says that the job was over before it was looked at. CPU time is reported when
+    A job that never had a CPU or a node has not run, whatever its Start says. Of one that runs, or waits, the
+    end is not known. Memory is what sacct measured in all tasks together (TRESUsageInTot), else in the
+    largest task (MaxRSS); 0 says that the job was over before it was looked at. CPU time is reported when
     steps end, so that 0 of a job that runs says nothing.
     """
     state = row.state
