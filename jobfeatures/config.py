@@ -48,9 +48,7 @@ class Config(BatchSettings):
         BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has"
     )
     features_listen_address: str | None = option(
-        ADDRESS,
-        None,
-        "listener for features and job status over HTTP, e.g. 127.0.0.1:9820",
+        ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
     )
     features_url: str | None = option(URL, None, "its address for jobs, if another")
     features_form: str = option(
@@ -103,9 +101,7 @@ class Config(BatchSettings):
         POSITIVE_DURATION, 2.0, "time limit of publish and remove in prolog and epilog"
     )
     hook_ask: str = node_option(
-        choice("auto", "never"),
-        "auto",
-        "auto: the prolog queries Slurm or Grid Engine for unknown limits",
+        choice("auto", "never"), "auto", "auto: the prolog queries Slurm or Grid Engine for unknown limits"
     )
     schedule_share: str | None = option(
         TEXT, None, "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users"

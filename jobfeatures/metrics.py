@@ -134,9 +134,7 @@ NODE_CPUS = gauge(
     "CPUs available to jobs on this node: as configured, else by the batch system, else all online.",
 )
 NODE_READ_AT = gauge(
-    "batch_node_sample_timestamp_seconds",
-    "Time of the latest sample.",
-    was="batch_node_sample_time_seconds",
+    "batch_node_sample_timestamp_seconds", "Time of the latest sample.", was="batch_node_sample_time_seconds"
 )
 SOURCE_UP = gauge("batch_exporter_source_up", "1 if the latest query was answered.", ("source",))
 SOURCE_AGE = gauge(

@@ -9,8 +9,7 @@ from jobfeatures.errors import ParseError
 MAX_SECS = 2**63 - 1
 _DIGITS = re.compile(r"[0-9]{1,19}\Z")
 _DURATION = re.compile(
-    r"(?:(?P<days>\d{1,9})-)?(?P<a>\d{1,9})(?::(?P<b>\d{1,9}))?(?::(?P<c>\d{1,9}))?(?:\.\d{1,9})?\Z",
-    re.ASCII,
+    r"(?:(?P<days>\d{1,9})-)?(?P<a>\d{1,9})(?::(?P<b>\d{1,9}))?(?::(?P<c>\d{1,9}))?(?:\.\d{1,9})?\Z", re.ASCII
 )
 _SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)(?P<unit>[A-Za-z]{0,2})\Z", re.ASCII)
 

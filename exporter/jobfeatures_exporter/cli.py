@@ -63,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
     """Return the command line's grammar, complete for the command that is called."""
     parser = Parser(
-        prog="jobfeatures-exporter",
-        description="Node exporter and job-features provider for batch clusters.",
+        prog="jobfeatures-exporter", description="Node exporter and job-features provider for batch clusters."
     )
     parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

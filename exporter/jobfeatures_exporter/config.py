@@ -74,10 +74,7 @@ class DaemonConfig(WebConfig):
     )
     features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")
     metrics_max_series: int = node_option(
-        COUNT,
-        20_000,
-        "most series, 0: unlimited; beyond, the lightest jobs are summed",
-        is_common=True,
+        COUNT, 20_000, "most series, 0: unlimited; beyond, the lightest jobs are summed", is_common=True
     )
     metrics_profile: tuple[str, ...] = node_option(
         words(*PROFILES), (), "other exporters' names to show in addition", is_common=True
@@ -109,9 +106,7 @@ class DaemonConfig(WebConfig):
         POSITIVE_DURATION, 60.0, "controller role: time limit of one answer"
     )
     controller_history_secs: float = option(
-        POSITIVE_DURATION,
-        3600.0,
-        "how far back accounting is queried at the start, and by jobs",
+        POSITIVE_DURATION, 3600.0, "how far back accounting is queried at the start, and by jobs"
     )
     controller_listen: str | None = option(
         ADDRESS,

@@ -309,11 +309,7 @@ class Context:
         end, basis = compute_expected_end(status, limit_ends_secs=limits)
         draining = compute_draining_waste(status, allocated_cpus=cpus, now_secs=now_secs)
         kill = compute_kill_waste(
-            status,
-            allocated_cpus=cpus,
-            start_secs=job.start_secs,
-            now_secs=now_secs,
-            cpu_secs=used_secs,
+            status, allocated_cpus=cpus, start_secs=job.start_secs, now_secs=now_secs, cpu_secs=used_secs
         )
         own = NodeJob(cpus, end, basis, draining, kill)
         if status is None:  # which it would have been told itself, and perhaps too much

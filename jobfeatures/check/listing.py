@@ -23,11 +23,7 @@ class Kind(enum.Enum):
     STATUS = "status"
 
 
-VARIABLES = {
-    "MACHINEFEATURES": Kind.MACHINE,
-    "JOBFEATURES": Kind.JOB,
-    "JOBSTATUS": Kind.STATUS,
-}
+VARIABLES = {"MACHINEFEATURES": Kind.MACHINE, "JOBFEATURES": Kind.JOB, "JOBSTATUS": Kind.STATUS}
 _AREAS = {Area.MACHINE: Kind.MACHINE, Area.JOB: Kind.JOB}
 
 # Every known key: the directory it belongs to and "integer", "decimal", "boolean" or "text".

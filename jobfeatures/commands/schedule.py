@@ -120,11 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECS",
         help="least runtime for bounded slowdown (default: 10)",
     )
-    add(
-        "--no-waits",
-        action="store_true",
-        help="take unknown waits for 0",
-    )
+    add("--no-waits", action="store_true", help="take unknown waits for 0")
     add(
         "--join",
         metavar="LIST",

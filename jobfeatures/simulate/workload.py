@@ -16,14 +16,7 @@ import numpy as np
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.jobs import MOST, ScheduleLog
 from jobfeatures.schedule.metrics import compute_peak
-from jobfeatures.schedule.reasons import (
-    IMPOSSIBLE,
-    NEGATIVE,
-    NO_SUBMIT,
-    UNKNOWN,
-    UNREADABLE,
-    compute_rules,
-)
+from jobfeatures.schedule.reasons import IMPOSSIBLE, NEGATIVE, NO_SUBMIT, UNKNOWN, UNREADABLE, compute_rules
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
 from jobfeatures.schedule.result import groups_of
 from jobfeatures.schedule.runs import AT_ONCE, Array, Columns, Run, Store, peak_of

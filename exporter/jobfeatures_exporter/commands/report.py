@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="id of a job, of an array, or of a task of one (12_3, 12[3], 12.3)",
     )
     parser.add_argument(
-        "--by",
-        choices=("user", "account"),
-        help="sums over the jobs that ended within --since",
+        "--by", choices=("user", "account"), help="sums over the jobs that ended within --since"
     )
     parser.add_argument(
         "--prometheus",
@@ -56,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", metavar="SECONDS", help="as of this time, for an earlier run of the id (default: now)"
     )
     parser.add_argument(
-        "--socket",
-        metavar="PATH",
-        help="this node's web.own_socket, for a job of your own that runs here",
+        "--socket", metavar="PATH", help="this node's web.own_socket, for a job of your own that runs here"
     )
     parser.add_argument(
         "--sacct",

@@ -14,11 +14,7 @@ VERSION = 1  # of the document's form: grows when something is renamed or taken 
 
 def make_document(reports: Sequence[JobReport], *, notes: Sequence[str] = ()) -> dict[str, Any]:
     """Return the document of some jobs. Unknown is null; a number is never infinite."""
-    return {
-        "version": VERSION,
-        "notes": list(notes),
-        "jobs": [_rounded(_job(report)) for report in reports],
-    }
+    return {"version": VERSION, "notes": list(notes), "jobs": [_rounded(_job(report)) for report in reports]}
 
 
 def _job(report: JobReport) -> dict[str, Any]:

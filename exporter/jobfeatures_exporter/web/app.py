@@ -18,11 +18,7 @@ from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 
 MIN_INTERVAL_SECS = 1.0  # pages that are asked for sooner are the same one
-KINDS: Final = {
-    "page.css": "text/css",
-    "page.js": "text/javascript",
-    "page.svg": "image/svg+xml",
-}
+KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
 
 
 class Shown(Protocol):

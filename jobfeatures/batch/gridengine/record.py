@@ -96,8 +96,7 @@ def parse_spooled_job(
         total_cpus=total,
         allocated_cpus=here,
         limits=Limits(
-            cpu_secs=_per_slot(lines, "h_cpu", parse_limit_secs, total),
-            memory_bytes=_memory(lines, here),
+            cpu_secs=_per_slot(lines, "h_cpu", parse_limit_secs, total), memory_bytes=_memory(lines, here)
         ),
         array_job_id=number if task else None,
         array_task_id=task or None,

@@ -32,9 +32,7 @@ class SlurmSettings:
         "(controller)",
     )
     slurm_rest_url: str | None = node_option(
-        TEXT,
-        None,
-        "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
+        TEXT, None, "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT"
     )
     slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
     slurm_ask_max_nodes: int = node_option(COUNT, 32, "prologs of jobs on more nodes do not query")

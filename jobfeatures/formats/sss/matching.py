@@ -28,7 +28,7 @@ from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 
 OF_NODES: Final = CONSUMABLES | {
-    *("Architecture", "Feature", "Machine", "NetworkType", "Node", "OperatingSystem", "Partition"),
+    *("Architecture", "Feature", "Machine", "NetworkType", "Node", "OperatingSystem", "Partition")
 }
 MAX_NODES: Final = 100_000
 

@@ -179,11 +179,7 @@ def _steps(sample: JobSample | None) -> Html | None:
     if sample is None or not sample.steps:
         return None
     rows = [
-        Row(
-            name(each.step, 32),
-            _step_cpu(each),
-            known(each.memory.used, format_bytes),
-        )
+        Row(name(each.step, 32), _step_cpu(each), known(each.memory.used, format_bytes))
         for each in sample.steps
     ]
     made = table("Steps of the job", ["Step", "CPU time", "Memory"], rows, identity="steps-table")

@@ -63,11 +63,7 @@ LAST = float("inf")  # sorts behind all that is known
 
 
 def jobs_table(
-    shown: NodeView,
-    data: PageData,
-    courses: Mapping[JobKey, Course | None],
-    *,
-    has_gpus: bool,
+    shown: NodeView, data: PageData, courses: Mapping[JobKey, Course | None], *, has_gpus: bool
 ) -> Html:
     """Return the table of the jobs, with what is remembered of them."""
     if not shown.count:
@@ -107,11 +103,7 @@ def job_tiles(each: JobView, data: PageData) -> list[Html]:
     """Return the same of one job as tiles."""
     made = [("CPUs", _cpus(each)), ("Memory", _memory(each))]
     made += [("GPUs", _gpus(each))] if each.gpus or each.allocated_gpus else []
-    made += [
-        ("Wasted now", _wasted(each)),
-        ("Time", _time(each, data)),
-        ("Processes", _processes(each)),
-    ]
+    made += [("Wasted now", _wasted(each)), ("Time", _time(each, data)), ("Processes", _processes(each))]
     made += [("Waste if drained", _draining(each)), ("Waste if killed", _kill(each))]
     return [
         box(title, cell.content if isinstance(cell.content, Html) else lines(cell.content))
@@ -122,8 +114,7 @@ def job_tiles(each: JobView, data: PageData) -> list[Html]:
 def _identity(each: JobView) -> Cell:
     state = each.identity.state.lower().replace("_", " ")
     content = lines(
-        job_link(each.key),
-        join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
+        job_link(each.key), join(f"{each.key.batch_system} ", state if each.is_running else badge(state))
     )
     return Cell(content, natural(each.key.job_id), "job")
 
