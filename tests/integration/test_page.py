@@ -29,7 +29,7 @@ from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job
 from jobfeatures_exporter.web.pages.node import render_node, view_context
 from tests.exporter.conftest import make_context
-from tests.exporter.web.pages import showcase, test_gone
+from tests.exporter.web.pages import showcase, test_job
 from tests.integration.conftest import until
 from tests.labs.monitoring.lab import Lab
 
@@ -81,7 +81,7 @@ def cluster() -> str:
 
 
 def gone() -> str:
-    return test_gone.page_of(user="ann", name="wrf").replace('"../page.', '"page.')
+    return test_job.page_of(user="ann", name="wrf").replace('"../page.', '"page.')
 
 
 def make_large_node():

@@ -58,7 +58,7 @@ def make_page(text: str | None, asked: Asked) -> Made:
     """Return the page with this text; None is a job that is not known."""
     status = 200
     if text is None:
-        from jobfeatures_exporter.web.pages.gone import render_unknown
+        from jobfeatures_exporter.web.pages.job import render_unknown
 
         text, status = render_unknown(asked.job_id), 404
     return Made(time.monotonic(), status, text.encode(), zlib.compress(text.encode(), 1, 31))

@@ -74,7 +74,7 @@ class NodePages:
 
     def _gone(self, asked: Asked, context: Context) -> str | None:
         """Return the page of a job that has left the node, as long as its last hour is remembered."""
-        from jobfeatures_exporter.web.pages.gone import render_gone
+        from jobfeatures_exporter.web.pages.job import render_gone
 
         found = self.history.ended(asked.job_id, asked.system)
         if found is None:

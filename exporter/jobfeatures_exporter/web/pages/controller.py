@@ -1,36 +1,45 @@
-"""The page of the controller role: a search for jobs, nodes, queues, users, drain plans. Pure."""
+"""The page of the controller role: a search for jobs, nodes, queues, the schedule, drain plans. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 
+from jobfeatures.metrics import Metric
 from jobfeatures.model import Job
+from jobfeatures.schedule.quality import ScheduleQuality, Verdict
 from jobfeatures_exporter.cluster.finding import Found, user_of
+from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.cluster.view import ClusterView
+from jobfeatures_exporter.collectors import cluster, queue, schedule
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.sources import view_sources
 from jobfeatures_exporter.view.units import (
+    Form,
     counted,
+    format_bytes,
     format_core_time,
     format_count,
     format_figure,
     format_share,
+    format_span,
     format_when,
 )
 from jobfeatures_exporter.web.links import fill
 from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.layout import page
-from jobfeatures_exporter.web.pages.markup import Html, listed, name, tag
-from jobfeatures_exporter.web.pages.partitions import nodes_table, queue_table
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
+    MAX_ROWS,
     UNKNOWN,
     Cell,
     PageData,
     Part,
     Row,
+    badge,
     bar,
+    figure,
     job_address,
     known,
     lines,
@@ -42,7 +51,6 @@ from jobfeatures_exporter.web.pages.pieces import (
     tiles,
 )
 from jobfeatures_exporter.web.pages.plans import plans_section
-from jobfeatures_exporter.web.pages.quality import quality_section
 
 NOTHING = Found()
 SHOWN_NODES = 8
@@ -159,3 +167,219 @@ def _node(job: Job, node: str, node_url: str | None) -> Html:
     if node_url is None or address is None:
         return shown
     return tag("a", shown, href=f"{fill(node_url, node=node).rstrip('/')}/{address}")
+
+
+# --- how good the schedule is ------------------------------------------------------------
+
+VERDICTS = {  # its words, and the class of its part of the bar
+    Verdict.CERTAINLY_LATE: ("certainly late", "bad-bar"),
+    Verdict.POSSIBLY_LATE: ("possibly late", "over"),
+    Verdict.NOT_LATE: ("not late", "used"),
+}
+
+
+def quality_section(quality: ScheduleQuality, data: PageData) -> Html:
+    """Return the section of one batch system."""
+    source = quality.source
+    since = note(
+        "Jobs that ended since ",
+        data.moment(quality.begin_secs),
+        ", against the end that each could expect if its user had a share of ",
+        data.figure(schedule.SHARE, format_figure, source),
+        " CPUs alone. VEET of a user is the part of the jobs that ended later.",
+    )
+    return section(
+        f"Users' expected ends, {quality.source}",
+        f"quality-{quality.source}",
+        since,
+        tiles(*_quality_tiles(quality, data)),
+        tag("div", _late_users(quality, data), _quantiles(quality, data), class_="columns shown"),
+    )
+
+
+def _quality_tiles(quality: ScheduleQuality, data: PageData) -> list[Html]:
+    source = quality.source
+    jobs, violated = data.numbers.one(schedule.JOBS, source), data.numbers.one(schedule.VIOLATED, source)
+    share = violated / jobs if jobs and violated is not None else None
+    drawn = None if share is None else bar(f"{format_share(share)} of the jobs late", Part(share, "over"))
+    late = figure(schedule.VIOLATED, violated, format_count)
+    of_all = join(late, " of ", figure(schedule.JOBS, jobs, format_count), " jobs")
+    tardiness = join(data.figure(schedule.TARDINESS, format_span, source), " over all jobs")
+    counts = {each: data.numbers.one(schedule.UNFINISHED, source, each.value) or 0 for each in Verdict}
+    whole = sum(counts.values())
+    words = ", ".join(f"{format_count(counts[each])} {said}" for each, (said, _) in VERDICTS.items())
+    parts = [Part(counts[each] / (whole or 1), kind) for each, (_, kind) in VERDICTS.items()]
+    unsettled = data.figure(schedule.UNSETTLED, format_count, source)
+    users = data.figure(schedule.USERS, format_count, source)
+    weighted = data.figure(schedule.WEIGHTED, format_core_time, source)
+    return [
+        tile("Ended late", known(share, format_share), of_all, drawn=drawn),
+        tile("Tardiness", weighted, tardiness),
+        tile("Waiting or running", format_count(whole), words, drawn=bar(words, *parts) if whole else None),
+        tile("Users", users, join(unsettled, " ended jobs not judged yet")),
+    ]
+
+
+def _quantiles(quality: ScheduleQuality, data: PageData) -> Html | None:
+    source, rows = quality.source, []
+    for at in quality.veet_quantiles:
+        value = data.numbers.one(schedule.VEET, source, f"{at:g}")
+        if value is None:
+            continue
+        words = {0.0: "best user", 0.5: "median user", 1.0: "worst user"}.get(
+            at, f"{at * 100:g} % of the users, at most"
+        )
+        drawn = bar(f"{words}: {format_share(value)}", Part(value, "over"))
+        rows.append(Row(words, Cell(drawn, kind="bars"), numeric(figure(schedule.VEET, value, format_share))))
+    if not rows:
+        return None
+    head = ["Users", "Jobs that ended late", "VEET"]
+    return tag("div", table("VEET over users", head, rows, identity=f"veet-{source}"))
+
+
+def _late_users(quality: ScheduleQuality, data: PageData) -> Html | None:
+    if not quality.top_users:
+        return None
+    rows = []
+    for each in quality.top_users:
+        of_user = quality.source, each.user
+        veet = data.numbers.one(schedule.USER_VEET, *of_user)
+        drawn = None if veet is None else bar(f"{format_share(veet)} late", Part(veet, "over"))
+        shown = figure(schedule.USER_VEET, veet, format_share)
+        counts = f"{each.violated:,} of {each.jobs:,} jobs"
+        rows.append(
+            Row(
+                Cell(name(each.user, 32), kind="job"),
+                Cell(join(drawn, lines(shown, counts)), veet, "bars"),
+                data.cell(schedule.USER_WEIGHTED, format_core_time, *of_user),
+                numeric(format_span(each.tardiness_secs), float(each.tardiness_secs)),
+                numeric(format_figure(each.share_cpus), float(each.share_cpus)),
+            )
+        )
+    caption = "Users with most weighted tardiness"
+    head = ["User", "VEET", "Weighted tardiness", "Tardiness", "Share in CPUs"]
+    made = table(caption, head, rows, identity=f"users-{quality.source}", kind="cards sortable")
+    return tag("div", made)
+
+
+# --- partitions --------------------------------------------------------------------------
+
+SHOWN_REASONS = 4
+_WORKING = ("ALLOCATED", "MIXED")
+_AVAILABLE = ("IDLE",)
+
+
+def nodes_table(data: PageData) -> Html:
+    """Return a row for each partition: its nodes by state, its CPUs, memory and GPUs."""
+    places = [
+        (sums, partition) for sums in data.context.clusters for partition in _partitions(sums, sums.states)
+    ]
+    if not places:
+        return note("No batch system has reported its nodes yet.")
+    head = ["Partition", "Nodes", "States", "CPUs allocated", "Memory allocated", "GPUs allocated"]
+    rows = [_nodes_row(sums, partition, data) for sums, partition in places[:MAX_ROWS]]
+    caption = "Nodes by partition; a node of several partitions counts in each"
+    more = len(places) - MAX_ROWS
+    return table(caption, head, rows, identity="nodes-table", kind="cards sortable", more=more)
+
+
+def _partitions(sums: ClusterSums, found: Iterable[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys([*sums.partitions, *(partition for partition, _ in found)]))
+
+
+def _nodes_row(sums: ClusterSums, partition: str, data: PageData) -> Row:
+    place = sums.source, partition
+    states = {state: count for (of, state), count in sums.states.items() if of == partition and count}
+    flags = {flag: count for (of, flag), count in sums.flags.items() if of == partition and count}
+    whole = sum(states.values())
+    up = data.numbers.one(cluster.PARTITION, *place)
+    mark = badge("closed", "warn") if up == 0 else None
+    working = sum(states.get(each, 0) for each in _WORKING)
+    idle = sum(states.get(each, 0) for each in _AVAILABLE)
+    drawn = None
+    if whole:
+        label = f"{working} of {whole} nodes work, {idle} are idle, {whole - working - idle} are neither"
+        rest = (whole - working - idle) / whole
+        drawn = bar(label, Part(working / whole), Part(idle / whole, "free"), Part(rest, "bad-bar"))
+    words: list[Child] = []
+    for metric, counts in ((cluster.NODES, states), (cluster.FLAGGED, flags)):
+        for word, _ in sorted(counts.items(), key=lambda each: -each[1]):
+            shown = data.figure(metric, _count, *place, word)
+            words.append(join(shown, f" {word.lower().replace('_', ' ')}"))
+    return Row(
+        Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
+        Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
+        Cell(listed(words) if words else UNKNOWN, kind="user wide"),
+        _amount(cluster.CPUS, sums, "cpus", partition, data, _count),
+        _amount(cluster.MEMORY, sums, "memory_bytes", partition, data, format_bytes),
+        _amount(cluster.GPUS, sums, "gpus", partition, data, _count),
+    )
+
+
+def _named(partition: str) -> Html:
+    return name(partition, 32) if partition else join("in no partition")
+
+
+def _amount(
+    metric: Metric, sums: ClusterSums, field: str, partition: str, data: PageData, form: Form
+) -> Cell:
+    found = {kind: count for (of, kind), count in getattr(sums, field).items() if of == partition}
+    whole = sum(found.values())
+    if not whole:
+        return Cell(UNKNOWN, -1.0, "bars")
+    place = sums.source, partition
+    used, other = found.get("allocated", 0), found.get("other", 0)
+    share = used / whole
+    words = f"{form(used)} of {form(whole)} allocated"
+    drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
+    said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
+    given = data.figure(metric, form, *place, "allocated")
+    return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
+
+
+def queue_table(data: PageData) -> Html:
+    """Return a row for each partition: jobs that run, that wait, how long and why."""
+    known = {sums.source: tuple(sums.partitions) for sums in data.context.clusters}
+    places = [
+        (sums, partition)
+        for sums in data.context.queues
+        for partition in dict.fromkeys([*known.get(sums.source, ()), *(of for of, _ in sums.jobs)])
+    ]
+    if not places:
+        return note("No batch system has reported its queue yet.")
+    head = [
+        "Partition",
+        "Running jobs",
+        "Pending jobs",
+        "CPUs wanted",
+        "Longest wait",
+        "Mean wait",
+        "Why they wait",
+    ]
+    rows = [_queue_row(sums, partition, data) for sums, partition in places[:MAX_ROWS]]
+    caption = "The queue by partition; a job that may start in several counts in each"
+    more = len(places) - MAX_ROWS
+    return table(caption, head, rows, identity="queue-table", kind="cards sortable", more=more)
+
+
+def _queue_row(sums: QueueSums, partition: str, data: PageData) -> Row:
+    place = sums.source, partition
+    reasons = {why: count for (of, why), count in sums.reasons.items() if of == partition and count}
+    shown = sorted(reasons, key=lambda why: -reasons[why])
+    words = [join(data.figure(queue.REASONS, _count, *place, why), f" {why}") for why in shown]
+    oldest = data.numbers.one(queue.OLDEST, *place)
+    waiting, waited = data.numbers.one(queue.WAITING, *place), data.numbers.one(queue.WAIT, *place)
+    mean = waited / waiting if waiting and waited is not None else None
+    return Row(
+        Cell(lines(_named(partition), sums.source), partition[:100].lower(), "job"),
+        data.cell(queue.JOBS, _count, *place, "RUNNING"),
+        data.cell(queue.JOBS, _count, *place, "PENDING"),
+        data.cell(queue.CPUS, _count, *place, "PENDING"),
+        numeric(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0),
+        numeric(known(mean, format_span), mean or 0.0),
+        Cell(listed(words, most=SHOWN_REASONS), kind="user wide"),
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else format_figure(value)

@@ -1,4 +1,4 @@
-"""The jobs of a node as rows. Pure."""
+"""The jobs of a node as rows: with bars and the last hour, or one line each. Pure."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     box,
     figure,
     job_link,
+    known,
     lines,
     note,
     numeric,
@@ -291,3 +292,74 @@ def _unknown() -> Cell:
 def order_of(value: Number | None) -> float:
     """Return what sorts a number; what is not known stands last."""
     return LAST if value is None else float(value)
+
+
+# --- one line each: sixty of them on one screen ------------------------------------------
+
+
+def dense_table(
+    shown: NodeView, data: PageData, courses: Mapping[JobKey, Course | None], *, has_gpus: bool
+) -> Html:
+    """Return the table: figures alone, the last hour as a line before them."""
+    if not shown.count:
+        return note(shown.without_jobs)
+    head = ["Job", "User", "Name", "CPUs", "Memory", *(["GPUs"] if has_gpus else [])]
+    return table(
+        "Jobs on this node, one line each",
+        [*head, "Wasted now", "Left", "Hints"],
+        [
+            _dense_row(each, courses.get(each.key) or Course(), data.now_secs, has_gpus=has_gpus)
+            for each in shown.jobs
+        ],
+        identity="jobs-table",
+        kind="sortable",
+        more=shown.count - len(shown.jobs),
+        down_first=DOWN_FIRST,
+    )
+
+
+def _dense_row(each: JobView, course: Course, now_secs: float, *, has_gpus: bool) -> Row:
+    who, what = each.identity.user, each.identity.name
+    cpus = cpu_line(course, each.allocated_cpus, now_secs)
+    memory = memory_line(course, each.memory_limit, now_secs)
+    cells = [
+        Cell(job_link(each.key), natural(each.key.job_id)),
+        Cell(name(who, 16) if who else UNKNOWN, shorten(who).lower()),
+        Cell(name(what, 24) if what else None, shorten(what).lower()),
+        Cell(
+            join(cpus, _of(known(each.cpus_used, format_cpus), known(each.allocated_cpus, format_cpus))),
+            order_of(each.cpus_used),
+        ),
+        Cell(join(memory, _dense_memory(each)), order_of(each.memory)),
+    ]
+    if has_gpus:
+        given, busy = each.given_gpus, each.gpus_used
+        said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
+        cells.append(Cell(join(gpu_line(course, given, now_secs), said), order_of(busy)))
+    cells += [_dense_wasted(each), _left(each), hints_cell(each)]
+    return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
+
+
+def _dense_wasted(each: JobView) -> Cell:
+    share, words = each.waste_now.share, each.waste_now.words
+    if share is None:
+        return Cell(UNKNOWN, LAST)
+    return Cell(f"{format_share(share)}: {', '.join(words)}" if words else "nothing", share)
+
+
+def _left(each: JobView) -> Cell:
+    if each.ended_at_secs is not None or each.left_secs is None:
+        return Cell("ended" if each.ended_at_secs is not None else UNKNOWN, LAST)
+    return Cell(figure(JOB_REMAINING, each.left_secs, format_span), each.left_secs)
+
+
+def _dense_memory(each: JobView) -> str:
+    if each.memory is None:
+        return _of(UNKNOWN, known(each.memory_limit, format_bytes))
+    if each.memory_limit is None:
+        return format_bytes(each.memory)
+    return _of(format_part_of(each.memory, each.memory_limit), format_bytes(each.memory_limit))
+
+
+def _of(used: str, given: str) -> str:
+    return f"{used} of {given}"

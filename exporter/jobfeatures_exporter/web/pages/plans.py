@@ -1,11 +1,17 @@
-"""Drain plans of the pools of a cluster, drawn and as tables. Pure."""
+"""Drain plans of the pools of a cluster, and of one node, drawn and as tables. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from jobfeatures.drains.plan import Choice
+from jobfeatures.drains.nodemetrics import READ, SeenNode, check_finite, gather_nodes
+from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
+from jobfeatures.errors import ParseError
+from jobfeatures.series import Series
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
+from jobfeatures_exporter.collectors import drains
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.units import counted, format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
@@ -83,3 +89,89 @@ def _row(point: CurvePoint, *, is_best: bool) -> Row:
         numeric(format_core_time(point.kill_core_secs)),
         numeric(f"{point.killed:,}"),
     )
+
+
+# --- of one node, as `jobfeatures drain plan` makes it of the same series ----------------
+
+MAX_JOBS = 200  # beyond, a plan takes more time than a page should
+
+
+def node_plan_section(data: PageData, running: int) -> Html | None:
+    """Return the section; None where none of the `running` jobs is known well enough."""
+    if running > MAX_JOBS:
+        said = note(
+            f"More than {MAX_JOBS} jobs run here: the plan is made by ",
+            tag("code", "jobfeatures drain plan"),
+            ".",
+        )
+        return section("Draining", "draining", said)
+    node = _seen_node(data.families)
+    plan = plan_drain(node) if node is not None and node.jobs else None
+    if node is None or plan is None or len(plan.unknown_jobs) == len(node.jobs):
+        return None
+    shutdowns = [at for at in data.numbers.all(drains.SHUTDOWN).values() if at >= data.now_secs]
+    planned_secs = min(shutdowns) - data.now_secs if shutdowns else None
+    points = [_point(node, choice) for choice in plan.choices]
+    said = note("What a shutdown would waste by its time, if no job started here from now on.")
+    facts = tag("figcaption", *_facts(node, plan, planned_secs, data))
+    drawn = draw_curve(points, label_of(plan.choices[0].core_secs, plan.best), planned_secs=planned_secs)
+    figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
+    both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
+    return section("Draining", "draining", said, both)
+
+
+def _seen_node(families: Sequence[Family]) -> SeenNode | None:
+    series = (
+        Series(metric.sample_name, dict(zip(metric.label_names, values, strict=True)), value)
+        for metric, samples in families
+        if metric in READ
+        for values, value in samples
+    )
+    try:
+        nodes = gather_nodes(check_finite(series, "metrics"))
+    except ParseError:
+        return None  # a figure that no plan can be made of, such as an infinite time
+    return nodes[0] if nodes else None
+
+
+def _point(node: SeenNode, choice: Choice) -> CurvePoint:
+    """Return a choice as a point of the curve; CPUs that drain are idle ones."""
+    before = choice
+    if choice.after_secs > 0:
+        before = compute_choice(node, math.nextafter(choice.after_secs, 0))
+    return CurvePoint(
+        choice.after_secs,
+        choice.idle_core_secs + choice.draining_core_secs,
+        choice.kill_core_secs,
+        before.core_secs,
+        len(choice.killed),
+    )
+
+
+def _facts(node: SeenNode, plan: NodePlan, planned_secs: float | None, data: PageData) -> list[Child]:
+    best, sparing = plan.best, plan.sparing
+    facts: list[Child] = []
+    if best is None:
+        facts.append(tag("strong", "Too little is known to name a cheapest time. "))
+    else:
+        facts += [
+            tag("strong", "Cheapest ", format_when(best.after_secs)),
+            join(" (", data.moment(data.now_secs + best.after_secs), "): "),
+            f"{format_core_time(best.core_secs)} ({best.basis}), ",
+            f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
+        ]
+        if sparing is not None and sparing is not best:
+            facts += [
+                tag("strong", "Nobody killed ", format_when(sparing.after_secs)),
+                f": {format_core_time(sparing.core_secs)}. ",
+            ]
+        if best.after_secs > 0:
+            facts.append(f"Now: {format_core_time(plan.choices[0].core_secs)}.")
+    if planned_secs is not None:
+        cost = compute_choice(node, planned_secs)
+        facts.append(
+            f" At the planned shutdown: {format_core_time(cost.core_secs)}, {len(cost.killed)} killed."
+        )
+    if plan.unknown_jobs:
+        facts.append(f" Left out, since too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
+    return facts

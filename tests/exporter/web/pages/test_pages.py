@@ -27,12 +27,11 @@ from jobfeatures_exporter.view import units
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller
-from jobfeatures_exporter.web.pages.gone import render_unknown
-from jobfeatures_exporter.web.pages.job import render_job
+from jobfeatures_exporter.web.pages.job import render_job, render_unknown
 from jobfeatures_exporter.web.pages.node import render_node, view_context
 from jobfeatures_exporter.web.pages.pieces import MAX_ROWS
 from tests.exporter.conftest import make_context
-from tests.exporter.web.pages import showcase, test_gone
+from tests.exporter.web.pages import showcase, test_job
 from tests.exporter.web.pages.reading import Element, read_page
 from tests.exporter.web.pages.test_markup import HOSTILE
 
@@ -92,7 +91,7 @@ PAGES = {
     "job-pilot": lambda: job_page(showcase.make_busy_node(), JobKey("spool", "pilot-77")),
     "job-idle": lambda: job_page(showcase.make_busy_node(), JobKey("slurm", "48310")),
     **{f"node-{name}": lambda make=make: node_page(make()) for name, make in NODES.items()},
-    "gone": test_gone.page_of,
+    "gone": test_job.page_of,
     "no-such-job": lambda: render_unknown("<i>7"),
     "controller": controller_page,
     "controller-find": lambda: controller_page(
