@@ -48,9 +48,6 @@ class Chosen:
     runtime: Array
     cpus: Array
     skipped: dict[str, int]
-    filtered: int  # jobs that would count, but were not asked for
-    all_users: int  # of the log, those that were not asked for included
-    is_in_order: bool  # the log stands in order of arrival
 
     def __len__(self) -> int:
         return len(self.position)
@@ -72,14 +69,12 @@ def choose(
     is_chosen, skipped, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
     if not is_chosen.any():
         raise ScheduleError(f"{log.name}: {why_none(skipped)}")
-    all_users = len(np.unique(log.user.codes[is_chosen]))
     is_kept = is_chosen & passing(log, filters)
     if not is_kept.any():
         raise ScheduleError(f"{log.name}: none of {int(is_chosen.sum())} jobs passes the filter")
     position = np.flatnonzero(is_kept)
     arrivals = arrival[position]
-    is_in_order = bool((arrivals[1:] >= arrivals[:-1]).all())
-    if not is_in_order:
+    if not (arrivals[1:] >= arrivals[:-1]).all():
         position = position[np.argsort(arrivals, kind="stable")]
     position = position[stable_order(log.user.codes[position], len(log.user.names))]
     codes = log.user.codes[position]
@@ -94,9 +89,6 @@ def choose(
         runtime=log.runtime[position],
         cpus=log.cpus[position],
         skipped=skipped,
-        filtered=int(is_chosen.sum()) - len(position),
-        all_users=all_users,
-        is_in_order=is_in_order,
     )
 
 

@@ -28,13 +28,12 @@ from jobfeatures.schedule.metrics import (
     TAU_SECS,
     Distribution,
     Measures,
-    compute_peak,
     compute_steps,
     describe_groups,
     measure,
 )
 from jobfeatures.schedule.runs import Array
-from jobfeatures.schedule.shares import CPU, GPU, MEMORY, RESOURCES, STEPS, ShareRules, Shares, make_shares
+from jobfeatures.schedule.shares import CPU, GPU, MEMORY, RESOURCES, STEPS, ShareRules, Shares
 
 PART_JOBS: Final = 100_000  # a progress bar moves on after so many
 QUEUE: Final = "queue"
@@ -217,15 +216,18 @@ class Schedule:
 
 
 def evaluate(
-    log: ScheduleLog, options: Options, tick: Tick | None = None, lanes: dict[str, Lanes] | None = None
+    log: ScheduleLog,
+    options: Options,
+    shares: Sequence[Shares],
+    tick: Tick | None = None,
+    lanes: dict[str, Lanes] | None = None,
 ) -> Schedule:
-    """Return a log evaluated; `tick` is called with how many jobs were done. Raises ScheduleError.
+    """Return a log evaluated by shares of resources; `tick` is called with how many jobs were done.
 
-    `lanes`, of some of one user's jobs: the shares of resources as earlier jobs have left them.
+    `lanes`, of some of one user's jobs: the shares as earlier jobs have left them. Raises ScheduleError.
     """
     chosen = choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
     laid = chosen if options.recompute else _all_of_users(log, options, chosen)
-    shares = [_shares(log, resource, options, laid) for resource in options.resources]
     part = make_part(
         laid.users,
         laid.bounds,
@@ -317,29 +319,6 @@ def _demand(
     each = [shares.of(user) // factor for user in chosen.users]
     left = None if lanes is None else lanes.setdefault(resource, Lanes(each[0], options.mode))
     return Demand(resource, scaled(requests[chosen.position], scale), each, left)
-
-
-def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -> Shares:
-    requests = asked(log, resource)
-    if resource in log.totals:
-        machine, source = log.totals[resource], "log"
-    elif resource in options.rules.totals:
-        machine, source = 0, "given"
-    else:
-        everybody = chosen
-        if options.filters:
-            everybody = choose(log, by=options.arrival, no_waits=options.no_waits)
-        lasted = everybody.end - everybody.start
-        held = held_weights(requests[everybody.position], lasted, everybody.runtime)
-        machine, source = round(compute_peak(everybody.start, everybody.end, held)), "most in use"
-    return make_shares(
-        resource,
-        options.rules,
-        total=machine * STEPS[resource],
-        total_from=source,
-        all_users=chosen.all_users,
-        groups_of=groups_of(log, chosen.position) if options.rules.groups else {},
-    )
 
 
 def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:

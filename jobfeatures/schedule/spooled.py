@@ -55,6 +55,7 @@ class Spooled:
         self.jobs = self.counted = self.shown = 0
         self.users: dict[int, int] = Counter()  # how many jobs of each count
         self.shown_users: set[int] = set()
+        self._groups: set[tuple[int, int]] = set()  # users with their groups, where groups have shares
         self.first, self.last = np.inf, -np.inf
         self.is_in_order, self.has_eligible = True, False
         self.events: dict[str, list[Run]] = defaultdict(list)
@@ -85,6 +86,9 @@ class Spooled:
         is_shown = is_counted & passing(log, options.filters)
         self.counted += int(is_counted.sum())
         self.shown += int(is_shown.sum())
+        if options.rules.groups:
+            laid = is_shown if options.recompute else is_counted
+            self._groups.update(zip(keys["user"][laid].tolist(), keys["group"][laid].tolist(), strict=True))
         columns: dict[str, Array] = {}
         for name in COLUMNS:
             each = getattr(log.links if name in Links._fields else log, name, None)
@@ -131,6 +135,15 @@ class Spooled:
             self.users[user] += count
         self._parts.append((self.store.write(rows), users, firsts))
 
+    def groups_of(self) -> dict[str, set[str]]:
+        """Return the groups of each user who is shown."""
+        users, groups = self.names["user"].names, self.names["group"].names
+        found: dict[str, set[str]] = {}
+        for user, group in sorted(self._groups):
+            if user in self.shown_users and group != UNKNOWN:
+                found.setdefault(users[user], set()).add(groups[group])
+        return found
+
     def peak(self, what: str) -> int | float:
         """Return the most at any moment."""
         if what not in self._peaks:
@@ -140,15 +153,14 @@ class Spooled:
 
     def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
         """Yield the jobs of some users as a log, and whether more of the one user follow."""
-        can_cut = not (self.options.join or self.options.filters or self.options.rules.groups)
         users: list[int] = []
         jobs = 0
         for user, count in sorted(self.users.items()):
             if users and jobs + count > most:
                 yield self._hand_of(users), False
                 users, jobs = [], 0
-            if count > most and can_cut:
-                yield from self._cut(user, most)
+            if count > most and not (self.options.join and user in self.shown_users):
+                yield from self._cut(user, most) if user in self.shown_users else ()
                 continue
             users.append(user)
             jobs += count

@@ -95,10 +95,14 @@ class Whole:
             total, source = spooled.totals[resource], "log"
         elif resource not in rules.totals:
             total, source = round(spooled.peak("all" + resource)), "most in use"
-        users = len(spooled.users)
-        total *= STEPS[resource]
-        found = make_shares(resource, rules, total=total, total_from=source, all_users=users, groups_of={})
-        return replace(found, users={})  # each hand has those of its users
+        return make_shares(
+            resource,
+            rules,
+            total=total * STEPS[resource],
+            total_from=source,
+            all_users=len(spooled.users),
+            groups_of=spooled.groups_of(),
+        )
 
     def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
         """Evaluate the log, and yield some users' jobs at a time, with the place of the first in `users`.
@@ -106,20 +110,20 @@ class Whole:
         `tick` is called with how many jobs were done. Raises ScheduleError, SpillError.
         """
         options, spooled = self.options, self._spooled
-        default = {each.resource: each.default for each in self.shares}
-        settled = replace(options, rules=replace(options.rules, default=default))
-        totals = spooled.totals | {each.resource: each.total // STEPS[each.resource] for each in self.shares}
         lanes: dict[str, Lanes] = {}
-        was_cut = False
+        was_cut = goes_on = False
         for log, is_cut in spooled.hands(self._most):
             if not was_cut:
-                lanes = {}
+                lanes, goes_on = {}, False
+            left = lanes if is_cut or was_cut else None
             if passing(log, options.filters).any():
-                left = lanes if is_cut or was_cut else None
-                hand = evaluate(replace(log, totals=totals), settled, tick, left)
-                self._add(hand, goes_on=was_cut, is_cut=is_cut)
+                hand = evaluate(log, options, self.shares, tick, left)
+                self._add(hand, goes_on=goes_on, is_cut=is_cut)
+                goes_on = True
                 yield hand, len(self.users) - len(hand.chosen.users)
                 del hand  # or two are in memory at once
+            elif left is not None and not options.recompute:  # they are laid before others of their user
+                evaluate(log, replace(options, filters=()), self.shares, None, left)
             del log
             was_cut = is_cut
         self._finish()
@@ -138,8 +142,6 @@ class Whole:
             self.weighted_by_user += hand.weighted_by_user
         self.users += hand.chosen.users[goes_on:]
         self._sums.append(hand.sums)
-        for mine, theirs in zip(self.shares, hand.shares, strict=True):
-            mine.users.update(theirs.users)
         add_steps(self._steps, hand.steps(self.edges))
         measures = hand.measures._asdict()
         nobody = np.zeros(len(hand.chosen), np.int64)

@@ -109,7 +109,7 @@ def one(way: str, path: str) -> tuple[float, float]:
     from jobfeatures.schedule.eet import Mode
     from jobfeatures.schedule.jobs import from_swf
     from jobfeatures.schedule.result import Options, evaluate
-    from jobfeatures.schedule.shares import ShareRules
+    from jobfeatures.schedule.shares import CPU, Shares
 
     if way == "numpy.loadtxt":
         return clocked(lambda: numpy.loadtxt(path, dtype=numpy.int64, comments=";"))
@@ -117,8 +117,8 @@ def one(way: str, path: str) -> tuple[float, float]:
         return clocked(lambda: from_swf(read_columns(path), path))
     log = from_swf(read_columns(path), path)
     if way == "evaluate":
-        rules = ShareRules(default={"cpu": SHARE * 1000})
-        return clocked(lambda: sum(evaluate(log, Options(rules=rules)).violated))
+        share = Shares(resource=CPU, default=SHARE * 1000, total=0, total_from="given", default_from="given")
+        return clocked(lambda: sum(evaluate(log, Options(), [share]).violated))
     chosen = choose(log)
     if way == "plain heap":
         columns = [column.tolist() for column in (chosen.arrival, chosen.cpus, chosen.runtime)]

@@ -1,10 +1,12 @@
 """How much memory a long log takes, of each command that reads one, and which engines could sort it.
 
 The log is made: the jobs of a seeded week of 5,000 (or of SWF LOG), again and again, each time later, until there are
-as many as wanted; one of its 200 users has a tenth of the jobs. Memory is the most that the command had resident
+as many as wanted; one of its 200 users has a tenth of the jobs, all with `--shape one`. With `--shape followed` every
+third job follows the one before it. Memory is the most that the command had resident
 (getrusage), disk the most that its folder for temporary files held, looked at ten times a second.
 
 Usage: python tests/benchmarks/bench_large.py [LOG] [--jobs 1000000,10000000] [--ways convert,schedule,simulate]
+                                             [--shape week|one|followed]
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ WAYS = (
     "convert",
     "schedule",
     "pictures",
+    "heatmap",
+    "joined",
+    "filtered",
+    "groups",
     "simulated",
     "simulate",
     "engine disk",
@@ -31,6 +37,8 @@ WAYS = (
     "engine polars",
     "engine dask",
 )
+SHAPES = ("week", "one", "followed")
+USER = 11  # its place in a line
 LIMITS = (3600, 4 * 3600, 86400)
 
 
@@ -79,14 +87,19 @@ def read(log: str) -> list[list[int]]:
         return [list(map(int, line.split()[1:])) for line in stream if not line.startswith(";")]
 
 
-def make_log(path: Path, lines: list[list[int]], jobs: int) -> None:
+def make_log(path: Path, lines: list[list[int]], jobs: int, shape: str) -> None:
     """Write so many jobs."""
+    lines = [each.copy() for each in lines]
+    for line in lines if shape == "one" else ():
+        line[USER - 1] = 1
     span = lines[-1][0] + 1
     with path.open("w") as stream:
         stream.write("; Version: 2.2\n; Note: constructed\n; MaxProcs: 1000\n")
         for number in range(jobs):
             again, place = divmod(number, len(lines))
             submit, *rest = lines[place]
+            if shape == "followed" and number % 3 == 2:
+                rest[-2:] = [number, 60]
             stream.write(" ".join(map(str, (number + 1, submit + again * span, *rest))) + "\n")
 
 
@@ -96,6 +109,19 @@ def words_of(way: str, log: Path, out: Path) -> list[str]:
         "convert": [*command, "convert", str(log), str(out / "log.xml")],
         "schedule": [*command, "schedule", str(log), "--format", "json"],
         "pictures": [*command, "schedule", str(log), "--report", str(out / "report.html")],
+        "heatmap": [
+            *command,
+            "schedule",
+            str(log),
+            "--format",
+            "json",
+            "--heatmap",
+            "--cell",
+            str(cell_secs(log)),
+        ],
+        "joined": [*command, "schedule", str(log), "--format", "json", "--join", "preceding"],
+        "filtered": [*command, "schedule", str(log), "--format", "json", "--filter", "queue!=2"],
+        "groups": [*command, "schedule", str(log), "--format", "json", "--share-of", "group:1=20"],
         "simulated": [*command, "schedule", str(log), "--format", "json", "--simulate", "easy"],
         "simulate": [
             *command,
@@ -107,6 +133,14 @@ def words_of(way: str, log: Path, out: Path) -> list[str]:
             str(out / "made.swf"),
         ],
     }.get(way) or [sys.executable, __file__, "--engine", way.split()[1], str(log)]
+
+
+def cell_secs(log: Path) -> int:
+    """Return how long cells of a heatmap are that has nearly as many as there may be."""
+    with log.open("rb") as stream:
+        stream.seek(-300, os.SEEK_END)
+        last = int(stream.read().splitlines()[-1].split()[1])
+    return 1 + (last + 2 * LIMITS[-1]) * 201 // 2**25
 
 
 def measure(way: str, log: Path) -> tuple[float, float, float]:
@@ -213,6 +247,7 @@ def main() -> None:
     parser.add_argument("log", nargs="?", help="an SWF log of whole seconds instead of the constructed week")
     parser.add_argument("--jobs", default="1000000,10000000", help="how many, separated by commas")
     parser.add_argument("--ways", default="convert,schedule,simulate", help=f"some of {', '.join(WAYS)}")
+    parser.add_argument("--shape", default=SHAPES[0], choices=SHAPES)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine:
@@ -223,7 +258,7 @@ def main() -> None:
     for jobs in map(int, options.jobs.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder, "log.swf")
-            make_log(log, lines, jobs)
+            make_log(log, lines, jobs, options.shape)
             for way in options.ways.split(","):
                 memory, disk, cpu = measure(way, log)
                 print(f"{way:16}{jobs:12}{memory:8.0f}{disk:10.0f}{cpu:8.1f}", flush=True)

@@ -11,9 +11,10 @@ from jobfeatures.schedule.bags import Join
 from jobfeatures.schedule.choosing import Filter
 from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.jobs import from_records
-from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
 from jobfeatures.schedule.whole import summarise
+from tests.jobfeatures.evaluated import evaluate
 
 RESOURCES = ("cpu", "gpu")
 

@@ -13,9 +13,10 @@ from jobfeatures.schedule.cells import Cells, format_heatmaps
 from jobfeatures.schedule.choosing import Filter, ScheduleError
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.jobs import from_records
-from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
 from jobfeatures.schedule.whole import Whole
+from tests.jobfeatures.evaluated import evaluate
 
 ONE = ShareRules(default={"cpu": 1000})
 

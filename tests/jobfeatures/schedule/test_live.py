@@ -19,8 +19,9 @@ from jobfeatures.schedule.live import LATE, NO_SHARE, LiveSchedule
 from jobfeatures.schedule.metrics import describe
 from jobfeatures.schedule.outlook import compute_outlooks
 from jobfeatures.schedule.quality import Verdict
-from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules, Shares
+from tests.jobfeatures.evaluated import evaluate
 
 END_OF_TIME = 10**9
 

@@ -13,15 +13,17 @@ from jobfeatures.schedule.bags import Join
 from jobfeatures.schedule.choosing import Arrival, Filter, ScheduleError
 from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.reading import Pieces
+from jobfeatures.schedule.reading import Pieces, read_log
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.runs import Store
 from jobfeatures.schedule.shares import ShareRules
-from jobfeatures.schedule.whole import summarise
+from jobfeatures.schedule.whole import Whole, summarise
 from jobfeatures.spill import SpillError
 
 FIELDS = ("user", "group", "queue", "partition")
 RULES = ShareRules(default={"cpu": 2000})
+BY_GROUP = ShareRules(groups={"1": {"cpu": 3000}})
+LONG = (Filter("queue", frozenset({"1"})),)
 
 
 def line(number, submit, user, wait=3, cpus=1, runtime=60, preceding=-1):
@@ -86,9 +88,9 @@ ROWS = st.lists(
 )
 OPTIONS = st.builds(
     Options,
-    rules=st.just(RULES) | st.just(ShareRules()) | st.just(ShareRules(groups={"1": {"cpu": 3000}})),
+    rules=st.just(RULES) | st.just(ShareRules()) | st.just(BY_GROUP),
     mode=st.sampled_from(Mode),
-    filters=st.just(()) | st.just((Filter("queue", frozenset({"1"})),)),
+    filters=st.just(()) | st.just(LONG),
     recompute=st.booleans(),
     no_waits=st.booleans(),
     intervals=st.just(3),
@@ -106,11 +108,23 @@ def test_a_log_a_few_jobs_at_a_time_tells_what_it_tells_in_memory(write, rows, o
     assert_same(whole, found)
 
 
-@given(ROWS.filter(lambda rows: len(rows) > 3), st.sampled_from(Mode))
-def test_one_user_s_jobs_may_be_more_than_have_room(write, rows, mode):
+@given(ROWS.filter(lambda rows: len(rows) > 3), OPTIONS)
+def test_one_user_s_jobs_may_be_more_than_have_room(write, rows, options):
     lines = (line(place, submit, 1, *rest) for place, (submit, _, *rest) in enumerate(rows, 1))
     name = write("; MaxProcs: 9\n" + "".join(lines))
-    assert_same(*both([name], Options(rules=RULES, mode=mode), most=2))
+    assert_same(*both([name], options, most=2))
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"filters": LONG}, {"filters": LONG, "recompute": True}, {"rules": BY_GROUP}]
+)
+def test_no_more_jobs_are_in_memory_than_have_room_though_one_user_has_all(write, more):
+    name = write("".join(line(place, place, 1) for place in range(1, 30)))
+    whole = Whole(name, [read_log(name)], Options(**more), most=4)
+    jobs = [(len(hand.log), len(hand.chosen)) for hand, _ in whole.hands()]
+    assert max(here for here, _ in jobs) <= 4
+    assert sum(shown for _, shown in jobs) == whole.job_count == (9 if "filters" in more else 29)
+    assert whole.users == ["1"]
 
 
 UNCOUNTED = {"batch_system": "slurm", "job_id": "1", "total_gpus": 1}
