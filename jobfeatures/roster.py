@@ -9,6 +9,7 @@ from jobfeatures.jobs.evidence import (
     HOLD_SECS,
     HOOKS,
     REMEMBERED,
+    START_SECS,
     Event,
     Evidence,
     Finding,
@@ -68,6 +69,7 @@ class Roster:
         self._doubted: dict[JobKey, float] = {}
         self.suspects: frozenset[JobKey] = frozenset()
         self._leftovers: Mapping[JobKey, Finding] = {}
+        self._grouped: Mapping[JobKey, float] = {}  # whose groups hold processes: seen so since
 
     def remember(self, published: Iterable[JobObservation]) -> None:
         """Begin with what an earlier daemon knew when it last published the jobs."""
@@ -120,7 +122,7 @@ class Roster:
                 now_secs=now_secs,
                 hold_secs=self.hold_secs,
             )
-            for key in {*reported, *published}
+            for key in {*reported, *published, *self._denied(groups, tables, now_secs)}
         }
         for key in groups.keys() & self._leftovers.keys():  # no source reports them any more
             if key not in findings or findings[key].known is None:
@@ -149,6 +151,15 @@ class Roster:
         for table in tables:
             if table.source == key.batch_system and (at_secs := table.absent_at_secs(key)) is not None:
                 yield at_secs, Event.ABSENT
+
+    def _denied(
+        self, groups: Collection[JobKey], tables: Collection[JobTable], now_secs: float
+    ) -> Iterator[JobKey]:
+        """Yield those whose groups held processes for a while when their batch system did not know them."""
+        self._grouped = {key: self._grouped.get(key, now_secs) for key in groups}
+        for key, since_secs in self._grouped.items():
+            if any(at_secs - since_secs >= START_SECS for at_secs, _ in self._events(key, tables)):
+                yield key
 
     def _remember(
         self,

@@ -187,7 +187,7 @@ def _weigh(evidence: Evidence) -> _State:
             )
             if state.ended_secs is None and not has_just_started:
                 state = replace(state, ended_secs=at_secs, proof=piece)
-        elif evidence.published_at_secs is not None:
+        elif evidence.published_at_secs is not None or evidence.group is not None:
             state = replace(state, ended_secs=at_secs, proof=piece)
     return state
 

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from jobfeatures.jobs.evidence import Group, Presence
 from jobfeatures.model import JobState
 from jobfeatures.roster import Roster
 
@@ -34,6 +37,24 @@ def test_a_job_whose_epilog_has_run_has_ended_although_the_last_answer_calls_it_
     assert left.state is JobState.COMPLETED
     assert roster.has_left(job.key, 105)
     assert not roster.has_left(job.key, 115)
+
+
+@pytest.mark.parametrize("gone", [True, False])  # or absent from a list of all jobs
+def test_processes_of_a_job_that_nobody_knows_are_what_an_ended_job_left(make_job, make_table, gone):
+    """A daemon that has been started anew never knew the job."""
+    key, roster = make_job().key, Roster()
+
+    def judge(now_secs, asked_secs):
+        answer = replace(make_table(taken_at_secs=asked_secs), gone={key: asked_secs} if gone else None)
+        return roster.judge([answer], now_secs=now_secs, groups={key: Group(6001)})
+
+    assert judge(1000, 990).leftovers == {}
+    assert judge(1060, 1059).leftovers == {}  # it may have started since
+    assert judge(1070, 1061).leftovers == {key: 1061}
+    assert judge(9000, 8990).leftovers == {key: 1061}
+    assert judge(9001, 8990).presences == {key: Presence.LEFT}
+    known = make_table(make_job(), taken_at_secs=9010)
+    assert roster.judge([known], now_secs=9011, groups={key: Group(6001)}).leftovers == {}
 
 
 def test_a_newer_answer_is_believed_again(roster, make_job, make_table):
