@@ -94,7 +94,7 @@ def is_linear(parser: Parser, parts: tuple[bytes, bytes, bytes]) -> tuple[bool, 
     least_large = spent_secs(parser, large)
     if least_large < TOO_LITTLE_SECS:
         return True, ""
-    least_small = spent_secs(parser, small)
+    least_small = min(spent_secs(parser, small) for _ in range(3))
     for _ in range(ATTEMPTS):
         if least_large < MOST_TIMES * least_small or least_large < TOO_LITTLE_SECS:
             return True, ""
@@ -145,7 +145,7 @@ def test_memory_is_some_hundred_times_the_text_at_most(parser):
 @pytest.mark.fuzz
 def test_the_probe_tells_a_quadratic_parser_from_a_linear_one():
     def quadratic(data: bytes) -> int:
-        return sum(data[:place].count(b"x") for place in range(0, len(data), 8))
+        return sum(1 for place in range(len(data) // 16) for _ in range(place))
 
     parts = (b"", b"ab", b"")
     assert not is_linear(Parser("quadratic", quadratic, quadratic), parts)[0]
