@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     for what, count in sorted(log.folded.items()):
         complain(f"{name}: folded: {what} ({count})")
     complain(
-        f"{name}: {len(outcome.waits)} jobs, policy {policy.value}, {workload.pool.text}, "
+        f"{name}: {len(outcome.starts)} jobs, policy {policy.value}, {workload.pool.text}, "
         f"mean wait {waited_secs:.6g} s"
     )
     return NOT_SIMULATED if arguments.strict and log.unreadable else DONE

@@ -10,16 +10,17 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
-from jobfeatures.simulate.jobs import Blank, Jobs
+from jobfeatures.simulate.jobs import Blank, Jobs, Tick
 
 FOREVER: Final = float("inf")
+TICK_JOBS: Final = 4096  # a progress bar moves on after so many
 
 
 class Arrivals:
     """The jobs in the order in which they come; `places` says which place each has in it."""
 
-    def __init__(self, jobs: Jobs, blank: Blank | None = None) -> None:
-        """`blank` makes room for so many numbers, all −1."""
+    def __init__(self, jobs: Jobs, blank: Blank | None = None, tick: Tick | None = None) -> None:
+        """`blank` makes room for so many numbers, all −1; `tick` is called while these are gone through."""
         everybody = range(len(jobs.submits))
         self.order: Sequence[int] = everybody
         self.places: Sequence[int] = everybody
@@ -37,6 +38,8 @@ class Arrivals:
                 if before >= 0:  # one follower of each job, and beside each the next of the same
                     self._beside[job] = self._follower[before]
                     self._follower[before] = job
+                if tick is not None and job % TICK_JOBS == 0:
+                    tick(0)
             alone = (job for job in everybody if jobs.preceding[job] < 0)
             self._alone = jobs.alone or sorted(alone, key=jobs.submits.__getitem__)
             self.order, self.places = self._order, self._places

@@ -48,7 +48,7 @@ class Arriving(NamedTuple):
             pool or choose_pool(self.log, self.logs(), self.store),
             by_eligible=by_eligible,
             pieces=self.logs,
-            folder=None if self.store is None else self.store.folder,
+            store=self.store,
             is_linked=self.is_linked,
         )
 

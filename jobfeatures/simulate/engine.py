@@ -8,19 +8,14 @@ instant, and what then has room starts too, and who follows it comes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from jobfeatures.simulate.arrivals import FOREVER, Arrivals
+from jobfeatures.simulate.arrivals import FOREVER, TICK_JOBS, Arrivals
 from jobfeatures.simulate.backfill import Backfill
-from jobfeatures.simulate.jobs import Blank, Jobs, Numbers
+from jobfeatures.simulate.jobs import Blank, Jobs, Numbers, Tick
 from jobfeatures.simulate.placing import Machine
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue
-
-TICK_JOBS: Final = 4096  # a progress bar moves on after so many
-
-Tick = Callable[[int], object]  # called with how many jobs have come
 
 
 def simulate(
@@ -42,7 +37,7 @@ def simulate(
     runtimes = jobs.runtimes
     blank = blank or (lambda count: [WAITING] * count)
     starts = blank(len(runtimes))
-    coming = Arrivals(jobs, blank)
+    coming = Arrivals(jobs, blank, progress)
     ends: list[tuple[int, int]] = []
     fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks, weights) if policy.is_fair else None
     queue = FifoQueue(coming, starts) if fair is None else fair

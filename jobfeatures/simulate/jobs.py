@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 Numbers = list[int] | memoryview  # by job
 Blank = Callable[[int], Numbers]
+Tick = Callable[[int], object]  # called with how many jobs have come
 
 
 class Jobs(NamedTuple):

@@ -6,6 +6,7 @@ microseconds, so that sums of them are exact.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from math import lcm
@@ -19,10 +20,10 @@ from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reasons import IMPOSSIBLE, NEGATIVE, NO_SUBMIT, UNKNOWN, UNREADABLE, compute_rules
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
 from jobfeatures.schedule.result import groups_of
-from jobfeatures.schedule.runs import AT_ONCE, Array, Columns, Run, Store, peak_of
+from jobfeatures.schedule.runs import AT_ONCE, Array, Columns, Run, Store, as_rows, merge, peak_of
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
-from jobfeatures.simulate.engine import Tick, simulate
-from jobfeatures.simulate.jobs import Jobs, Numbers
+from jobfeatures.simulate.engine import simulate
+from jobfeatures.simulate.jobs import Jobs, Numbers, Tick
 from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import Pool, one_pool
@@ -99,17 +100,17 @@ def make_workload(
     *,
     by_eligible: bool = False,
     pieces: Callable[[], Iterable[ScheduleLog]] | None = None,
-    folder: str | None = None,
+    store: Store | None = None,
     is_linked: bool = False,
     ticks: int = 1,
 ) -> Workload:
     """Return what is to be simulated. Raises ScheduleError where there is nothing.
 
     The jobs of a log that holds none are in its `pieces`, in order of arrival, or of the log where jobs
-    follow others (`is_linked`); the workload is in files of `folder` then. `ticks` is the least that are
+    follow others (`is_linked`); the workload is in files of the `store` then. `ticks` is the least that are
     taken for a second.
     """
-    made, sizes = Columns(folder), Sizes(pool)
+    made, sizes = Columns(None if store is None else store.folder), Sizes(pool)
     again, is_linked = pieces or (lambda: [log]), is_linked or log.links is not None
     settled = _settle_links(again(), sizes, made, by_eligible=by_eligible) if is_linked else None
     counted: Counter[int] = Counter()
@@ -122,7 +123,7 @@ def make_workload(
         arrival = _arrival(piece, by_eligible=by_eligible)
         if ticks < (finer := _ticks(piece, arrival)):
             return make_workload(
-                log, pool, by_eligible=by_eligible, pieces=pieces, folder=folder, is_linked=is_linked,
+                log, pool, by_eligible=by_eligible, pieces=pieces, store=store, is_linked=is_linked,
                 ticks=finer,
             )  # fmt: skip
         size, reasons = sizes.of(piece)
@@ -174,8 +175,15 @@ def make_workload(
     arrivals = made.numbers("arrivals")
     preceding: Numbers = made.numbers("preceding") if is_linked else []
     if is_linked:
-        alone = np.flatnonzero(np.asarray(preceding) < 0)
-        made.add("alone", alone[np.argsort(np.asarray(arrivals)[alone], kind="stable")])
+        runs, first = list[Run](), 0
+        for before, arrival in made.parts(np.asarray(preceding), np.asarray(arrivals)):
+            alone = np.flatnonzero(before < 0)
+            alone = alone[np.argsort(arrival[alone], kind="stable")]
+            rows = as_rows({"key": arrival[alone], "job": first + alone})
+            runs.append((store or Store(sys.maxsize)).write(rows))
+            first += len(before)
+        for block in merge(runs):
+            made.add("alone", block["job"])
     columns = Jobs(
         submits=arrivals,
         runtimes=made.numbers("runtimes"),
@@ -184,7 +192,7 @@ def make_workload(
         cpus=made.numbers("cpus"),
         preceding=preceding,
         thinks=made.numbers("thinks") if is_linked else (),
-        alone=made.numbers("alone") if is_linked and len(alone) else (),
+        alone=made.numbers("alone") if is_linked else (),
     )
     return Workload(
         pool=pool,
