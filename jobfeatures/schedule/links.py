@@ -94,11 +94,17 @@ class LinkIndex:
             is_forward = is_forward or bool((rows["preceding"] >= rows["key"]).any())
             tells = tells[tells["key"] == tells["key"][-1:]][:2]
         if is_forward:
-            places = np.full(self._jobs, UNKNOWN)
-            for block in merge(self._found):
-                places[block["key"]] = block["preceding"]
-            self._circle = _circles(places)
+            self._circle = self._circles()
         return self._wanted - found + len(self._circle)
+
+    def _circles(self) -> Array:
+        """Return who follows himself, perhaps by way of others: where nobody gets who goes on long enough."""
+        after = np.full(self._jobs + 1, UNKNOWN)  # who follows none goes to the last, and stays there
+        for block in merge(self._found):
+            after[block["key"]] = block["preceding"]
+        for _ in range(self._jobs.bit_length()):
+            after = after[after]
+        return np.unique(after[after >= 0])
 
     def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
         """Yield, by job of each piece of so many jobs, the place of the one that it follows and its end."""
@@ -141,11 +147,3 @@ def _key(job: JobRecord, job_id: str) -> int:
     """Return a number from 1 for an id on a cluster."""
     text = repr((job.batch_system, job.cluster, job_id)).encode("utf-8", "surrogatepass")
     return 1 + (int.from_bytes(blake2b(text, digest_size=8).digest()) >> 3)
-
-
-def _circles(places: Array) -> Array:
-    """Return who follows himself, perhaps by way of others: where nobody gets who goes on for long enough."""
-    after = np.append(places, UNKNOWN)  # who follows none goes to the last, and stays there
-    for _ in range(len(places).bit_length()):
-        after = after[after]
-    return np.unique(after[after >= 0])

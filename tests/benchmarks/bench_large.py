@@ -2,11 +2,11 @@
 
 The log is made: the jobs of a seeded week of 5,000 (or of SWF LOG), again and again, each time later, until there are
 as many as wanted; one of its 200 users has a tenth of the jobs, all with `--shape one`. With `--shape followed` every
-third job follows the one before it. Memory is the most that the command had resident
+third job follows the one before it, with `--shape one,followed` both hold. Memory is the most that the command had resident
 (getrusage), disk the most that its folder for temporary files held, looked at ten times a second.
 
 Usage: python tests/benchmarks/bench_large.py [LOG] [--jobs 1000000,10000000] [--ways convert,schedule,simulate]
-                                             [--shape week|one|followed]
+                                             [--shape week|one|followed|one,followed]
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAYS = (
     "engine polars",
     "engine dask",
 )
-SHAPES = ("week", "one", "followed")
+SHAPES = ("week", "one", "followed", "one,followed")
 USER = 11  # its place in a line
 LIMITS = (3600, 4 * 3600, 86400)
 
@@ -90,7 +90,7 @@ def read(log: str) -> list[list[int]]:
 def make_log(path: Path, lines: list[list[int]], jobs: int, shape: str) -> None:
     """Write so many jobs."""
     lines = [each.copy() for each in lines]
-    for line in lines if shape == "one" else ():
+    for line in lines if "one" in shape else ():
         line[USER - 1] = 1
     span = lines[-1][0] + 1
     with path.open("w") as stream:
@@ -98,7 +98,7 @@ def make_log(path: Path, lines: list[list[int]], jobs: int, shape: str) -> None:
         for number in range(jobs):
             again, place = divmod(number, len(lines))
             submit, *rest = lines[place]
-            if shape == "followed" and number % 3 == 2:
+            if "followed" in shape and number % 3 == 2:
                 rest[-2:] = [number, 60]
             stream.write(" ".join(map(str, (number + 1, submit + again * span, *rest))) + "\n")
 
