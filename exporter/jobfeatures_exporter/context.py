@@ -128,15 +128,17 @@ class Context:
         return frozenset(
             key
             for key, sample in self.snapshot.jobs.items()
-            if not sample.processes and isinstance(key, JobKey) and self._is_denied(key)
+            if not sample.processes and isinstance(key, JobKey) and self._is_denied(key, sample)
         )
 
-    def _is_denied(self, key: JobKey) -> bool:
+    def _is_denied(self, key: JobKey, sample: JobSample) -> bool:
         if (job := self.jobs.get(key)) is not None and job.state is not JobState.UNKNOWN:
             return not job.state.is_on_node
         tables = [
             each.table for each in self.sources if not each.last_error and each.name == key.batch_system
         ]
+        if key.job_id in (sample.sluid, sample.slot):  # no id: a job that it may be of is known by its own
+            return any(isinstance(each, JobTable) and each.complete for each in tables)
         return any(isinstance(each, JobTable) and each.absent_at_secs(key) is not None for each in tables)
 
     @cached_property

@@ -97,21 +97,22 @@ class Knowledge:
             if job.state.is_on_node and job.uid is not None
         }
 
-    def seen(self, snapshot: Snapshot | None) -> frozenset[JobKey]:
-        """Return the jobs that a look shows, but for those that are to be asked about whether seen or not.
+    def seen(self, snapshot: Snapshot | None) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
+        """Return the jobs whose processes a look shows, and those that have empty groups.
 
-        These are jobs whose epilog has run since, and jobs whose batch system has been overtaken.
+        Left out are jobs that are to be asked about whether seen or not: whose epilog has run since,
+        and whose batch system has been overtaken.
         """
-        if snapshot is None:
-            return frozenset()
-        suspects = self._roster.suspects
-        return frozenset(
-            key
-            for key in snapshot.jobs
-            if isinstance(key, JobKey)
-            and key not in suspects
-            and not self._roster.has_left(key, snapshot.taken_at_secs)
-        )
+        living: set[JobKey] = set()
+        empty: set[JobKey] = set()
+        if snapshot is not None:
+            suspects, taken_at_secs = self._roster.suspects, snapshot.taken_at_secs
+            for key, sample in snapshot.jobs.items():
+                if not isinstance(key, JobKey) or key in suspects:
+                    continue
+                if not self._roster.has_left(key, taken_at_secs):
+                    (living if sample.processes else empty).add(key)
+        return frozenset(living), frozenset(empty)
 
 
 def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:

@@ -35,14 +35,14 @@ class NodeSources:
         node_name: str,
         tree: FeatureTree,
         *,
-        seen: Callable[[], Collection[JobKey]],
+        seen: Callable[[], tuple[Collection[JobKey], Collection[JobKey]]],
         on_change: Callable[[], None],
         first_look: Callable[[], None] = lambda: None,
     ) -> None:
         """Raise ConfigurationError if a source cannot be asked as the settings say.
 
-        `first_look` waits until the jobs that live here have been seen: a
-        source that is asked job by job has nothing to be asked before.
+        `seen` returns the jobs that live here, and those that have an empty group. `first_look` waits until
+        they have been seen: a source that is asked job by job has nothing to be asked before.
         """
         self._clock = clock
         self._node_name = node_name
@@ -161,7 +161,7 @@ class NodeSources:
     def _keep(self, source: BatchSource, interval_secs: float) -> Keeper[JobTable]:
         return Keeper(
             source.name,
-            lambda: source.poll_jobs(self._seen(), self._claimed()),
+            lambda: self._poll(source),
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             watch=source.watch,
@@ -169,6 +169,10 @@ class NodeSources:
             clock=self._clock,
             before_first=(lambda: None) if source.is_local else self._first_look,
         )
+
+    def _poll(self, source: BatchSource) -> JobTable:
+        living, empty = self._seen()
+        return source.poll_jobs(living, {*self._claimed(), *empty})
 
     def _claimed(self) -> Collection[JobKey]:
         """Return the jobs that have directories; where these cannot be listed, those that had them last."""

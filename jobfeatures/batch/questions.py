@@ -35,17 +35,17 @@ def compute_questions(
 ) -> tuple[str, ...]:
     """Return the ids worth asking about: never asked ones first, then the oldest answers.
 
-    Asked at every poll: jobs that are known or claimed and not seen, until they
-    are proven to have ended, and jobs that are seen although their state says that
+    Asked at every poll: jobs that are known or claimed and not seen, until the
+    controller has forgotten them, and jobs that are seen although their state says that
     they are not here (they end, or they were requeued and started again).
     """
 
     def is_due(job_id: str) -> bool:
         answer = known.get(job_id)
-        if answer is None or job_id not in seen:
+        if answer is None:
             return True
         job = answer.job
-        if job is not None and (job.state.is_finished or job.state is JobState.PENDING):
+        if job is not None and (job_id not in seen or job.state.is_finished or job.state is JobState.PENDING):
             return True
         return now_secs - answer.asked_secs >= refresh_secs
 

@@ -40,8 +40,8 @@ class BatchSource(Protocol):
         """Return what is known now.
 
         A source that is asked job by job asks about these: `seen` are jobs that
-        live on the node, by their control groups; `claimed` are jobs that have
-        published directories, which proves nothing. `taken_at_secs` is the time
+        live on the node, by their processes; `claimed` are jobs that have
+        published directories or empty control groups, which proves nothing. `taken_at_secs` is the time
         before asking. Raises SourceError; bad records go into
         `JobTable.rejected`.
         """

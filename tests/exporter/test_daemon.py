@@ -100,7 +100,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert any(line.startswith("batch_job_info{") for line in told)
     assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
     assert not any("remaining" in line or "waste" in line for line in told)
-    assert KEY not in daemon._knowledge.seen(daemon._looks.snapshot)
+    assert not any(KEY in keys for keys in daemon._knowledge.seen(daemon._looks.snapshot))
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):

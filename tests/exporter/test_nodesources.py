@@ -24,7 +24,7 @@ def make_sources(tmp_path, clock, monkeypatch):
     made = []
 
     def make(**settings) -> NodeSources:
-        seen = settings.pop("seen", frozenset)
+        seen = settings.pop("seen", lambda: ((), ()))
         flags = {
             "slurm.scontrol": str(tmp_path / "scontrol"),
             "features.publish": "false",
@@ -105,5 +105,5 @@ def test_a_source_is_told_what_the_node_shows(make_sources, make_job, make_table
             return make_table()
 
     monkeypatch.setattr(slurm, "make_source", lambda _config, _clock, _node_name: StandIn())
-    make_sources(batch__sources="slurm", seen=lambda: {make_job().key})
+    make_sources(batch__sources="slurm", seen=lambda: ({make_job().key}, ()))
     assert until(lambda: asked and asked[0]) == ({make_job().key}, set())

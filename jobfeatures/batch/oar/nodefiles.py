@@ -39,7 +39,10 @@ def parse_environment(text: str) -> dict[str, str]:
 
 
 class OarSource(PolledSource):
-    """Reads the folder. A job that had files here and has none any more has ended."""
+    """Reads the folder. A job that had files here and has none any more has ended.
+
+    Of one that never had, that is believed where nothing of it lives here: the folder may be the wrong one.
+    """
 
     name = NAME
     is_local = True
@@ -69,6 +72,7 @@ class OarSource(PolledSource):
             jobs[job.key] = job
         present = frozenset(JobKey(NAME, job_id) for job_id in files)
         known = {*self._gone, *self._here} & {*seen, *claimed, *self._here}
+        known |= {key for key in {*claimed}.difference(seen) if key.batch_system == NAME}
         self._gone = {key: self._gone.get(key, taken_at_secs) for key in known - present}
         self._here = present
         return JobTable(

@@ -113,6 +113,28 @@ def test_an_empty_control_group_may_be_a_job_s_while_the_batch_system_does_not_s
     assert empty_groups(node) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("s000000000000A", {"sluid": "s000000000000A"}), ("slot1_1@n1", {"slot": "slot1_1@n1"})],
+)
+def test_an_empty_control_group_that_names_no_job_is_none_beside_those_that_are_told(
+    node_that_shows, name, kind
+):
+    key = JobKey("slurm", name)
+    told = Job(key=key)  # nothing can be asked about it
+    table = replace(TABLE, jobs={key: told})
+
+    def node(table, **more):
+        found = node_that_shows(key, job(), told, of_sample=kind, **more)
+        return replace(found, sources=(replace(found.sources[0], table=table),))
+
+    empty = node(table, processes=0)
+    assert set(empty.jobs_here) == {ONE}
+    assert empty_groups(empty) == 1
+    assert set(node(table).jobs_here) == {ONE, key}
+    assert set(node(replace(table, complete=False), processes=0).jobs_here) == {ONE, key}
+
+
 def test_an_empty_control_group_of_a_job_that_runs_is_its_own(node_that_shows):
     node = node_that_shows(ONE, job(), processes=0)
     assert set(node.jobs_here) == {ONE}
@@ -128,8 +150,8 @@ def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
 
 @pytest.fixture
 def node_that_shows(context):
-    def made(seen, *jobs, processes=1, **more):
-        sample = JobSample(key=seen, accounting=Accounting.CGROUP, processes=processes)
+    def made(seen, *jobs, processes=1, of_sample=None, **more):
+        sample = JobSample(key=seen, accounting=Accounting.CGROUP, processes=processes, **(of_sample or {}))
         found = replace(context.snapshot, jobs={seen: sample}, job_gpus=())
         return node_with(*jobs, snapshot=found, **more)
 

@@ -72,6 +72,15 @@ def test_a_job_whose_files_have_gone_has_ended_and_one_without_any_proves_nothin
     assert asked.poll_jobs(()).gone == {}
 
 
+def test_a_job_that_never_had_files_has_ended_where_nothing_of_it_lives(folder: Path) -> None:
+    """It ended while no daemon ran; its directory or its empty control group is still there."""
+    asked, other = source(folder), JobKey("oar", "11")
+    table = asked.poll_jobs((), {other, KEY, JobKey("slurm", "12")})
+    assert set(table.gone or ()) == {other}
+    assert asked.poll_jobs((), {other}).gone == table.gone
+    assert source(folder).poll_jobs({other}, {other}).gone == {}
+
+
 def test_a_name_that_imitates_a_line_is_not_believed() -> None:
     name = "x'\nexport OAR_JOB_WALLTIME_SECONDS='999999"
     told = parse_environment(LINES.replace("'fit'", f"'{name}'"))

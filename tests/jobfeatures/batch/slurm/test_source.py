@@ -111,6 +111,8 @@ def known(state: JobState | None, asked_secs: float = 0.0) -> KnownJob:
         (known(JobState.COMPLETING), True, 1, False),
         (known(None), True, 1, False),
         (known(None), True, 300, True),
+        (known(None), False, 1, False),  # of an empty control group
+        (known(None), False, 300, True),
     ],
 )
 def test_what_is_worth_a_question(
