@@ -14,15 +14,13 @@ from jobfeatures.series import Answer, parse_vector
 
 
 class Prometheus:
-    """One server; `count` is how many questions it was asked."""
+    """One server."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self.count = 0
 
     def query(self, expression: str, at_secs: float) -> Answer:
         """Return what the server finds at a time. Raises SourceError with words on what to do."""
-        self.count += 1
         url = self._access.url
         try:
             text = self._access.get("/api/v1/query", {"query": expression, "time": f"{at_secs:.3f}"})

@@ -19,19 +19,24 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.terminal.cells import fit, width_of
-from jobfeatures_exporter.top.columns import (
+from jobfeatures_exporter.top.looking import Look, Looker
+from jobfeatures_exporter.top.pages import Pages
+from jobfeatures_exporter.top.table import (
     BY_KEY,
     COLUMNS,
     GAP,
     Column,
+    Line,
+    Style,
     choose_columns,
     filter_jobs,
     jobs_of,
+    make_cells,
+    make_head,
+    make_process_cells,
     sort_jobs,
+    style_of,
 )
-from jobfeatures_exporter.top.looking import Look, Looker
-from jobfeatures_exporter.top.pages import Pages
-from jobfeatures_exporter.top.table import Line, Style, make_cells, make_head, make_process_cells, style_of
 
 STYLES = {Style.PLAIN: "", Style.HEAD: "bold", Style.WARNING: "yellow"}
 MOST_PROCESSES = 200  # of one job that are shown

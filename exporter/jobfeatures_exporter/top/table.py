@@ -1,33 +1,215 @@
-"""The node and its jobs as lines of a terminal. Pure."""
+"""The node and its jobs as lines of a terminal: the columns, how they sort, and which fit it. Pure."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jobfeatures_exporter.terminal.cells import UNKNOWN, fit, or_unknown, width_of
-from jobfeatures_exporter.top.columns import (
-    GAP,
-    Column,
-    choose_columns,
-    clean_cell,
-    jobs_of,
-    short_bytes,
-    short_cpus,
-    sort_jobs,
-)
 from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
 from jobfeatures_exporter.view.units import (
+    Form,
     counted,
     format_bytes,
     format_core_time,
     format_cpus,
     format_figure,
     format_share,
+    format_span,
 )
+
+GAP = 2  # between columns
+PROCESS_WIDTH = 15  # a number of seven digits, indented three times
+COMMAND_WIDTH = 15  # the most that the kernel keeps
+NARROWEST_NAME = 12  # which it gets before the columns behind it in KEPT get any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `value_of` gives what sorts, None where it is not known."""
+
+    key: str  # that sorts by it
+    head: str
+    meaning: str
+    text_of: Callable[[JobView], str]
+    value_of: Callable[[JobView], Any]
+    is_number: bool = True  # stands at the right, and the largest comes first
+    largest_first: bool = True
+
+
+def natural(text: str) -> tuple[tuple[int, str], ...]:
+    """Return what sorts job9 before job10."""
+    parts = enumerate(re.split("([0-9]+)", text))
+    return tuple((len(part) if at % 2 else 0, part) for at, part in parts)
+
+
+def _of(used: float | None, given: float | None, form: Form) -> str:
+    if used is None and given is None:
+        return UNKNOWN
+    return f"{or_unknown(used, form)}/{or_unknown(given, form)}"
+
+
+def _cpus(job: JobView) -> str:
+    return _of(job.cpus_used, job.allocated_cpus, short_cpus)
+
+
+def _memory(job: JobView) -> str:
+    return _of(job.memory, job.memory_limit, short_bytes)
+
+
+def _gpus(job: JobView) -> str:
+    return _of(job.gpus_used, job.given_gpus, short_cpus) if has_gpus(job) else ""
+
+
+def _gpus_value(job: JobView) -> float | None:
+    return job.gpus_used if job.gpus_used is not None else job.given_gpus
+
+
+def _left(job: JobView) -> str:
+    return "ended" if job.processes_remain else or_unknown(job.left_secs, format_span).replace(" ", "")
+
+
+def short_bytes(value: float) -> str:
+    """Return a size as cells have it: 2G."""
+    return format_bytes(value).replace("iB", "").replace("\u202f", "")
+
+
+def core_time(core_secs: float) -> str:
+    """Return core seconds as cells have them: 45s, 3min, 2.5h."""
+    return format_core_time(core_secs).replace("core", "").replace("\u202f", "")
+
+
+def short_cpus(value: float) -> str:
+    """Return CPUs as cells have them: 3.9, <0.1."""
+    return format_cpus(value).replace(" ", "")
+
+
+def _figure(
+    key: str, head: str, meaning: str, value_of: Callable[[JobView], float | None], form: Form
+) -> Column:
+    return Column(key, head, meaning, lambda job: or_unknown(value_of(job), form), value_of)
+
+
+def _text(
+    key: str, head: str, meaning: str, text_of: Callable[[JobView], str], width: int, unknown: str = ""
+) -> Column:
+    def shown(job: JobView) -> str:
+        return fit(text_of(job), width) or unknown
+
+    def value_of(job: JobView) -> tuple[tuple[int, str], ...] | None:
+        return natural(text_of(job)) if text_of(job) else None
+
+    return Column(key, head, meaning, shown, value_of, is_number=False, largest_first=False)
+
+
+COLUMNS = (
+    _text("j", "JOB", "number of the job", lambda job: job.key.job_id, 14),
+    _text("u", "USER", "its user", lambda job: job.identity.user, 10, UNKNOWN),
+    Column("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda job: job.cpus_used),
+    _figure("i", "IDLE", "CPUs allocated and idle now", lambda job: job.waste_now.idle_cpus, short_cpus),
+    Column("m", "MEMORY", "memory used, of its limit", _memory, lambda job: job.memory),
+    _figure(
+        "n",
+        "UNUSED",
+        "memory within its limit and unused",
+        lambda job: job.waste_now.unused_bytes,
+        short_bytes,
+    ),
+    _figure(
+        "w",
+        "WASTE",
+        "IDLE, UNUSED or idle GPUs as a share of the node, the largest",
+        lambda job: job.waste_now.share,
+        format_share,
+    ),
+    Column("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
+    Column(
+        "t",
+        "LEFT",
+        "time until the first of all that ends it",
+        _left,
+        lambda job: job.left_secs,
+        largest_first=False,
+    ),
+    _figure("d", "DRAIN", "core time idle if it drained now", lambda job: job.draining, core_time),
+    _figure("k", "KILL", "core time lost if it was killed now", lambda job: job.kill, core_time),
+    _text("a", "NAME", "name of the job", lambda job: job.identity.name, 200),
+)
+BY_KEY = {each.key: each for each in COLUMNS}
+# Where there is no room for all, the first of these stay.
+KEPT = ("JOB", "CPUS", "WASTE", "MEMORY", "LEFT", "USER", "GPUS", "IDLE", "UNUSED", "NAME", "KILL", "DRAIN")
+
+
+def has_gpus(job: JobView) -> bool:
+    """Return whether a job has or uses GPUs."""
+    return bool(job.given_gpus or job.gpus_used)
+
+
+def jobs_of(node: NodeView) -> list[JobView]:
+    """Return the jobs that run here, and those that have left processes."""
+    return [each for each in node.jobs if each.is_running or each.processes_remain]
+
+
+def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False) -> list[JobView]:
+    """Return the jobs by the column with this key; what is not known comes last, equal ones by job."""
+    column = BY_KEY[order]
+    jobs = sorted(jobs, key=lambda job: (job.key.batch_system, natural(job.key.job_id)))
+    known = [job for job in jobs if column.value_of(job) is not None]
+    unknown = [job for job in jobs if column.value_of(job) is None]
+    return sorted(known, key=column.value_of, reverse=column.largest_first != is_reversed) + unknown
+
+
+def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
+    """Return the jobs that have each of these words in job, user, name or state, in any case."""
+    wanted = words.casefold().split()
+
+    def is_meant(job: JobView) -> bool:
+        who = job.identity
+        text = "\n".join((job.key.batch_system, job.key.job_id, who.user, who.name, who.state)).casefold()
+        return all(each in text for each in wanted)
+
+    return [job for job in jobs if is_meant(job)]
+
+
+def clean_cell(column: Column, job: JobView) -> str:
+    """Return what stands in a cell, without spaces that not every terminal shows."""
+    return column.text_of(job).replace("\u202f", "")
+
+
+def choose_columns(
+    jobs: Sequence[JobView], columns: int | None, *, has_processes: bool = False
+) -> list[tuple[Column, int]]:
+    """Return the columns that a terminal of this width has room for, with their widths; None: all."""
+    shown = [each for each in COLUMNS if each.head != "GPUS" or any(map(has_gpus, jobs))]
+    widths = {
+        each.head: max(
+            [len(each.head) + 1, *(width_of(clean_cell(each, job)) for job in jobs)]
+        )  # an arrow fits
+        for each in shown
+    }
+    if has_processes:
+        widths["JOB"] = max(widths["JOB"], PROCESS_WIDTH)
+        widths["NAME"] = max(widths["NAME"], COMMAND_WIDTH)
+    if columns is None:
+        return [(each, widths[each.head]) for each in shown]
+    whole, widths["NAME"] = widths["NAME"], min(widths["NAME"], NARROWEST_NAME)
+    kept: set[str] = set()
+    room = columns + GAP
+    for head in (each for each in KEPT if each in widths):
+        room -= widths[head] + GAP
+        if room < 0 and kept:
+            room += widths[head] + GAP
+            break
+        kept.add(head)
+    if "NAME" in kept:
+        widths["NAME"] = min(whole, widths["NAME"] + room)
+    return [(each, widths[each.head]) for each in shown if each.head in kept]
+
 
 SOON_SECS = 600.0
 DEEPEST = 3  # process that is indented further than its parent

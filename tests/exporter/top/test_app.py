@@ -21,8 +21,8 @@ from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.commands.top import ORDERS
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.top.app import Keys, Top
-from jobfeatures_exporter.top.columns import COLUMNS
 from jobfeatures_exporter.top.pages import parse_page
+from jobfeatures_exporter.top.table import COLUMNS
 from tests.running import PATIENCE_SECS, readable, started, until
 
 PAGE = """\

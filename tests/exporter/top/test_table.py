@@ -13,9 +13,16 @@ from jobfeatures.model import JobKey
 from jobfeatures.series import parse_lines
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.terminal.cells import width_of
-from jobfeatures_exporter.top.columns import COLUMNS, choose_columns, jobs_of
 from jobfeatures_exporter.top.processtree import LiveProcess
-from jobfeatures_exporter.top.table import Style, join_cells, make_lines, make_process_cells
+from jobfeatures_exporter.top.table import (
+    COLUMNS,
+    Style,
+    choose_columns,
+    jobs_of,
+    join_cells,
+    make_lines,
+    make_process_cells,
+)
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
