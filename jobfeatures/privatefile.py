@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 
 from jobfeatures.errors import ParseError, UnsafePathError
 
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+READ_UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
     """Return what a file holds, and its status from before. Raises OSError, EFBIG for one that is longer."""
-    with opened(path, _FILE) as file:
+    with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
         content = bytearray()
         while chunk := os.read(file, 65536):
@@ -42,7 +42,7 @@ def read_private(path: str, max_bytes: int) -> bytes:
     Raises OSError, ParseError for one that is too long, and UnsafePathError
     for what is not a file of ours or root's that nobody else can read.
     """
-    with opened(path, _FILE) as file:
+    with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
             raise UnsafePathError(f"{path}: is not a file of root or of this user")

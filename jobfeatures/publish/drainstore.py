@@ -9,12 +9,10 @@ Both are replaced by renames. A lock on the folder keeps two commands apart.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import stat
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from jobfeatures.drains.drain import (
@@ -34,8 +32,8 @@ from jobfeatures.features import keys
 from jobfeatures.features.job import compute_share
 from jobfeatures.features.machine import PER_CORE, Machine
 from jobfeatures.jsontext import is_of_later_version
-from jobfeatures.privatefile import opened
-from jobfeatures.publish.files import DIRECTORY, must_be_ours, read_private, replace_file
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures.publish.files import DIRECTORY, has_locked, must_be_ours, read_private, replace_file
 from jobfeatures.publish.folders import DRAINS
 from jobfeatures.publish.tree import FeatureTree
 
@@ -45,7 +43,6 @@ OPERATOR_FILE = "operator.json"
 MACHINE_FEATURES = "machinefeatures"  # the key of a cloud's metadata that says where they are
 ANNOUNCED_FILE = "announced.json"
 LOCK_TIMEOUT_SECS = 5.0
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class DrainStore:
@@ -80,7 +77,10 @@ class DrainStore:
 
         What `change` raises leaves all as it is. Raises LockTimeoutError.
         """
-        with self._tree.writing(DRAINS) as (folder, staging), _locked(folder, self._tree.drains_path):
+        with self._tree.writing(DRAINS) as (folder, staging):
+            if not has_locked(folder, LOCK_TIMEOUT_SECS):
+                path = self._tree.drains_path
+                raise LockTimeoutError(f"{path}: locked for more than {LOCK_TIMEOUT_SECS:g} s")
             old = self.read()
             new = change(old)
             if new != old:
@@ -104,7 +104,7 @@ class DrainStore:
                 must_be_ours(root, self._tree.root)
                 with opened(DRAINS, DIRECTORY, root) as folder:
                     must_be_ours(folder, self._tree.drains_path)
-                    with opened(name, _READ, folder) as file:
+                    with opened(name, READ_UNFOLLOWED, folder) as file:
                         return _read_private(file, self._path(name))
         except FileNotFoundError:
             return None
@@ -133,21 +133,6 @@ def _read_private(file: int, path: str) -> str:
     if len(content) > MAX_DOCUMENT_BYTES:
         raise ParseError(f"more than {MAX_DOCUMENT_BYTES} bytes", source=path)
     return content.decode("utf-8", "replace")
-
-
-@contextlib.contextmanager
-def _locked(folder: int, path: str) -> Iterator[None]:
-    """Hold the folder's lock; it ends with the descriptor."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_SECS
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise LockTimeoutError(f"{path}: locked for more than {LOCK_TIMEOUT_SECS:g} s") from None
-            time.sleep(0.02)
-    yield
 
 
 def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
@@ -204,7 +189,7 @@ def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]
     except (JobfeaturesError, OSError) as error:
         log.warning("drains are left to the daemon: %s", error)
     try:
-        with opened(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}", _READ) as file:
+        with opened(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}", READ_UNFOLLOWED) as file:
             return replace(machine, shutdown_secs=int(os.read(file, 32))), NO_DRAINS
     except (OSError, ValueError):
         return machine, NO_DRAINS

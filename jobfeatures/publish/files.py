@@ -6,20 +6,21 @@ Everything here may meet a directory that its user changes between any two calls
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import stat
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import Version
-from jobfeatures.privatefile import opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OLD_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 MAX_VALUE_BYTES = 2**14
 MAX_FOREIGN = 1000  # names that one update takes out of a job's directory; its user may make more
 _ATTEMPTS = 5  # against a user who puts directories in the way of a key
@@ -66,7 +67,7 @@ def _content(
 ) -> bytes | None:
     """Return what a value's file holds, None if it is absent or not as we would have made it."""
     try:
-        with opened(name, _OLD_FILE, directory) as file:
+        with opened(name, READ_UNFOLLOWED, directory) as file:
             found = os.fstat(file)
             # A second name would let somebody else's file pass for ours.
             is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink <= max_names
@@ -184,6 +185,20 @@ def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime < before_secs
     except OSError:
         return False
+
+
+def has_locked(descriptor: int, timeout_secs: float) -> bool:
+    """Take the lock of a file, which ends with the descriptor; False where others hold it for too long."""
+    deadline = time.monotonic() + timeout_secs
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.002)
+        else:
+            return True
 
 
 def must_be_ours(descriptor: int, path: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey
 from jobfeatures.privatefile import closing, opened
-from jobfeatures.publish.files import DIRECTORY, LOCK_FILE, must_be_ours
+from jobfeatures.publish.files import DIRECTORY, LOCK_FILE, has_locked, must_be_ours
 
 MACHINE = "machinefeatures"
 JOBS = "jobfeatures"
@@ -83,15 +81,8 @@ class Folders:
         """
         name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
         with self.folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
-            deadline = time.monotonic() + timeout_secs
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        raise TimeoutError(f"{self.root}/{LOCKS}/{name}: held by another writer") from None
-                    time.sleep(0.002)
+            if not has_locked(file, timeout_secs):
+                raise TimeoutError(f"{self.root}/{LOCKS}/{name}: held by another writer")
             yield
 
     @contextlib.contextmanager

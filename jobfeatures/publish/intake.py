@@ -23,7 +23,7 @@ from collections.abc import Callable
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError, UnsafePathError
 from jobfeatures.inotify import CLOSE_WRITE, MOVED_TO, ONLY_DIRECTORIES, Inotify
-from jobfeatures.privatefile import opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures.publish.folders import FAILURES, INTAKE
 from jobfeatures.publish.reasons import ACTIONS, reason_of
 from jobfeatures.publish.request import MAX_REQUEST_BYTES, Request, is_finished, parse_request
@@ -43,7 +43,6 @@ BLOCKED_SECS = 0.02  # after which a job that another writer was writing about i
 UNWATCHED_SECS = 0.1  # between two looks where the kernel reports no changes
 
 REFUSED = b"\0end\0"  # stands for what is not a file of ours, or cannot be read: no request
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -185,7 +184,7 @@ _ENDINGS = tuple(f".{action}" for action in ACTIONS)
 
 def _read(folder: int, name: str) -> bytes:
     """Return a request's bytes. Raises OSError, and UnsafePathError for what is not a file of ours."""
-    with opened(name, _READ, folder) as file:
+    with opened(name, READ_UNFOLLOWED, folder) as file:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
             raise UnsafePathError(f"{name}: not a file of ours")

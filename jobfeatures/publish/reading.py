@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.privatefile import closing, opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, closing, opened
 from jobfeatures.publish.addresses import JOB, MACHINE, is_feature
 from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES, version_of
 from jobfeatures.publish.tokens import TICK_NS
@@ -25,7 +25,6 @@ from jobfeatures.status.directory import open_inside
 
 MAX_LISTED = 1000  # entries that are looked at; their user may make more
 MAX_KEPT, MAX_KEPT_BYTES = 10_000, 256  # values, and bytes of one that is kept
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _Stamp = tuple[int, ...]
 
 
@@ -82,7 +81,7 @@ def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
 
 def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
     with _opened_directory(root, job_name) as directory:
-        file = open_inside(directory, key, _FILE)
+        file = open_inside(directory, key, READ_UNFOLLOWED)
         with closing(file):
             found, around = os.fstat(file), os.fstat(directory)
             owners = (0, os.geteuid(), around.st_uid)

@@ -11,11 +11,10 @@ import re
 import time
 
 from jobfeatures.model import JobKey
-from jobfeatures.privatefile import opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 
 TOKEN_BYTES = 24  # 192 bits
 _TOKEN = re.compile(rb"[0-9a-f]{48}\Z")
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # File systems stamp times of the kernel's tick: a folder that changed less than
 # this ago may change again without its stamp telling.
 TICK_NS = 20_000_000
@@ -87,7 +86,7 @@ class TokenTable:
                     stamp = (found.st_ino, found.st_ctime_ns)
                     known = self._files.get(entry.name)
                     if known is None or known[0] != stamp:
-                        with opened(entry.path, _FILE) as file:
+                        with opened(entry.path, READ_UNFOLLOWED) as file:
                             token = parse_token(os.read(file, 128))
                         if token is None:
                             continue

@@ -23,14 +23,13 @@ from dataclasses import dataclass
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
-from jobfeatures.privatefile import closing, opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, closing, opened
 from jobfeatures.status.jobstatus import STATUS_KEYS, USED_CPU
 
 LOCK_TIMEOUT_SECS = 0.2
 MAX_VALUE_BYTES = 64  # a 64-bit number has 20 characters
 _ATTEMPT_INTERVAL_SECS = 0.005
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _CLOCK = SystemClock()  # a lock is waited for in real time, whatever clock the caller lives by
 
@@ -121,7 +120,7 @@ class _Reader:
         """Return a descriptor of a file that is safe to read, None if there is none."""
         while True:
             try:
-                file = open_inside(directory, name, _FILE)
+                file = open_inside(directory, name, READ_UNFOLLOWED)
                 break
             except FileNotFoundError:
                 return None

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from jobfeatures.privatefile import closing, opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, closing, opened
 from jobfeatures.publish.files import DIRECTORY
 from jobfeatures_exporter.ingest.intake import SonarIntake
 
@@ -28,7 +28,6 @@ SAMPLES: Final = "0+sample-"
 TAIL_BYTES: Final = 2 * 2**20
 MAX_CLUSTERS: Final = 100
 MAX_FILES: Final = 20_000  # of one day
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _YEAR = re.compile(r"[0-9]{4}\Z")
 _PART = re.compile(r"[0-9]{2}\Z")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
@@ -76,7 +75,7 @@ class SonarDirectory:
         self._places = places
 
     def _read_file(self, directory: int, name: str, path: str, places: dict[str, tuple[int, int]]) -> None:
-        with opened(name, _FILE, directory) as file:
+        with opened(name, READ_UNFOLLOWED, directory) as file:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 return

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures.jsontext import parse_own
-from jobfeatures.privatefile import opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures.publish.files import DIRECTORY, must_be_ours
 from jobfeatures_exporter.sinks.message import Message
 
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 KEPT_CORRUPT = 10  # files set aside for whoever wants to know
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NAME = re.compile(r"([0-9]{20})\.envelope\Z")
 _CORRUPT = re.compile(r"[0-9]{20}\.corrupt\Z")
 _TEMPORARY = re.compile(r"[0-9]{20}\.new\Z")
@@ -226,7 +225,7 @@ class _Folder:
 
     def read(self, number: int, size: int) -> Message:
         """Return the message of a file. Raises OSError, ParseError."""
-        with opened(_name(number), _OLD, self._descriptor) as file:
+        with opened(_name(number), READ_UNFOLLOWED, self._descriptor) as file:
             return parse_spooled(_read(file, size))
 
     def unlink(self, number: int) -> None:

@@ -14,7 +14,7 @@ from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.clock import Clock
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
-from jobfeatures.privatefile import opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 
 NAME: Final = "spool"
 SUFFIX: Final = ".xml"
@@ -25,7 +25,6 @@ MAX_NOTES: Final = 20  # problems of one file
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Version(NamedTuple):
@@ -274,7 +273,7 @@ def read_document(
     The status is from before reading, so that a later change differs from it.
     Raises OSError, what `check` raises, and ParseError if the file has grown past `max_bytes`.
     """
-    with opened(name, _FILE_FLAGS, folder) as file:
+    with opened(name, READ_UNFOLLOWED, folder) as file:
         status = os.fstat(file)
         check(status)
         data = bytearray()
