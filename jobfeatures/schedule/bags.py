@@ -1,9 +1,8 @@
 """Jobs that are one piece of work have one expected end: numpy.
 
-Source: Tóth, Klusáček, outlook: "For such a workflow or bags of tasks we
-should therefore generate single EET rather than compute separate EET for each
-job/task." It is the latest of the jobs' expected ends; a job that follows
-another of its user is laid into the share from the other's expected end on.
+Source: Tóth, Klusáček, outlook: "For such a workflow or bags of tasks we should therefore generate single EET
+rather than compute separate EET for each job/task." It is the latest of the jobs' expected ends; a job that
+follows another of its user is laid into the share from the other's expected end on.
 """
 
 from __future__ import annotations

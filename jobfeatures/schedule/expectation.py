@@ -50,12 +50,10 @@ class Ahead(NamedTuple):
 class Expectation:
     """What is to be expected of one job. Times are seconds by the clock of its facts.
 
-    The expected end is between `lower_secs` and `upper_secs`; both are the
-    same, and final, where the job and all earlier ones of its user have ended.
-    Of a job that has not ended, `full_secs` is the lower bound should it use
-    all of its limit. Where `is_partial` earlier jobs of its user may be
-    missing: they could only make it later, so that there is no upper bound and
-    nothing is certainly late.
+    The expected end is between `lower_secs` and `upper_secs`; both are the same, and final, where the job and
+    all earlier ones of its user have ended. Of a job that has not ended, `full_secs` is the lower bound
+    should it use all of its limit. Where `is_partial` earlier jobs of its user may be missing: they could
+    only make it later, so that there is no upper bound and nothing is certainly late.
     """
 
     asked: Asked

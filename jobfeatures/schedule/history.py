@@ -124,8 +124,7 @@ def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
         facts = facts._replace(start_secs=None)
     if facts.end_secs is None:
         facts = facts._replace(
-            suspended_secs=0,
-            is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED,
+            suspended_secs=0, is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED
         )
     facts = facts._replace(partition=record.partition or "")  # a log's queues may be numbers
     return ReportedJob(facts, _names_of(record))

@@ -1,12 +1,10 @@
 """The quality of a schedule while it is made: expected ends kept up to date as jobs come and end. Pure.
 
-Of each user the jobs stand in order of arrival. A job that has ended is
-settled once all before it have ended too: then its expected end is final. It
-is laid into the user's share, added to the sums, and dropped. What stands
-behind the first job that has not ended is kept, and laid in anew when asked
-for. What is settled is never taken back: records of one job in any order, and
-reported twice or corrected, give the same sums, as long as they come before
-`settle` is called with a time after the job's end.
+Of each user the jobs stand in order of arrival. A job that has ended is settled once all before it have ended
+too: then its expected end is final. It is laid into the user's share, added to the sums, and dropped. What
+stands behind the first job that has not ended is kept, and laid in anew when asked for. What is settled is
+never taken back: records of one job in any order, and reported twice or corrected, give the same sums, as
+long as they come before `settle` is called with a time after the job's end.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
 """When jobs that have not ended are expected to end: bounds, and whether they can still be in time.
 
-Runtimes that are not known yet are at least what has elapsed, and at most
-what the time limit allows. The more the earlier jobs run, the later is a job
-expected to end, so with the former the expected ends are bounds from below,
-with the latter bounds from above. And for each second that a job itself runs
-longer, it is expected to end at least a second later: it takes no more of the
-share in any second than it asked for. So
+Runtimes that are not known yet are at least what has elapsed, and at most what the time limit allows. The
+more the earlier jobs run, the later is a job expected to end, so with the former the expected ends are bounds
+from below, with the latter bounds from above. And for each second that a job itself runs longer, it is
+expected to end at least a second later: it takes no more of the share in any second than it asked for. So
 
 - a job that runs is certainly late if it would be with all of its limit, and
   certainly in time if it would be, were it to end now;
 - a job that waits is certainly late if it would be, were it to start now and
   use all of its limit (Tóth and Klusáček's measure, used while jobs run).
 
-Pure. All of it holds as long as jobs keep to their limits and to the
-processors they asked for.
+Pure. All of it holds as long as jobs keep to their limits and to the processors they asked for.
 """
 
 from __future__ import annotations
@@ -62,11 +59,10 @@ def compute_outlooks(
 ) -> Iterator[Outlook]:
     """Yield what is to be expected of those of one user's jobs that have not ended, each task by itself.
 
-    `lanes` is the user's share as the jobs before these left it, and is not
-    changed. `jobs` are in order, ended ones among them: all that count. Their
-    processors times `scale` are the lanes they ask for. Jobs may exceed their
-    limit by `overrun_secs`. Tasks of a waiting array beyond `MAX_TASKS`, and of
-    all beyond `MAX_ALL_TASKS`, are left out, and what comes behind has no upper bound.
+    `lanes` is the user's share as the jobs before these left it, and is not changed. `jobs` are in order,
+    ended ones among them: all that count. Their processors times `scale` are the lanes they ask for. Jobs may
+    exceed their limit by `overrun_secs`. Tasks of a waiting array beyond `MAX_TASKS`, and of all beyond
+    `MAX_ALL_TASKS`, are left out, and what comes behind has no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True

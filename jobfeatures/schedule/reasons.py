@@ -36,8 +36,7 @@ def compute_rules(
 ) -> dict[str, Any]:
     """Return whether each reason but `UNREADABLE` holds, in their order.
 
-    Each argument is of one job, or an array over jobs. Numbers are `UNKNOWN`
-    or `IMPOSSIBLE` where they are.
+    Each argument is of one job, or an array over jobs. Numbers are `UNKNOWN` or `IMPOSSIBLE` where they are.
     """
     is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
     return {

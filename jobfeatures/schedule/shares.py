@@ -1,9 +1,8 @@
 """What share of each resource a user may expect: pure.
 
-Shares of processors and GPUs may be fractions, down to a
-thousandth; shares of memory are whole KiB. A user's own share comes before
-that of the user's group (the largest, where there are several), that before
-the default, which is what is given, or the machine's total by its users.
+Shares of processors and GPUs may be fractions, down to a thousandth; shares of memory are whole KiB. A user's
+own share comes before that of the user's group (the largest, where there are several), that before the
+default, which is what is given, or the machine's total by its users.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Collectors: one file each, one line in `COLLECTORS` each.
 
-A file offers `METRICS`, the declarations of its families, and
-`families(context)`, which yields them with samples: pure, so that one that
-fails costs its own series only.
+A file offers `METRICS`, the declarations of its families, and `families(context)`, which yields them with
+samples: pure, so that one that fails costs its own series only.
 """
 
 from __future__ import annotations

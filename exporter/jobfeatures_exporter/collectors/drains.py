@@ -16,9 +16,7 @@ SHUTDOWN = gauge(
     ("source",),
 )
 JOB_SHUTDOWN = gauge(
-    "batch_job_shutdown_time_seconds",
-    "Shutdown of the job, without those of its node.",
-    (*JOB, "source"),
+    "batch_job_shutdown_time_seconds", "Shutdown of the job, without those of its node.", (*JOB, "source")
 )
 NODE_DRAINING = gauge(
     "batch_node_draining",

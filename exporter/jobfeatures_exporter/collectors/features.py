@@ -18,8 +18,7 @@ HOOK_FAILURES = counter(
     ("hook", "reason"),
 )
 LEFTOVERS = gauge(
-    "batch_node_ended_jobs_with_processes",
-    "Ended jobs whose control group still holds processes.",
+    "batch_node_ended_jobs_with_processes", "Ended jobs whose control group still holds processes."
 )
 EMPTY_GROUPS = gauge(
     "batch_node_empty_job_groups",

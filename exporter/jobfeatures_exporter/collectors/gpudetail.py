@@ -26,11 +26,7 @@ _COUNTS: dict[str, tuple[str, str, Values]] = {
     counts.REMAPPED: ("remapped_rows", "Memory rows remapped after errors", ("kind",)),
     counts.XIDS[0]: ("xids", "XID events since the exporter's start", ()),
     counts.XID: ("xid_errors", "The same by code, from its first event on", ("xid",)),
-    counts.CLOCK_REASON: (
-        "clock_held_seconds",
-        "Time in which clocks were held back",
-        ("reason",),
-    ),
+    counts.CLOCK_REASON: ("clock_held_seconds", "Time in which clocks were held back", ("reason",)),
 }
 OF_CARDS = {
     count: counter(f"batch_gpu_{name}", f"{meaning}.", (*CARD, *labels))
@@ -42,9 +38,7 @@ OF_CARDS = {
 }
 OF_JOBS = {
     count: counter(
-        f"batch_job_gpu_{name}",
-        f"batch_gpu_{name}_total while only the job held it.",
-        (*OF_JOB, *labels),
+        f"batch_job_gpu_{name}", f"batch_gpu_{name}_total while only the job held it.", (*OF_JOB, *labels)
     )
     for count, (name, _, labels) in _COUNTS.items()
 }

@@ -42,9 +42,7 @@ OOM_KILLS = counter(
     JOB,
 )
 LIMIT_HITS = counter(
-    "batch_job_memory_limit_hits",
-    "Times that the job's memory reached a limit of its control groups.",
-    JOB,
+    "batch_job_memory_limit_hits", "Times that the job's memory reached a limit of its control groups.", JOB
 )
 THROTTLED = counter(
     "batch_job_cpu_throttled_seconds",

@@ -14,22 +14,13 @@ WAITING = counter(
     "Time that runnable threads of the job waited for a CPU, summed over threads.",
     JOB,
 )
-FAULTS = counter(
-    "batch_job_major_page_faults",
-    "Page faults of the job that read from storage.",
-    JOB,
-)
+FAULTS = counter("batch_job_major_page_faults", "Page faults of the job that read from storage.", JOB)
 SWITCHES = counter(
     "batch_job_context_switches",
     "Context switches of the job: voluntary (it waited) or nonvoluntary (preempted).",
     (*JOB, "type"),
 )
-RUNNING = gauge(
-    "batch_job_threads_running",
-    "Threads of the job that run or wait for a CPU.",
-    JOB,
-    sums=True,
-)
+RUNNING = gauge("batch_job_threads_running", "Threads of the job that run or wait for a CPU.", JOB, sums=True)
 BLOCKED = gauge(
     "batch_job_threads_blocked",
     "Threads of the job in uninterruptible sleep, usually waiting for storage.",

@@ -35,8 +35,7 @@ DISK_TIME = counter(
 )
 KILLS = counter("batch_node_oom_kills", "Processes killed by the kernel's OOM killer since boot.")
 REOPENED = counter(
-    "batch_node_reopened_files",
-    "Files opened anew to be read, because file descriptors ran short.",
+    "batch_node_reopened_files", "Files opened anew to be read, because file descriptors ran short."
 )
 KEPT = gauge(
     "batch_node_kept_files",

@@ -30,11 +30,7 @@ NOT_ELIGIBLE = gauge(
     "Pending jobs that may not start yet: held, dependent (on other jobs), date (a begin time).",
     (*_BY_PARTITION, "cause"),
 )
-OLDEST = gauge(
-    "batch_queue_oldest_wait_seconds",
-    "Longest wait of batch_queue_waiting_jobs.",
-    _BY_PARTITION,
-)
+OLDEST = gauge("batch_queue_oldest_wait_seconds", "Longest wait of batch_queue_waiting_jobs.", _BY_PARTITION)
 WAIT = gauge(
     "batch_queue_wait_job_seconds",
     "Sum of the waits of batch_queue_waiting_jobs.",

@@ -19,10 +19,9 @@ log = logging.getLogger(__name__)
 class ControllerSource(PolledSource):
     """Asks the controller role. While that fails, asks the batch system about one job at a time.
 
-    The first such question comes after a random part of `fallback_secs`, the
-    next ones after `fallback_secs` each, jobs of which nothing is known first.
-    So N nodes ask N / `fallback_secs` questions a second at any time: thousands
-    notice at once that the controller role is down.
+    The first such question comes after a random part of `fallback_secs`, the next ones after `fallback_secs`
+    each, jobs of which nothing is known first. So N nodes ask N / `fallback_secs` questions a second at any
+    time: thousands notice at once that the controller role is down.
     """
 
     is_local = False

@@ -49,11 +49,10 @@ class _Known:
 class GridEngineSource(PolledSource):
     """Reads ``active_jobs``, and asks ``qstat`` about the jobs and queues of this node only.
 
-    A job is there while its directory is and a shepherd of it lives: where
-    execd keeps directories (KEEP_ACTIVE in sge_conf(5)) those of ended jobs
-    remain. Of a directory that is not complete, cannot be read, or has tasks of
-    a parallel job that have ended, the table keeps the jobs that it may belong
-    to and that were asked about, unless the master knows of no such job.
+    A job is there while its directory is and a shepherd of it lives: where execd keeps directories
+    (KEEP_ACTIVE in sge_conf(5)) those of ended jobs remain. Of a directory that is not complete, cannot be
+    read, or has tasks of a parallel job that have ended, the table keeps the jobs that it may belong to and
+    that were asked about, unless the master knows of no such job.
     """
 
     name = NAME

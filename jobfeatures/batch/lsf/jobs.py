@@ -79,9 +79,8 @@ def parse_job(record: Record, around: Circumstances) -> Job:
     "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1",
     "MEMLIMIT":"8 Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
 
-    Slots count as CPUs. FINISH_TIME is a guess until the job has ended. A
-    limit that is not there may be the queue's. SWAPLIMIT is not asked for: it
-    is of virtual memory.
+    Slots count as CPUs. FINISH_TIME is a guess until the job has ended. A limit that is not there may be the
+    queue's. SWAPLIMIT is not asked for: it is of virtual memory.
     """
     key = key_of(record)
     array, index = split_id(key.job_id)

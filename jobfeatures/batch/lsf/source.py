@@ -34,10 +34,9 @@ MAX_HOSTS_ASKED = 20
 class LsfSource(PolledSource):
     """Asks for the jobs that were dispatched to this host, and by id for those it should have but has not.
 
-    A poll is one ``bjobs``, and another one if jobs that live here, or have
-    published directories, are missing from its answer. What changes seldom
-    (the host's state, CPU factors, limits of queues, ABS_RUNLIMIT) is asked
-    for once in `refresh_secs`.
+    A poll is one ``bjobs``, and another one if jobs that live here, or have published directories, are
+    missing from its answer. What changes seldom (the host's state, CPU factors, limits of queues,
+    ABS_RUNLIMIT) is asked for once in `refresh_secs`.
     """
 
     name = NAME

@@ -68,11 +68,7 @@ class OarCluster:
         """`timeout_secs` limits each question."""
         self._clock = clock
         self._programs = Programs(
-            oarstat,
-            "oarstat",
-            timeout_secs=timeout_secs,
-            max_bytes=MAX_ANSWER_BYTES,
-            kept=SYSTEM.variables,
+            oarstat, "oarstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
         )
         self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs of the latest queue

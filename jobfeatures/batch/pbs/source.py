@@ -28,10 +28,9 @@ def is_plain_id(text: str) -> bool:
 class QstatSource(PolledSource):
     """Asks the server about the jobs that this node has, and keeps the answers.
 
-    The node has a job if its control group or its directory says so, or if
-    pbs_mom keeps a file of it, where that folder can be read. A control group
-    or such a file is also proof that a job lives of which the server says that
-    it does not know it: so it does of other people's jobs where they are hidden.
+    The node has a job if its control group or its directory says so, or if pbs_mom keeps a file of it, where
+    that folder can be read. A control group or such a file is also proof that a job lives of which the server
+    says that it does not know it: so it does of other people's jobs where they are hidden.
     """
 
     is_local = False
@@ -82,12 +81,7 @@ class QstatSource(PolledSource):
             problems.append(Rejected.from_error(error, f"{self._home}/mom_priv/jobs"))
             return frozenset()
 
-    def _keep(
-        self,
-        answer: Answer,
-        asked: Sequence[str],
-        problems: list[Rejected],
-    ) -> None:
+    def _keep(self, answer: Answer, asked: Sequence[str], problems: list[Rejected]) -> None:
         """Keep what was answered: a job that the server does not know has ended unless it is here."""
         problems += answer.problems
         made = {

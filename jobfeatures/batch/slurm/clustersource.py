@@ -21,13 +21,7 @@ from jobfeatures.batch.slurm.administration import (
 )
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.bynode import (
-    SHOW_JOBS,
-    JobsByNode,
-    Known,
-    group_by_node,
-    parse_whole,
-)
+from jobfeatures.batch.slurm.bynode import SHOW_JOBS, JobsByNode, Known, group_by_node, parse_whole
 from jobfeatures.batch.slurm.cluster import (
     CLUSTER_QUESTIONS,
     SHOW_NODES,

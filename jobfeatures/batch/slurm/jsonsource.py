@@ -44,9 +44,8 @@ class JsonAsker:
     ) -> tuple[Answers, NodeAnswer | None]:
         """Return what is known of the jobs, and of the node where that is asked too.
 
-        A job is gone only where Slurm says "Invalid job id" by its number. The
-        first question without an answer ends the poll: the others would wait
-        as long. Raises SourceError if that was the very first.
+        A job is gone only where Slurm says "Invalid job id" by its number. The first question without an
+        answer ends the poll: the others would wait as long. Raises SourceError if that was the very first.
         """
         deadline = self._clock.monotonic_secs() + self._timeout_secs
         jobs: dict[str, Job] = {}

@@ -66,16 +66,13 @@ class _Budget:
 class SpoolSource:
     """The jobs of a spool folder.
 
-    A file that is unreadable or malformed keeps the jobs that it had, for as
-    long as it exists: a broken rewrite ends no job. A table is complete unless
-    there is a file of which the jobs were never known. A job in two files is
-    taken from the one whose name sorts last. A problem is in
-    `JobTable.rejected` when it appears and not again while it lasts: the same
-    line in the log at every poll helps nobody.
+    A file that is unreadable or malformed keeps the jobs that it had, for as long as it exists: a broken
+    rewrite ends no job. A table is complete unless there is a file of which the jobs were never known. A job
+    in two files is taken from the one whose name sorts last. A problem is in `JobTable.rejected` when it
+    appears and not again while it lasts: the same line in the log at every poll helps nobody.
 
-    `lookup_uid` finds the numeric user of a name, None for an unknown one.
-    `node_name` is this node's name in the documents; without it, the process
-    ids of all nodes count.
+    `lookup_uid` finds the numeric user of a name, None for an unknown one. `node_name` is this node's name in
+    the documents; without it, the process ids of all nodes count.
     """
 
     name = NAME
