@@ -122,7 +122,7 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
     return {
         key: Group(sample.uid, sample.sluid)
         for key, sample in snapshot.jobs.items()
-        if isinstance(key, JobKey) and sample.cgroup is not None and sample.processes
+        if isinstance(key, JobKey) and sample.in_group and sample.processes
     }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.knowledge import Knowledge
-from jobfeatures_exporter.snapshot import Accounting, JobGpu, JobSample, Snapshot
+from jobfeatures_exporter.snapshot import JobGpu, JobSample, Snapshot
 
 MAX_ENDED = 10_000
 
@@ -57,9 +57,7 @@ class Retention:
         gone = {
             key
             for key in known.ending
-            if key in snapshot.jobs
-            and snapshot.jobs[key].accounting is Accounting.PROCESSES
-            and not known.is_on_node(key)
+            if key in snapshot.jobs and not snapshot.jobs[key].in_group and not known.is_on_node(key)
         }
         if gone:
             living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}

@@ -235,6 +235,7 @@ class JobSample:
     work: Mapping[str, float] = field(default_factory=dict)  # done, by figure; empty: not counted
     cgroup: str | None = None  # the path of its control group, of the first where there are several
     cgroup_version: int | None = None  # 1 or 2
+    in_group: bool = False  # there are control groups of it, be they such as count nothing (freezer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

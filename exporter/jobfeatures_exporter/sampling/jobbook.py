@@ -134,6 +134,7 @@ class JobRecorder:
             **counted_else,
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,
+            in_group=bool(memberships),
         )
         if state.last is not None and all(each.has_gone for each in cgroups):
             sample = keep_counts(sample, state.last)  # what is still there of it has outlived its groups

@@ -131,6 +131,7 @@ def test_a_job_whose_cpu_time_the_kernel_does_not_count_is_accumulated(node, mak
     job = sampler.sample().jobs[slurm("2")]
     assert (job.accounting, job.user_cpu_secs, job.uid) == (Accounting.PROCESSES, 1.5, 6001)
     assert job.memory == MemoryBytes(anon=8192, file=1024, shmem=0, swap=2048)
+    assert (job.cgroup, job.in_group) == (None, True)
     node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
     job = sampler.sample().jobs[slurm("2")]
     assert (job.accounting, job.user_cpu_secs) == (Accounting.CGROUP, 1.5)  # never decreases
@@ -146,7 +147,7 @@ def test_a_job_by_processes(node, make):
     sampler = make(lambda: jobs)
     job = sampler.sample().jobs[key]
     assert (job.accounting, job.user_cpu_secs, job.system_cpu_secs) == (Accounting.PROCESSES, 1.8, 0.2)
-    assert (job.processes, job.threads) == (2, 3)
+    assert (job.processes, job.threads, job.in_group) == (2, 3, False)
     node.end(11)
     node.process(10, user=100, children_user=90, children_system=25)
     assert sampler.sample().jobs[key].user_cpu_secs == pytest.approx(1.9)
