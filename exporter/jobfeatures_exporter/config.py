@@ -177,16 +177,15 @@ class DaemonConfig(WebConfig):
 
     def wants(self, what: str) -> bool:
         """Return whether a profile, or the collector of cores, shows what is read on request (`reads_…`)."""
-        own = what == "reads_cores" and "cores" in self.enabled_collectors()
+        own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics_profile)
 
     def enabled_collectors(self) -> frozenset[str]:
         """Return the names of the collectors that run."""
-        return frozenset(
-            name
-            for name, each in COLLECTORS.items()
-            if self.role in each.roles and getattr(self, f"collector_{name}")
-        )
+        return frozenset(filter(self._runs, COLLECTORS))
+
+    def _runs(self, collector: str) -> bool:
+        return self.role in COLLECTORS[collector].roles and getattr(self, f"collector_{collector}")
 
 
 if TYPE_CHECKING:

@@ -138,12 +138,10 @@ def choose_format(accept: str) -> tuple[bool, str]:
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
     """Return the text of all families that have samples. Of several with one name the first declares it."""
     texts = LabelTexts() if texts is None else texts
-    shown = [family for family in families if family.samples]
-    page = render_blocks(
-        [block for family in shown for block in blocks_of(family, texts)], openmetrics=openmetrics
-    )
-    texts.forget_unused(sum([len(family.samples) for family in shown]))
-    return page
+    sized = [(family, len(family.samples)) for family in families]
+    blocks = [block for family, size in sized if size for block in blocks_of(family, texts)]
+    texts.forget_unused(sum([size for _, size in sized]))
+    return render_blocks(blocks, openmetrics=openmetrics)
 
 
 def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
@@ -176,6 +174,9 @@ def sample_lines(family: Family, texts: LabelTexts) -> list[str]:
     if metric.kind == "histogram":
         return [_histogram_line(metric, values, value, texts) for values, value in samples]
     name, made = metric.sample_name, texts.of(metric.label_names)
+    if len(samples) == 1:  # of most families
+        [(values, value)] = samples
+        return [f"{name}{made[values]} {format_value(value)}\n"]
     try:
         finite = math.isfinite(sum([value for _, value in samples]))
     except OverflowError:  # an integer beyond what a float can be

@@ -42,9 +42,6 @@ class _Row:
 
 
 def _write(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> str:
-    if len(samples) == 1 and isinstance(samples[0][1], int):  # most are: spare what the others need
-        values, value = samples[0]
-        return f"{metric.sample_name}{texts.of(metric.label_names)[values]} {value!r}\n"
     return "".join(sample_lines(Family(metric, samples), texts))
 
 

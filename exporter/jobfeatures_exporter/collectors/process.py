@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import time
 from collections.abc import Iterator
 from functools import cache
 
@@ -15,7 +16,7 @@ from jobfeatures.version import find_revision
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.sampling.descriptors import read_file
-from jobfeatures_exporter.sampling.processes import parse_process_stat
+from jobfeatures_exporter.sampling.processes import PAGE_BYTES, parse_process_stat
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_stat
 
 BUILD = Metric(
@@ -59,11 +60,11 @@ def families(context: Context) -> Iterator[Family]:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     yield Family.single(MAX, float("inf") if limit == resource.RLIM_INFINITY else limit)
     yield Family.single(OPEN, count_open())
-    own = parse_process_stat(read_file("/proc/self/stat"))
-    yield Family.single(CPU, (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)
-    yield Family.single(RESIDENT, own.resident_bytes)
-    yield Family.single(VIRTUAL, own.virtual_bytes)
-    yield Family.single(START, _boot_secs() + own.start_ticks / TICKS_PER_SEC)
+    pages = read_file("/proc/self/statm").split()
+    yield Family.single(CPU, time.process_time())
+    yield Family.single(RESIDENT, int(pages[1]) * PAGE_BYTES)
+    yield Family.single(VIRTUAL, int(pages[0]) * PAGE_BYTES)
+    yield Family.single(START, _start_secs())
 
 
 def count_open() -> int:
@@ -72,9 +73,9 @@ def count_open() -> int:
 
 
 @cache
-def _boot_secs() -> int:
-    """Return when the node was started. Raises ParseError, and is asked again, where that cannot be known."""
-    found = read_stat("/proc").boot_time_secs
-    if found is None:
+def _start_secs() -> float:
+    """Return when this process began. Raises ParseError, and is asked again, where that cannot be known."""
+    boot_secs = read_stat("/proc").boot_time_secs
+    if boot_secs is None:
         raise ParseError("no boot time", source="stat")
-    return found
+    return boot_secs + parse_process_stat(read_file("/proc/self/stat")).start_ticks / TICKS_PER_SEC

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
@@ -54,20 +53,17 @@ def find_hierarchies(root: str) -> dict[str, str]:
     per controller or several (``cpu,cpuacct``), links between them aside; in
     a hybrid layout v2 is in ``unified``. Raises OSError where `root` cannot be listed.
     """
-    names = os.listdir(root)
-    if "cgroup.controllers" in names:
+    with os.scandir(root) as entries:
+        there = {each.name: each for each in entries}
+    if "cgroup.controllers" in there:
         return {UNIFIED: root}
     found: dict[str, str] = {}
-    for name in sorted(names):
+    for name in sorted(there):
         for controller in name.split(","):
-            if controller in V1_CONTROLLERS or controller == UNIFIED:
-                path = f"{root}/{name}"
-                try:
-                    is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
-                except OSError:
-                    continue
-                if is_directory:
-                    found.setdefault(controller, path)
+            if (controller in V1_CONTROLLERS or controller == UNIFIED) and there[name].is_dir(
+                follow_symlinks=False
+            ):
+                found.setdefault(controller, f"{root}/{name}")
     return found
 
 
@@ -106,6 +102,8 @@ def list_job_directories(
             continue
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
+                if patterns[0] not in there and not WILD.intersection(patterns[0]):
+                    continue
                 for path, inode in _expand(top, "", patterns, failures, there):
                     membership = match_path(path)
                     if membership is None or membership.batch_system != batch.name:
@@ -157,8 +155,6 @@ def _expand(
 ) -> Iterator[tuple[str, int]]:
     """Yield the directories of a shape below `path`, each with its inode; `there` is what stands in it."""
     while len(patterns) > 1 and not WILD.intersection(patterns[0]):
-        if there is not None and patterns[0] not in there:
-            return
         # A plain name needs no list: what stands below it is not there either if it is not.
         path, patterns, there = f"{path}/{patterns[0]}", patterns[1:], None
     if there is None:

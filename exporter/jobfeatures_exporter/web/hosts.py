@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from functools import lru_cache
 
 
 def parse_names(text: str) -> frozenset[str]:
@@ -36,6 +37,7 @@ def is_ours(header: str | None, names: Collection[str] | None) -> bool:
     return host == "localhost" or host.endswith(".localhost") or host in names or _address(host) is not None
 
 
+@lru_cache(64)  # who asks again and again asks by the same
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)

@@ -73,7 +73,7 @@ def test_what_cannot_be_read_of_the_exporter_costs_neither_its_build_nor_a_trace
 
 
 def test_a_start_that_could_not_be_told_once_is_told_later(context, monkeypatch):
-    process._boot_secs.cache_clear()
+    process._start_secs.cache_clear()
     monkeypatch.setattr(process, "read_stat", lambda _procfs: KernelStat())
     assert "process_start_time_seconds" not in names(context)[0]
     monkeypatch.undo()

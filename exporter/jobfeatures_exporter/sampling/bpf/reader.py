@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from itertools import cycle
 from struct import Struct
 
 from jobfeatures_exporter.sampling.bpf.library import (
@@ -58,6 +59,8 @@ class KernelSums:
         self._freezer = f"{cgroup}/freezer"
         self._hierarchies = 1 + (self._controller != UNIFIED and os.path.isdir(self._freezer))
         self._ids: dict[str, tuple[int, ...]] = {}  # by cpu_source
+        self._misses: dict[str, int] = {}
+        self._turns = cycle(_HOOKS)
         self._sought: dict[str, int] = {}  # how often, of those of which not all are found
         self._bpf = Bpf()
         self.descriptors: dict[str, int] = {}  # by name: what another process needs to go on
@@ -164,8 +167,9 @@ class KernelSums:
         full, without_storage, tails, threads = _CHECKS.unpack(
             self._bpf.lookup(self.descriptors[".bss"], bytes(4), _CHECKS.size)
         )
-        misses = sum(read_misses(self._bpf, self.descriptors[f"{name}-program"]) for name in _HOOKS)
-        return KernelChecks(full, without_storage, tails, threads, misses)
+        name = next(self._turns)  # they are told to be right, not to the moment
+        self._misses[name] = read_misses(self._bpf, self.descriptors[f"{name}-program"])
+        return KernelChecks(full, without_storage, tails, threads, sum(self._misses.values()))
 
     def paths_of(self, directory: JobDirectory) -> list[str]:
         """Return the directories below which the processes of a job are listed."""
