@@ -16,7 +16,7 @@ from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.schedule.jobs import from_records
-from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
 from jobfeatures_exporter import controller
 from jobfeatures_exporter.cluster import livequality
@@ -25,6 +25,7 @@ from jobfeatures_exporter.cluster.livequality import LiveQuality, compute_begin,
 from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import Controller
+from tests.jobfeatures.evaluated import evaluate
 
 DAY = 86_400
 HOSTILE = 'eve"\n\\ü'
