@@ -342,7 +342,7 @@ SIBLINGS = {
     },
     "jobfeatures_exporter.commands": {
         "jobfeatures_exporter.commands.common",
-        "jobfeatures_exporter.commands.envelope",
+        "jobfeatures_exporter.commands.documents",
     },
     "jobfeatures_exporter.collectors": set(),
     "jobfeatures_exporter.profiles": {"jobfeatures_exporter.profiles.common"},

@@ -18,7 +18,7 @@ from jobfeatures.exits import INTERRUPTED
 from jobfeatures.usage import Parser, VersionAction, check_command
 
 # Each is a file in commands/ with `add_arguments(parser)` and `run(arguments)`, a dash in its name being an
-# underscore there. It is imported only when it is called: most need nothing of the daemon.
+# underscore there; DOCUMENTS have one. It is imported only when it is called: most need little of the daemon.
 COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few demonstration jobs; no batch system, no root",
@@ -36,6 +36,7 @@ COMMANDS = {
     "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
     "validate": "check documents in Sonar's JSON format and list path and reason of each fault",
 }
+DOCUMENTS = ("sample", "sysinfo", "jobs", "cluster")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,4 +78,5 @@ def build_parser(called: str | None = None) -> argparse.ArgumentParser:
 
 
 def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"jobfeatures_exporter.commands.{name.replace('-', '_')}")
+    file = "documents" if name in DOCUMENTS else name.replace("-", "_")
+    return importlib.import_module(f"jobfeatures_exporter.commands.{file}")

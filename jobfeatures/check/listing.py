@@ -106,11 +106,6 @@ class Listing:
             return Profile.OF_2014
         return Profile.BOTH if len(texts) > 1 else Profile.OF_2016
 
-    @property
-    def is_remote(self) -> bool:
-        """Return whether it is read over HTTP."""
-        return not self.location.startswith("/")
-
     @cached_property
     def numbers(self) -> Mapping[str, Decimal]:
         """Return the well-formed values of the known numeric keys of this kind, by name."""

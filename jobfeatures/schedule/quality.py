@@ -61,9 +61,7 @@ class ScheduleQuality:
     source: str
     taken_at_secs: float
     begin_secs: int  # jobs that ended earlier are not counted
-    mode: str
     share_cpus: Number  # of a user for whom no other is set
-    share_from: str  # "given", "total / users"
     jobs: int = 0
     violated: int = 0
     tardiness_secs: Number = 0

@@ -41,7 +41,6 @@ class CurvePoint:
 class DrainCurve:
     """A pool: points at now and at each end of a job. Jobs of which too little is known are only counted."""
 
-    source: str
     partitions: tuple[str, ...]
     total_cpus: int
     jobs: int
@@ -82,7 +81,6 @@ def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) 
         known = [each for job in jobs if (each := read_running(job, now_secs)) is not None]
         curves.append(
             DrainCurve(
-                source=queue.source,
                 partitions=pools[number],
                 total_cpus=total,
                 jobs=len(jobs),

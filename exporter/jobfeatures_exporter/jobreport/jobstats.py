@@ -35,7 +35,6 @@ class Summary:
     """What a comment says of a job; `nodes` is empty where there were no figures."""
 
     elapsed_secs: float | None = None
-    gpus: float | None = None
     nodes: tuple[NodeUse, ...] = ()
 
 
@@ -105,7 +104,6 @@ def decode_summary(text: str) -> Summary:
     elapsed = _number(document.get("total_time"))
     return Summary(
         elapsed_secs=elapsed,
-        gpus=_number(document.get("gpus")),
         nodes=tuple(_read_node(str(name), values, elapsed) for name, values in nodes.items()),
     )
 

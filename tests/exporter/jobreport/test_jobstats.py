@@ -82,7 +82,7 @@ def test_without_figures_a_summary_says_why(elapsed, text):
 
 def test_a_written_summary_is_read_again():
     found = decode_summary(encode_summary(REPORT, 100))
-    assert (found.elapsed_secs, found.gpus) == (100, 1)
+    assert found.elapsed_secs == 100
     [node] = found.nodes
     assert (node.cpu_share, node.memory_share) == (pytest.approx(123.5 / 400), 0.25)
     assert node.gpus == (replace(CARD, uuid="1"),)

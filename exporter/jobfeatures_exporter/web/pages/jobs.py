@@ -64,24 +64,28 @@ LAST = float("inf")  # sorts behind all that is known
 
 
 def jobs_table(
-    shown: NodeView, data: PageData, courses: Mapping[JobKey, Course | None], *, has_gpus: bool
+    shown: NodeView,
+    data: PageData,
+    courses: Mapping[JobKey, Course | None],
+    *,
+    has_gpus: bool,
+    is_dense: bool = False,
 ) -> Html:
-    """Return the table of the jobs, with what is remembered of them."""
+    """Return the table of the jobs, with what is remembered of them; a dense one has figures alone."""
     if not shown.count:
         return note(shown.without_jobs)
-    head = ["Job", "User", "CPUs", "Memory"]
-    head += ["GPUs"] if has_gpus else []
-    head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, courses.get(each.key) or Course(), data, has_gpus=has_gpus) for each in shown.jobs]
-    return table(
-        "Jobs on this node: used and allocated, time, and what ending them now would waste",
-        head,
-        rows,
-        identity="jobs-table",
-        kind="cards sortable",
-        down_first=DOWN_FIRST,
-        more=shown.count - len(shown.jobs),
-    )
+    gpus_head = ["GPUs"] if has_gpus else []
+    if is_dense:
+        caption, kind, make = "Jobs on this node, one line each", "sortable", _dense_row
+        head = ["Job", "User", "Name", "CPUs", "Memory", *gpus_head, "Wasted now", "Left", "Hints"]
+    else:
+        caption = "Jobs on this node: used and allocated, time, and what ending them now would waste"
+        kind, make = "cards sortable", _row
+        head = ["Job", "User", "CPUs", "Memory", *gpus_head]
+        head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
+    rows = [make(each, courses.get(each.key) or Course(), data, has_gpus=has_gpus) for each in shown.jobs]
+    more = shown.count - len(shown.jobs)
+    return table(caption, head, rows, identity="jobs-table", kind=kind, down_first=DOWN_FIRST, more=more)
 
 
 def _row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
@@ -297,28 +301,8 @@ def order_of(value: Number | None) -> float:
 # --- one line each: sixty of them on one screen ------------------------------------------
 
 
-def dense_table(
-    shown: NodeView, data: PageData, courses: Mapping[JobKey, Course | None], *, has_gpus: bool
-) -> Html:
-    """Return the table: figures alone, the last hour as a line before them."""
-    if not shown.count:
-        return note(shown.without_jobs)
-    head = ["Job", "User", "Name", "CPUs", "Memory", *(["GPUs"] if has_gpus else [])]
-    return table(
-        "Jobs on this node, one line each",
-        [*head, "Wasted now", "Left", "Hints"],
-        [
-            _dense_row(each, courses.get(each.key) or Course(), data.now_secs, has_gpus=has_gpus)
-            for each in shown.jobs
-        ],
-        identity="jobs-table",
-        kind="sortable",
-        more=shown.count - len(shown.jobs),
-        down_first=DOWN_FIRST,
-    )
-
-
-def _dense_row(each: JobView, course: Course, now_secs: float, *, has_gpus: bool) -> Row:
+def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
+    now_secs = data.now_secs
     who, what = each.identity.user, each.identity.name
     cpus = cpu_line(course, each.allocated_cpus, now_secs)
     memory = memory_line(course, each.memory_limit, now_secs)

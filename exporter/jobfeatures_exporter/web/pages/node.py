@@ -32,7 +32,7 @@ from jobfeatures_exporter.view.units import (
 from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
 from jobfeatures_exporter.web.pages.course import time_line
 from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
-from jobfeatures_exporter.web.pages.jobs import dense_table, jobs_table
+from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
@@ -80,11 +80,10 @@ def render_node(
     title = context.node_name or "This node"
     courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
     choices = _choices(asked) if shown.count else None
+    made = jobs_table(shown, data, courses, has_gpus=has_gpus, is_dense=asked.is_dense)
     if asked.is_dense:
-        made = dense_table(shown, data, courses, has_gpus=has_gpus)
         head, troubles = _head(data), _troubles(shown, data)
         return page(title, head, troubles, choices, section("Jobs", "jobs", made), kind="dense")
-    made = jobs_table(shown, data, courses, has_gpus=has_gpus)
     return page(
         title,
         _head(data),

@@ -1,0 +1,100 @@
+"""The commands that print one document in Sonar's format: `sample`, `sysinfo`, `jobs` and `cluster`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import JobfeaturesError, SourceError
+from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.logs import configure_logging
+from jobfeatures_exporter.commands.common import add_settings, config_of
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.sonar.node import make_origin
+
+log = logging.getLogger(__name__)
+
+BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the cluster's name, short for ``--sonar.cluster``, and all settings."""
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in the document")
+    add_settings(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the command's document, nothing else; 1 where it reports errors.
+
+    What goes wrong becomes a document too, so that a reader always gets one.
+    Raises ConfigurationError before anything is done.
+    """
+    changes = {} if arguments.cluster is None else {"sonar.cluster": arguments.cluster}
+    config = config_of(arguments, changes)
+    configure_logging(config.log_level, config.log_format)
+    origin = make_origin(config)
+    privacy = make_privacy(config)
+    try:
+        document = privacy.document(_MAKERS[arguments.command](config, origin))
+    except (JobfeaturesError, OSError) as error:
+        document = error_envelope(origin, str(error), SystemClock().now_secs())
+    faults = validate_envelope(document, profile=origin.profile, strict=True)
+    if faults:
+        for fault in faults:
+            print(f"jobfeatures-exporter: own document breaks the format: {fault}", file=sys.stderr)
+        return 1
+    print(json.dumps(document))
+    return 1 if "errors" in document else 0
+
+
+def _sample(config: ExporterConfig, origin: Origin) -> Document:
+    """Return the state of the node and its processes."""
+    from jobfeatures_exporter.sonar.oneshot import node_documents
+
+    with node_documents(config, origin) as documents:
+        documents.prime()
+        time.sleep(BETWEEN_LOOKS_SECS)
+        return documents.sample()[0]
+
+
+def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
+    """Return how the node is made."""
+    from jobfeatures_exporter.sonar.oneshot import node_documents
+
+    with node_documents(config, origin) as documents:
+        return documents.sysinfo()[0]
+
+
+def _jobs(config: ExporterConfig, origin: Origin) -> Document:
+    """Return the jobs of `controller.history`, with their steps."""
+    from jobfeatures_exporter.controller import make_cluster_sources
+    from jobfeatures_exporter.sonar.clusterdocuments import JobsDocuments
+
+    clock = SystemClock()
+    source = make_cluster_sources(config, clock)[0]
+    queue = None
+    try:
+        queue = source.poll_queue()
+    except SourceError as error:  # accounting may answer although the controller does not
+        log.warning("no queue, jobs are taken from accounting alone: %s", error)
+    return JobsDocuments(
+        origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
+    ).make_one()
+
+
+def _cluster(config: ExporterConfig, origin: Origin) -> Document:
+    """Return partitions and the states of nodes."""
+    from jobfeatures_exporter.controller import make_cluster_sources
+    from jobfeatures_exporter.sonar.cluster import cluster_document
+
+    source = make_cluster_sources(config, SystemClock())[0]
+    return cluster_document(origin, source.poll_cluster())
+
+
+_MAKERS = {"sample": _sample, "sysinfo": _sysinfo, "jobs": _jobs, "cluster": _cluster}
