@@ -39,10 +39,9 @@ class BatchSource(Protocol):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return what is known now.
 
-        A source that is asked job by job asks about these: `seen` are jobs that
-        live on the node, by their processes; `claimed` are jobs that have
-        published directories or empty control groups, which proves nothing. `taken_at_secs` is the time
-        before asking. Raises SourceError; bad records go into
+        A source that is asked job by job asks about these: `seen` are jobs that live on the node, by their
+        processes; `claimed` are jobs that have published directories or empty control groups, which proves
+        nothing. `taken_at_secs` is the time before asking. Raises SourceError; bad records go into
         `JobTable.rejected`.
         """
 
@@ -162,10 +161,9 @@ SourceStatus = KeeperStatus[JobTable]
 class Keeper(Generic[AnswerT]):
     """Asks one source: at once, then every `interval_secs` ± JITTER, and sooner on request, within limits.
 
-    `min_interval_secs` separates two polls whatever happens: a node on which
-    jobs start every second must not ask the controller every second. In haste,
-    for a job whose prolog has left a question, HASTE_SECS do: a question a job
-    at most, where the prologs would ask one each.
+    `min_interval_secs` separates two polls whatever happens: a node on which jobs start every second must not
+    ask the controller every second. In haste, for a job whose prolog has left a question, HASTE_SECS do: a
+    question a job at most, where the prologs would ask one each.
     """
 
     def __init__(

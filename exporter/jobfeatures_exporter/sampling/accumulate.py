@@ -1,11 +1,9 @@
 """What jobs that are made of processes used, CPU time above all: pure.
 
-A sum over live processes falls when one exits, so what each process adds
-between two looks is accumulated. A process that ends hands its time to the
-parent that waits for it (cutime and cstime of proc_pid_stat(5)), and so its
-input and output; what was counted while it lived must not be counted again
-there. All processes that may be the parent of another have to take part,
-whatever they belong to.
+A sum over live processes falls when one exits, so what each process adds between two looks is accumulated. A
+process that ends hands its time to the parent that waits for it (cutime and cstime of proc_pid_stat(5)), and
+so its input and output; what was counted while it lived must not be counted again there. All processes that
+may be the parent of another have to take part, whatever they belong to.
 """
 
 from __future__ import annotations
@@ -56,11 +54,10 @@ class _Gone(Generic[Record]):
 class _Claims:
     """Of one figure, such as user time, what is still to be shown by those who have inherited it.
 
-    `claims` is time that was counted of children that vanished and whose
-    parent has not shown it yet, by parent; `loose` is the same where the
-    parent ended too, by the next ancestor still there. `unexplained` is what a
-    parent showed at the last look without any claim to it: perhaps of a child
-    that was read first, then ended, then was read again within its parent.
+    `claims` is time that was counted of children that vanished and whose parent has not shown it yet, by
+    parent; `loose` is the same where the parent ended too, by the next ancestor still there. `unexplained` is
+    what a parent showed at the last look without any claim to it: perhaps of a child that was read first,
+    then ended, then was read again within its parent.
     """
 
     def __init__(self) -> None:
@@ -116,17 +113,14 @@ class _Claims:
 class Accumulator(Generic[Key, Record, Totals]):
     """Totals by key that never decrease; what follows is said of time and holds for every figure.
 
-    At each look a process adds the increase of its own time, and of its
-    children's time less what had been counted of those that vanished. A
-    process that was not there before adds everything it has. A claim lives for
-    two looks: one look takes a while, so a child may be missing from it while
-    its parent was read before it ended. A total falls short, and never
-    exceeds, where a child's time went nowhere (nobody waited for it) in the
-    very interval in which its former ancestors showed time of others.
+    At each look a process adds the increase of its own time, and of its children's time less what had been
+    counted of those that vanished. A process that was not there before adds everything it has. A claim lives
+    for two looks: one look takes a while, so a child may be missing from it while its parent was read before
+    it ended. A total falls short, and never exceeds, where a child's time went nowhere (nobody waited for it)
+    in the very interval in which its former ancestors showed time of others.
 
-    A process that moves to another key brings its whole life along where
-    `brings_life` is set: it was there all the time, only nobody knew. Else it
-    does so only if it had no key, and adds to the other from then on.
+    A process that moves to another key brings its whole life along where `brings_life` is set: it was there
+    all the time, only nobody knew. Else it does so only if it had no key, and adds to the other from then on.
     """
 
     def __init__(
@@ -151,10 +145,9 @@ class Accumulator(Generic[Key, Record, Totals]):
     def update(self, processes: Mapping[int, Record], keys: Mapping[int, Key]) -> Mapping[Key, Totals]:
         """Take one look: all processes by pid, and the key of each. Return the totals by key.
 
-        A process without a key is followed but counted nowhere; a key without
-        processes is forgotten. The totals hold until the next look, and are the
-        same objects where they have not grown. What is given is kept until then
-        and must not be changed.
+        A process without a key is followed but counted nowhere; a key without processes is forgotten. The
+        totals hold until the next look, and are the same objects where they have not grown. What is given is
+        kept until then and must not be changed.
         """
         had = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys
@@ -292,10 +285,9 @@ class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
 class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
     """Input and output of processes, by key.
 
-    The kernel adds what a process read and wrote to that of the parent that
-    waits for it, in the same counters: all of them may be of children. So the
-    totals fall short too where a process ignores SIGCHLD, by what its children
-    had done, if it does as much itself within two looks of their end.
+    The kernel adds what a process read and wrote to that of the parent that waits for it, in the same
+    counters: all of them may be of children. So the totals fall short too where a process ignores SIGCHLD, by
+    what its children had done, if it does as much itself within two looks of their end.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
 """Knowing at once that a job begins or ends, by the making and removal of its control group.
 
-The kernel reports directories that come and go in control group file systems,
-and on v2 when the last process of a group has left it: that is the moment for
-a last look, since the figures vanish with the directory.
+The kernel reports directories that come and go in control group file systems, and on v2 when the last process
+of a group has left it: that is the moment for a last look, since the figures vanish with the directory.
 """
 
 from __future__ import annotations
@@ -52,11 +51,10 @@ def is_empty(path: str) -> bool:
 class JobArrivals:
     """Wakes the sampling when a job's control group comes, loses a part, runs empty or goes.
 
-    Watched are the directories in which the batch systems' tables expect those
-    of jobs, and these themselves: nothing below, where a user may have a say.
-    `run` is the thread; `on_due` is called in it, and `on_ending` with the
-    directory of a job that may be about to go. Where the kernel has no
-    watch to spare, the regular looks remain.
+    Watched are the directories in which the batch systems' tables expect those of jobs, and these themselves:
+    nothing below, where a user may have a say. `run` is the thread; `on_due` is called in it, and `on_ending`
+    with the directory of a job that may be about to go. Where the kernel has no watch to spare, the regular
+    looks remain.
     """
 
     def __init__(

@@ -20,9 +20,8 @@ def compute_epoch(boot_time_secs: int) -> int:
 class _Number:
     """A process, process-group or session id that a job names, until it means somebody else.
 
-    The kernel gives a number away again only after its process, group and
-    session have ended. To miss them at a look proves no end: what is seen again
-    with the same start is the same.
+    The kernel gives a number away again only after its process, group and session have ended. To miss them at
+    a look proves no end: what is seen again with the same start is the same.
     """
 
     __slots__ = ("in_doubt", "seen", "spent", "start_ticks", "users")
@@ -60,10 +59,9 @@ class _Member(NamedTuple):
 class ProcessJobs:
     """Attributes processes to jobs whose source names processes, process groups or sessions.
 
-    A process belongs to a job if its pid or process group is in
-    `Job.processes`, its session in `Job.sessions`, or its parent belongs; it
-    then belongs for its whole life or the job's, reparented or not. A number
-    that has come to mean another process no longer counts.
+    A process belongs to a job if its pid or process group is in `Job.processes`, its session in
+    `Job.sessions`, or its parent belongs; it then belongs for its whole life or the job's, reparented or not.
+    A number that has come to mean another process no longer counts.
     """
 
     def __init__(self) -> None:

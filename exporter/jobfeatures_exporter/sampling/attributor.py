@@ -37,10 +37,9 @@ class Attribution:
 class Attributor:
     """Attributes the processes of one look after the other.
 
-    The first that knows a process decides: its batch control group, its Grid
-    Engine group, what names it or an ancestor (a list of a batch source, a
-    shepherd), its container, service or session, and last its process group.
-    `is_here` says whether a control group is that of a job on this node.
+    The first that knows a process decides: its batch control group, its Grid Engine group, what names it or
+    an ancestor (a list of a batch source, a shepherd), its container, service or session, and last its
+    process group. `is_here` says whether a control group is that of a job on this node.
     """
 
     def __init__(

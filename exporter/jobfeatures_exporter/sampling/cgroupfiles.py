@@ -107,11 +107,10 @@ def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
     """Divide a precise total in the proportion of two imprecise times, never below the last division.
 
-    cpuacct.usage is exact to the nanosecond but undivided; cpuacct.stat is
-    divided but sampled at ticks. cpuacct.usage_user and usage_sys look like
-    the answer and are not: before Linux 5.8 they call all time of user
-    processes user time, and later ones are sampled at ticks too. This is what
-    the kernel itself does for processes (cputime_adjust).
+    cpuacct.usage is exact to the nanosecond but undivided; cpuacct.stat is divided but sampled at ticks.
+    cpuacct.usage_user and usage_sys look like the answer and are not: before Linux 5.8 they call all time of
+    user processes user time, and later ones are sampled at ticks too. This is what the kernel itself does for
+    processes (cputime_adjust).
     """
     sampled = split.user_secs + split.system_secs
     total_secs = max(total_secs, last.user_secs + last.system_secs)

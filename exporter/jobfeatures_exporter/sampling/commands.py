@@ -1,8 +1,7 @@
 """Processes of a job rolled up by command: pure.
 
-A command's name is what a process chooses. So only some of a job's commands
-are identified by name, the rest together as `OTHER`: those that have most CPU time
-and those that have most memory get a count of their own.
+A command's name is what a process chooses. So only some of a job's commands are identified by name, the rest
+together as `OTHER`: those that have most CPU time and those that have most memory get a count of their own.
 """
 
 from __future__ import annotations
@@ -59,9 +58,8 @@ class _Counts:
 class CommandBook:
     """Counts by job and command, from one look to the next.
 
-    A command that gets its own count begins with what it used since the look
-    before, and keeps it as long as the job lives, unless it has no processes
-    and others need the place: its time then goes to `OTHER`.
+    A command that gets its own count begins with what it used since the look before, and keeps it as long as
+    the job lives, unless it has no processes and others need the place: its time then goes to `OTHER`.
     """
 
     def __init__(self, *, top: int, ticks_per_sec: int) -> None:

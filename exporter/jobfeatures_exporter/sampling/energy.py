@@ -1,10 +1,9 @@
 """Joules of the CPU packages, and each job's share of them: pure but for what it remembers.
 
-A package does not know for whom it works. Between two looks its joules are
-shared out by CPU time: a job gets the part of them that its CPU time is of all
-CPU time that the node spent other than idle. The power that a package draws
-while it idles is so borne by those who run on it; what the rest of the node
-used stays with the node.
+A package does not know for whom it works. Between two looks its joules are shared out by CPU time: a job gets
+the part of them that its CPU time is of all CPU time that the node spent other than idle. The power that a
+package draws while it idles is so borne by those who run on it; what the rest of the node used stays with the
+node.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def compute_shares(
 ) -> dict[JobKey, float]:
     """Return the joules of each job: its part of the CPU time that was not idle. They never exceed the whole.
 
-    The node's time is counted in ticks, the jobs' finer: where the jobs' sum is
-    the greater it is the whole.
+    The node's time is counted in ticks, the jobs' finer: where the jobs' sum is the greater it is the whole.
     """
     whole_secs = max(busy_secs, sum(used_secs.values()))
     if whole_secs <= 0 or joules <= 0:
@@ -77,9 +75,8 @@ class JobEnergy:
     ) -> Mapping[JobKey, float]:
         """Take one look; return the joules by job, empty where packages are not readable.
 
-        `joules` and the CPU seconds are counters. A job that was not in the last
-        look began after it, unless it used more since than the whole node: then
-        it counts from here on.
+        `joules` and the CPU seconds are counters. A job that was not in the last look began after it, unless
+        it used more since than the whole node: then it counts from here on.
         """
         for key in self._totals.keys() - used_secs.keys():
             del self._totals[key]

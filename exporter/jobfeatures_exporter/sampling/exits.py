@@ -1,12 +1,10 @@
 """CPU time of jobs by the kernel's records of exits: pure but for what it remembers.
 
-A process that nobody waits for takes its last moments with it, and one that no
-look saw, its whole life; with a record of each exit both are known. What a
-parent shows of its children must then not be counted as well. So this is a
-second account beside that of `accumulate`, made of nothing but processes' own
-times: of those alive by /proc, of the dead by their records. Each account
-alone never exceeds the truth, so the greater one is reported: nothing is counted
-twice, and a lost record costs no more than what the other account lacks too.
+A process that nobody waits for takes its last moments with it, and one that no look saw, its whole life; with
+a record of each exit both are known. What a parent shows of its children must then not be counted as well. So
+this is a second account beside that of `accumulate`, made of nothing but processes' own times: of those alive
+by /proc, of the dead by their records. Each account alone never exceeds the truth, so the greater one is
+reported: nothing is counted twice, and a lost record costs no more than what the other account lacks too.
 """
 
 from __future__ import annotations
@@ -70,9 +68,8 @@ class _Unseen:
 class ExitAccount(Generic[Key]):
     """Totals by job that never decrease. The caller takes the records before it looks at the processes.
 
-    A process is told from another one of the same number by its start. A
-    record of a number that has meant two processes since the last look counts
-    for neither.
+    A process is told from another one of the same number by its start. A record of a number that has meant
+    two processes since the last look counts for neither.
     """
 
     def __init__(self, *, ticks_per_sec: int) -> None:
@@ -100,10 +97,9 @@ class ExitAccount(Generic[Key]):
     ) -> dict[Key, CpuTicks]:
         """Take one look; return the totals.
 
-        `keys` has the job of each process that has one, `ticks` the totals of
-        the other account. Returned are the totals to report about the jobs in `ticks`; others are forgotten.
-        Before the first look there are no records: what has ended then is in
-        the children's time of those that are there.
+        `keys` has the job of each process that has one, `ticks` the totals of the other account. Returned are
+        the totals to report about the jobs in `ticks`; others are forgotten. Before the first look there are
+        no records: what has ended then is in the children's time of those that are there.
         """
         self._boot_time_secs = boot_time_secs
         self._take(records if self.has_started else ())

@@ -1,9 +1,8 @@
 """The jobs of Grid Engine on this node, from the spool directory of its execution daemon.
 
-Grid Engine makes no control groups. It gives each job a supplementary group of
-its own, which a user can neither take off nor put on, and starts it from an
-sge_shepherd. Both are in ``active_jobs/<job>.<task>``, in files of the daemon's
-administrator: `addgrpid` and `pid`.
+Grid Engine makes no control groups. It gives each job a supplementary group of its own, which a user can
+neither take off nor put on, and starts it from an sge_shepherd. Both are in ``active_jobs/<job>.<task>``, in
+files of the daemon's administrator: `addgrpid` and `pid`.
 """
 
 from __future__ import annotations

@@ -76,9 +76,8 @@ def list_job_directories(
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
 
-    What vanishes meanwhile is left out; where a directory cannot be listed for
-    another reason, a job that is missing need not be gone. Those that are as
-    they are `known`, by path, are the same objects.
+    What vanishes meanwhile is left out; where a directory cannot be listed for another reason, a job that is
+    missing need not be gone. Those that are as they are `known`, by path, are the same objects.
     """
     memberships: dict[str, Membership] = {}
     inodes: dict[str, dict[str, int]] = {}  # by path, then by controller

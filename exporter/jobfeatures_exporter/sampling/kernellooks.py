@@ -33,11 +33,10 @@ class _Due:
 class KernelLooks:
     """The kernel's sums look by look, and whose processes are to be read all the same.
 
-    Those of a control group are due at its 1st, 2nd, 4th … then every 32nd look: they tell who waits
-    for the job's end, and whose it is where the kernel does not say. After the 4th they are listed, and
-    read where others are there than before, at that look and the next; where the kernel counts as many
-    and none that is new, they are the same. A group of which it is not known
-    whose it is, is due at every look.
+    Those of a control group are due at its 1st, 2nd, 4th … then every 32nd look: they tell who waits for the
+    job's end, and whose it is where the kernel does not say. After the 4th they are listed, and read where
+    others are there than before, at that look and the next; where the kernel counts as many and none that is
+    new, they are the same. A group of which it is not known whose it is, is due at every look.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:

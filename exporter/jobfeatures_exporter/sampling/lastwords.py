@@ -1,11 +1,9 @@
 """What the kernel counted for a job in the last moments of its control groups, read before they go.
 
-A group takes its figures with it, and a batch system removes the groups of a
-task within milliseconds of its end: OOM kills and the peak
-before them would be lost between two looks. So the first processes of each
-job's groups are waited for, by pidfd_open(2), and the groups are read when one
-of them has ended. Where the kernel has no such descriptors, and when a group
-was there for less than a look, the looks are all there is.
+A group takes its figures with it, and a batch system removes the groups of a task within milliseconds of its
+end: OOM kills and the peak before them would be lost between two looks. So the first processes of each job's
+groups are waited for, by pidfd_open(2), and the groups are read when one of them has ended. Where the kernel
+has no such descriptors, and when a group was there for less than a look, the looks are all there is.
 """
 
 from __future__ import annotations

@@ -13,12 +13,11 @@ FIRST_AGAIN_SECS = 0.5
 class LookPlan:
     """When extra looks are due. Times are monotonic seconds.
 
-    A job that is about to end asks for a look at once, since its figures go
-    with it; so does one that begins. One that has gone is noticed when there
-    are looks to spare. Then one that began is also looked at again after half
-    a second, one, two and so on, until the regular looks suffice: whatever its
-    life was, it was seen when half of it was over. However many jobs come, the
-    looks are at most `BURST_LOOKS` at once and `LOOKS_PER_SEC` for long.
+    A job that is about to end asks for a look at once, since its figures go with it; so does one that begins.
+    One that has gone is noticed when there are looks to spare. Then one that began is also looked at again
+    after half a second, one, two and so on, until the regular looks suffice: whatever its life was, it was
+    seen when half of it was over. However many jobs come, the looks are at most `BURST_LOOKS` at once and
+    `LOOKS_PER_SEC` for long.
     """
 
     def __init__(self, interval_secs: float) -> None:

@@ -35,10 +35,9 @@ class _Known:
 class Members:
     """Which processes belong to batch jobs and units by their control group, and whose they are.
 
-    A process may be moved: a batch system's daemon forks first and moves the
-    child then. So each is checked at its 1st and 2nd look, then at growing gaps
-    up to every 32nd, and when its command changes, which is when it has called exec.
-    While `reads_groups` is set, its supplementary groups are read then too.
+    A process may be moved: a batch system's daemon forks first and moves the child then. So each is checked
+    at its 1st and 2nd look, then at growing gaps up to every 32nd, and when its command changes, which is
+    when it has called exec. While `reads_groups` is set, its supplementary groups are read then too.
     """
 
     def __init__(self, procfs: str, unreadable: Unreadable, *, root: str = "") -> None:
@@ -85,9 +84,8 @@ class Members:
     def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
         """Return the memory of processes that the latest update knew, by component, summed.
 
-        Pages that processes share count once for each of them. A component is
-        None where no process tells it. What a process has is read again when
-        its stat line has changed: without a page fault it is the same.
+        Pages that processes share count once for each of them. A component is None where no process tells it.
+        What a process has is read again when its stat line has changed: without a page fault it is the same.
         """
         memories = [self._memory(process) for process in processes]
         return MemoryBytes(

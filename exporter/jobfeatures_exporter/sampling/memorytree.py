@@ -1,9 +1,8 @@
 """Out-of-memory kills and limit hits on cgroup v1, which counts them in the very group and in none above.
 
-A kill counts in the group of the process, which is that of a task; a failed
-charge in the group whose limit was in the way. So the job's count is the sum
-over its group and all below. What a group counted after the last look and
-before it was removed is lost: on v1 these counts are lower bounds.
+A kill counts in the group of the process, which is that of a task; a failed charge in the group whose limit
+was in the way. So the job's count is the sum over its group and all below. What a group counted after the
+last look and before it was removed is lost: on v1 these counts are lower bounds.
 
 Kills are rare and the node counts them too: while that count stands still no
 group's can have grown, none is read, and new groups are looked for less often.

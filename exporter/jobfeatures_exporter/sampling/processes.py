@@ -1,16 +1,14 @@
 """The processes of the node, scanned for little: /proc/PID/stat through kept descriptors.
 
-Reading a kept descriptor spares the path walk, the open and the close, which
-cost more than the read itself. A descriptor belongs to one process, not to a
-number: once that process is gone, reading it answers ESRCH, and the number is
-looked up again. One whose line has not changed is not parsed again.
+Reading a kept descriptor spares the path walk, the open and the close, which cost more than the read itself.
+A descriptor belongs to one process, not to a number: once that process is gone, reading it answers ESRCH, and
+the number is looked up again. One whose line has not changed is not parsed again.
 
-Most processes sleep, and the kernel tells how much CPU time a process has had
-for a fifth of what the 52 numbers of stat cost it, without a file. One that
-has had none since has not changed what it says of itself, so where its line
-was the same at the last look this is asked first. What others do to a sleeper
-shows late: its parent is looked up again when the last one has gone, and its
-memory and process group at every 32nd look at the latest.
+Most processes sleep, and the kernel tells how much CPU time a process has had for a fifth of what the 52
+numbers of stat cost it, without a file. One that has had none since has not changed what it says of itself,
+so where its line was the same at the last look this is asked first. What others do to a sleeper shows late:
+its parent is looked up again when the last one has gone, and its memory and process group at every 32nd look
+at the latest.
 """
 
 from __future__ import annotations
@@ -108,10 +106,9 @@ class _Entry:
 class ProcessScanner:
     """Looks at all processes below `procfs`, again and again, from one thread.
 
-    At most `max_open` descriptors are kept (default: as many as the hard limit
-    of the process allows, less a reserve); processes beyond are opened, read
-    and closed. `budget` and `unreadable` are shared with other readers where
-    given.
+    At most `max_open` descriptors are kept (default: as many as the hard limit of the process allows, less a
+    reserve); processes beyond are opened, read and closed. `budget` and `unreadable` are shared with other
+    readers where given.
     """
 
     def __init__(
@@ -133,10 +130,9 @@ class ProcessScanner:
     def scan(self) -> dict[int, ProcessSample]:
         """Return the processes of this moment by pid, in the order of the directory, which is that of pids.
 
-        A process that has not changed is the same object as last time. One that
-        is there but cannot be read this time keeps its last sample: to call it
-        gone would be wrong; so would it be of one that is not listed and still
-        answers. Raises OSError where `procfs` itself cannot be listed.
+        A process that has not changed is the same object as last time. One that is there but cannot be read
+        this time keeps its last sample: to call it gone would be wrong; so would it be of one that is not
+        listed and still answers. Raises OSError where `procfs` itself cannot be listed.
         """
         known = self._known
         names = os.listdir(self._procfs)

@@ -1,8 +1,7 @@
 """What the processes of jobs read and wrote, by job: /proc/PID/io.
 
-Only what may have changed is read: a process whose stat line is the same has
-not used a clock tick since. As its input and output may still have grown a
-little, each is read at every `RELOOK`-th look in any case.
+Only what may have changed is read: a process whose stat line is the same has not used a clock tick since. As
+its input and output may still have grown a little, each is read at every `RELOOK`-th look in any case.
 """
 
 from __future__ import annotations

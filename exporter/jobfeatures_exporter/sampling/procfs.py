@@ -146,9 +146,7 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
 
 
 def read_node(
-    procfs: str,
-    unreadable: Unreadable,
-    disks: Mapping[str, DiskSample] = MappingProxyType({}),
+    procfs: str, unreadable: Unreadable, disks: Mapping[str, DiskSample] = MappingProxyType({})
 ) -> NodeSample:
     """Read all of it but the disks; what cannot be read is None or empty, and counted."""
     stat = unreadable.tried("node_stat", read_stat, procfs) or KernelStat()

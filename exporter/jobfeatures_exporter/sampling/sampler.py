@@ -57,23 +57,20 @@ ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's 
 class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; a snapshot may go to any.
 
-    `jobs` returns the jobs known at the time, for those that name processes or sessions. With
-    `node_name`, control groups that name another node (several emulated on one host) are ignored, their
-    processes count as without a job; else all count, and a job on two of them is summed. `cgroup_root`
-    is the path at which the batch systems' control groups begin, other than ``/`` where the node is
-    itself a container. `condor_execute` is HTCondor's EXECUTE, `gridengine_spool` the directory of Grid
-    Engine's execution daemon where its running process is not to tell. `steps` reads the steps of jobs
-    too, `process_io` what their processes read and wrote, and `top_commands`, if not 0, rolls up their
-    processes by command.
+    `jobs` returns the jobs known at the time, for those that name processes or sessions. With `node_name`,
+    control groups that name another node (several emulated on one host) are ignored, their processes count as
+    without a job; else all count, and a job on two of them is summed. `cgroup_root` is the path at which the
+    batch systems' control groups begin, other than ``/`` where the node is itself a container.
+    `condor_execute` is HTCondor's EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
+    where its running process is not to tell. `steps` reads the steps of jobs too, `process_io` what their
+    processes read and wrote, and `top_commands`, if not 0, rolls up their processes by command.
 
-    The processes and threads of a job include its slurmstepd, which is in its
-    control groups. Memory of a job without control groups is the sum over its
-    processes, in which shared pages count once for each.
+    The processes and threads of a job include its slurmstepd, which is in its control groups. Memory of a job
+    without control groups is the sum over its processes, in which shared pages count once for each.
 
-    Where `read_by` brings the kernel's sums, they tell what jobs in control groups do, and processes
-    are only read where a job has none, where `wants_all` says so, and of a few jobs at a time. `shows`
-    says whether names of other exporters need what is read on request: reads_processes, reads_cores,
-    reads_open_files.
+    Where `read_by` brings the kernel's sums, they tell what jobs in control groups do, and processes are only
+    read where a job has none, where `wants_all` says so, and of a few jobs at a time. `shows` says whether
+    names of other exporters need what is read on request: reads_processes, reads_cores, reads_open_files.
     """
 
     def __init__(

@@ -1,12 +1,10 @@
 """Which job runs in a slot of HTCondor, found on the node itself.
 
-A control group of HTCondor names a slot. The slot's condor_starter keeps the
-job's ad in ``dir_PID/.job.ad`` below EXECUTE, PID being its own process id.
-Users write environments, and what is in their scratch directory; they write
-neither EXECUTE nor the ancestry of their processes. So the way is: a process
-of the slot, its ancestor for which there is a ``dir_PID``, that directory's
-ad: see `jobfeatures.batch.htcondor.scratch`. An ad that the user could have
-written is a claim: it may not take a number that another slot has.
+A control group of HTCondor names a slot. The slot's condor_starter keeps the job's ad in ``dir_PID/.job.ad``
+below EXECUTE, PID being its own process id. Users write environments, and what is in their scratch directory;
+they write neither EXECUTE nor the ancestry of their processes. So the way is: a process of the slot, its
+ancestor for which there is a ``dir_PID``, that directory's ad: see `jobfeatures.batch.htcondor.scratch`. An
+ad that the user could have written is a claim: it may not take a number that another slot has.
 """
 
 from __future__ import annotations

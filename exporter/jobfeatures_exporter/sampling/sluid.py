@@ -1,10 +1,9 @@
 """Which job number a SLUID stands for, found on the node itself.
 
-Slurm 26.05 names control groups by SLUID. Two things on the node tell the
-number: the title of the job's slurmstepd, ``slurmstepd: [3385.0]``, and
-SLURM_JOB_ID in the environment of its processes. Users write environments, and
-titles of their own processes, so a title counts only where its process belongs
-to root by its real user, and the environment only while there is no such title.
+Slurm 26.05 names control groups by SLUID. Two things on the node tell the number: the title of the job's
+slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment of its processes. Users write
+environments, and titles of their own processes, so a title counts only where its process belongs to root by
+its real user, and the environment only while there is no such title.
 """
 
 from __future__ import annotations
@@ -61,8 +60,7 @@ class SluidResolver:
     ) -> Mapping[str, str]:
         """Return the job number by SLUID, for those found so far, given the processes of each SLUID.
 
-        `taken` are numbers that certainly are other jobs'. What is not proven
-        is asked again at growing gaps.
+        `taken` are numbers that certainly are other jobs'. What is not proven is asked again at growing gaps.
         """
         self._look += 1
         for sluid in self._answers.keys() - jobs.keys():

@@ -65,8 +65,7 @@ def compute_layout(processors: Iterable[Processor]) -> Layout | None:
 def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
     """Return the layout that /proc/cpuinfo tells: ``physical id : 0`` and ``core id : 1`` of each processor.
 
-    Where there are no such lines, as on ARM, the sockets are not known. Raises
-    ParseError.
+    Where there are no such lines, as on ARM, the sockets are not known. Raises ParseError.
     """
     found: list[Processor] = []
     place: dict[str, int] = {}

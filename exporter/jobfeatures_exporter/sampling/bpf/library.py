@@ -114,10 +114,9 @@ def load_object(
 ) -> dict[str, int]:
     """Load and attach everything; return descriptors, while one of which is open all goes on.
 
-    They are those of the attachments and of the maps by their names, and those of the hooks'
-    programs with "-program" behind. `maps` says how large each hash is, 0 as it stands. `packets` are
-    attached to the control group `group`, or not loaded where that is None.
-    Raises OSError, with nothing left behind.
+    They are those of the attachments and of the maps by their names, and those of the hooks' programs with
+    "-program" behind. `maps` says how large each hash is, 0 as it stands. `packets` are attached to the
+    control group `group`, or not loaded where that is None. Raises OSError, with nothing left behind.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []

@@ -11,8 +11,4 @@ from jobfeatures_exporter.sampling.gpu import amd, intel, nvidia
 from jobfeatures_exporter.sampling.gpu.device import DriverModule
 
 NO_GPUS = "none"
-DRIVERS: dict[str, DriverModule] = {
-    "nvidia": nvidia,
-    "amd": amd,
-    "intel": intel,
-}
+DRIVERS: dict[str, DriverModule] = {"nvidia": nvidia, "amd": amd, "intel": intel}

@@ -25,11 +25,10 @@ def parse_gpustat(text: str) -> str | None:
 def resolve_card(name: str, cards: Sequence[GpuCard], *, by_minor: bool = True) -> str | None:
     """Return the UUID of a card as somebody names it, None where it is not one for certain.
 
-    A name is a UUID, or the beginning of one that no other card shares, or a
-    number. For NVIDIA's cards a batch system's number is that of the device
-    file (``/dev/nvidia3``, as gres.conf names it), with ``by_minor=False``
-    NVML's; for others it is their place in the order of bus addresses. On a
-    node with MIG instances a number may count instances, and names nothing.
+    A name is a UUID, or the beginning of one that no other card shares, or a number. For NVIDIA's cards a
+    batch system's number is that of the device file (``/dev/nvidia3``, as gres.conf names it), with
+    ``by_minor=False`` NVML's; for others it is their place in the order of bus addresses. On a node with MIG
+    instances a number may count instances, and names nothing.
     """
     if name.startswith(UUID_FORMS):
         found = [card.uuid for card in cards if card.uuid.startswith(name)]

@@ -13,12 +13,7 @@ from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
 from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
-from jobfeatures_exporter.sampling.gpu.drm import (
-    DrmCard,
-    drm_cards,
-    parse_current_clock,
-    parse_highest_clock,
-)
+from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, parse_current_clock, parse_highest_clock
 from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, KfdProcess
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
 from jobfeatures_exporter.sampling.sysfs import Sysfs
@@ -148,9 +143,8 @@ def _processes(
 ) -> tuple[GpuProcess, ...]:
     """Return who is on a card: of KFD and DRM together, each process once.
 
-    Both may count the same memory, so the larger figure stands. Computing
-    shows in KFD as the share of compute units that are occupied, drawing and
-    transcoding in DRM as time of engines.
+    Both may count the same memory, so the larger figure stands. Computing shows in KFD as the share of
+    compute units that are occupied, drawing and transcoding in DRM as time of engines.
     """
     memory: dict[int, int | None] = {}
     percents: dict[int, float | None] = {}

@@ -88,9 +88,8 @@ class GpuBook:
     ) -> Account:
         """Return the counters after more `readings` (with their cards' counters, oldest first).
 
-        `latest` are the readings that hold now. A process that has ended since
-        it was seen on a card is still its job's. `alive` are the keys whose
-        counters are reported; others' are kept for a while.
+        `latest` are the readings that hold now. A process that has ended since it was seen on a card is still
+        its job's. `alive` are the keys whose counters are reported; others' are kept for a while.
         """
         readings = list(readings)
         whose = self._remembering(key_of, [*readings, *latest])

@@ -1,10 +1,9 @@
 """Which processes use cards through the kernel's DRM: found by their descriptors, read by fdinfo.
 
-Looking at every descriptor of every process is dear, so it is done rarely: at
-a process's first sight and every `RESCAN_SECS`. In between only descriptors
-that are known to lead to a card are read. Links are judged by their text alone
-and never followed; what is behind a descriptor only counts if the kernel says
-in fdinfo that it is a DRM client.
+Looking at every descriptor of every process is dear, so it is done rarely: at a process's first sight and
+every `RESCAN_SECS`. In between only descriptors that are known to lead to a card are read. Links are judged
+by their text alone and never followed; what is behind a descriptor only counts if the kernel says in fdinfo
+that it is a DRM client.
 """
 
 from __future__ import annotations

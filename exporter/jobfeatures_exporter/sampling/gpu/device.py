@@ -37,9 +37,8 @@ class Driver(Protocol):
     def read(self) -> Iterator[GpuSample]:
         """Yield the state of each card and each instance, as soon as it is known.
 
-        `energy_joules` is the driver's own counter or None, `busy_secs` is
-        None: integrating is not the driver's business. What cannot be read is
-        None. Raises DriverError.
+        `energy_joules` is the driver's own counter or None, `busy_secs` is None: integrating is not the
+        driver's business. What cannot be read is None. Raises DriverError.
         """
 
     def close(self) -> None:

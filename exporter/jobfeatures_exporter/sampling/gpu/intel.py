@@ -33,9 +33,8 @@ def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: b
 class IntelDriver:
     """All cards of i915 and xe.
 
-    The kernel tells no utilisation of a card: it is the sum over its clients,
-    known only where all processes could be looked at. There is no UUID either:
-    cards are named by their address.
+    The kernel tells no utilisation of a card: it is the sum over its clients, known only where all processes
+    could be looked at. There is no UUID either: cards are named by their address.
     """
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:

@@ -1,8 +1,7 @@
 """Which job is on which GPU, as the files that dcgm-exporter reads (`--hpc-job-mapping-dir`).
 
-A file is named after NVML's index of a card, or index and GPU instance of a part
-(``0.2``), and holds a job id a line; a GPU without jobs has no file. Releases of
-dcgm-exporter that know no parts pass those files over.
+A file is named after NVML's index of a card, or index and GPU instance of a part (``0.2``), and holds a job
+id a line; a GPU without jobs has no file. Releases of dcgm-exporter that know no parts pass those files over.
 Source: its README, "How to include HPC jobs in metric labels".
 """
 

@@ -1,7 +1,6 @@
 """AMD's compute driver (KFD) below /sys/class/kfd/kfd: text to records, and the walk over its files.
 
-See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own
-kfd_topology.c, kfd_process.c.
+See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own kfd_topology.c, kfd_process.c.
 """
 
 from __future__ import annotations

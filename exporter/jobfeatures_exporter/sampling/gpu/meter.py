@@ -11,11 +11,10 @@ from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 class CardMeter:
     """Makes counters of what a driver reports about one card; they start with our first reading.
 
-    Busy seconds are utilisation times the time since the reading before, and so
-    are those in which something held clocks back. Joules
-    are the growth of the driver's counter where it has one at the first
-    reading, else power times time. A gap of more than `max_gap_secs` counts
-    nothing of what is integrated: what happened in it is not known.
+    Busy seconds are utilisation times the time since the reading before, and so are those in which something
+    held clocks back. Joules are the growth of the driver's counter where it has one at the first reading,
+    else power times time. A gap of more than `max_gap_secs` counts nothing of what is integrated: what
+    happened in it is not known.
     """
 
     def __init__(self, max_gap_secs: float) -> None:

@@ -1,8 +1,7 @@
 """NVIDIA's cards, by the library that comes with their driver (NVML), through nvidia-ml-py.
 
-Every call may fail by itself, as old drivers lack functions and old cards
-lack sensors: that field is None and the others live. See NVIDIA's "NVML API
-Reference Guide"; the functions are named here as they are there.
+Every call may fail by itself, as old drivers lack functions and old cards lack sensors: that field is None
+and the others live. See NVIDIA's "NVML API Reference Guide"; the functions are named here as they are there.
 """
 
 from __future__ import annotations

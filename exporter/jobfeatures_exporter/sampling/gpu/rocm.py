@@ -1,10 +1,9 @@
 """ROCm SMI through pyrsmi: what it knows of AMD's cards, where it is installed.
 
-pyrsmi below version 1 speaks to librocm_smi64.so. Later versions speak to
-libamd_smi.so through prototypes of their own that differ from amdsmi.h (the
-library would read arguments that nobody passed) and import the package amdsmi,
-which prints and raises at import without hardware: they are left alone, and
-the kernel's files serve in their stead.
+pyrsmi below version 1 speaks to librocm_smi64.so. Later versions speak to libamd_smi.so through prototypes of
+their own that differ from amdsmi.h (the library would read arguments that nobody passed) and import the
+package amdsmi, which prints and raises at import without hardware: they are left alone, and the kernel's
+files serve in their stead.
 """
 
 from __future__ import annotations

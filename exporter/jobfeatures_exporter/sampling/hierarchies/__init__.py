@@ -19,9 +19,8 @@ MAX_REMEMBERED = 4096  # paths of jobs, and texts of /proc/PID/cgroup: the proce
 def match_path(path: str, *, root: str = "") -> Membership | None:
     """Return which batch job's control group a path from the hierarchy's root is, None where it is no job's.
 
-    Only the start of a path proves anything: users may create groups of any
-    name below groups that were delegated to them. `root` is the one prefix
-    that is allowed, for a node that is itself a container.
+    Only the start of a path proves anything: users may create groups of any name below groups that were
+    delegated to them. `root` is the one prefix that is allowed, for a node that is itself a container.
     """
     below = _below(path, root)
     if below is None:
@@ -36,10 +35,9 @@ def match_path(path: str, *, root: str = "") -> Membership | None:
 def parse_process_cgroup(text: str, *, root: str = "") -> Membership | UnitKey | None:
     """Return whose process it is by the text of /proc/PID/cgroup, None where no group of it is known.
 
-    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree
-    on v1: slurmstepd joins the job in freezer only. The first line that names
-    a job's step is the best answer, then the first that names a job, a
-    container, and a service or session.
+    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1:
+    slurmstepd joins the job in freezer only. The first line that names a job's step is the best answer, then
+    the first that names a job, a container, and a service or session.
     """
     job: Membership | None = None
     unit: UnitKey | None = None

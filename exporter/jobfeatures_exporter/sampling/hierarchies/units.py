@@ -40,10 +40,9 @@ _USER = re.compile(r"/user\.slice/(?P<name>user-[0-9]{1,10})\.slice(?:/|\Z)", re
 def match_unit(path: str) -> UnitKey | None:
     """Return whose control group a path is, if a container's, a service's or a user session's.
 
-    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and what the
-    runtimes make. Slices are passed over; the first thing below them, which
-    is root's, decides. Whatever a user makes below ``user-UID.slice`` is that
-    user's session: containers without root are, too.
+    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and what the runtimes make. Slices are passed
+    over; the first thing below them, which is root's, decides. Whatever a user makes below ``user-UID.slice``
+    is that user's session: containers without root are, too.
     """
     if found := _USER.match(path):
         return UnitKey(Kind.SESSION, found["name"])

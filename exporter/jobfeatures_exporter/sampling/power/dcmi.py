@@ -1,9 +1,8 @@
 """Power by the board's management controller: what `ipmitool` or FreeIPMI's `ipmi-dcmi` prints.
 
-Source: DCMI 1.5 6.6.1, Get Power Reading, whose answer ipmitool prints as
-"Instantaneous power reading:  220 Watts" and "Power reading state is:
-activated", ipmi-dcmi as "Current Power : 164 Watts" and "Power Measurement :
-Active". Both take up to seconds.
+Source: DCMI 1.5 6.6.1, Get Power Reading, whose answer ipmitool prints as "Instantaneous power reading:  220
+Watts" and "Power reading state is: activated", ipmi-dcmi as "Current Power : 164 Watts" and "Power
+Measurement : Active". Both take up to seconds.
 """
 
 from __future__ import annotations

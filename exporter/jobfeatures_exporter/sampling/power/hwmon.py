@@ -1,9 +1,8 @@
 """Power by the board's own sensor, where the kernel has a driver for it (hwmon).
 
-Source: Documentation/hwmon/sysfs-interface.rst: `powerN_average` and
-`powerN_input` are microwatts, `powerN_label` says of what. ACPI's meters
-(acpi_power_meter.rst) say that in `powerN_oem_info`. Most chips with power are
-of a card, a disk or a rail: which one is the board's is chosen by name.
+Source: Documentation/hwmon/sysfs-interface.rst: `powerN_average` and `powerN_input` are microwatts,
+`powerN_label` says of what. ACPI's meters (acpi_power_meter.rst) say that in `powerN_oem_info`. Most chips
+with power are of a card, a disk or a rail: which one is the board's is chosen by name.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ def find_sensors(sysfs: str) -> list[Sensor]:
 def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
     """Return the sensors that names with commas between them mean: ``chip``, or ``chip:label``.
 
-    Raises PowerError where one is not there, or a chip alone means several: what they
-    measure may overlap.
+    Raises PowerError where one is not there, or a chip alone means several: what they measure may overlap.
     """
     chosen: list[Sensor] = []
     for word in filter(None, map(str.strip, wanted.split(","))):

@@ -95,11 +95,7 @@ class PowerMonitor:
             self._joules[source] = self._joules.get(source, 0.0) + drawn * counted
         for source, joules in self._joules.items():
             shares = self._energies.setdefault(source, BoardEnergy()).update(
-                joules=joules,
-                cpu=snapshot.node.cpu,
-                used_secs=used_secs,
-                cards=cards,
-                used_cards=used_cards,
+                joules=joules, cpu=snapshot.node.cpu, used_secs=used_secs, cards=cards, used_cards=used_cards
             )
             for key, share in shares.items():
                 by_job.setdefault(key, {})[source] = share
@@ -116,10 +112,7 @@ class PowerMonitor:
             up={reader.name: reader.watts is not None for reader in self.readers},
         )
         return replace(
-            snapshot,
-            node=replace(snapshot.node, board=board),
-            jobs={**snapshot.jobs, **jobs},
-            final=final,
+            snapshot, node=replace(snapshot.node, board=board), jobs={**snapshot.jobs, **jobs}, final=final
         )
 
     def _watts(self) -> dict[str, float]:

@@ -1,11 +1,10 @@
 """Which events of a processor are counted, and what each is worth: pure.
 
-Source: perf_event_open(2) for the generic ones. Floating-point operations have
-none. Intel: FP_ARITH_INST_RETIRED (event C7h) counts instructions by width, a
-fused multiply and add twice; so a count is worth the elements of its vector. AMD:
-Retired SSE/AVX FLOPs (PMCx003) counts operations, a multiply and accumulate two.
-Both as in Linux' tools/perf/pmu-events/arch/x86, of which mapfile.csv says
-which model is which. x87 and matrix units (AMX) are in neither.
+Source: perf_event_open(2) for the generic ones. Floating-point operations have none. Intel:
+FP_ARITH_INST_RETIRED (event C7h) counts instructions by width, a fused multiply and add twice; so a count is
+worth the elements of its vector. AMD: Retired SSE/AVX FLOPs (PMCx003) counts operations, a multiply and
+accumulate two. Both as in Linux' tools/perf/pmu-events/arch/x86, of which mapfile.csv says which model is
+which. x87 and matrix units (AMX) are in neither.
 """
 
 from __future__ import annotations

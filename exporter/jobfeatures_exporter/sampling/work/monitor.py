@@ -112,10 +112,7 @@ class WorkMonitor:
         }
         up = {name: name in self._events for name in self._config.work_events}
         return replace(
-            snapshot,
-            node=replace(snapshot.node, work_up=up),
-            jobs={**snapshot.jobs, **counted},
-            final=final,
+            snapshot, node=replace(snapshot.node, work_up=up), jobs={**snapshot.jobs, **counted}, final=final
         )
 
     def stop(self) -> None:
