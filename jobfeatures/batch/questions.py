@@ -65,6 +65,7 @@ class AskedJobs:
         self._is_plain = is_plain
         self.refresh_secs = refresh_secs
         self._known: dict[str, KnownJob] = {}
+        self.seen: frozenset[str] = frozenset()
 
     def begin(
         self,
@@ -79,7 +80,11 @@ class AskedJobs:
         self._times = now_secs, taken_at_secs
         self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
         self._plain = {key.job_id for key in self._ours if self._is_plain(key.job_id)}.union(here)
+        seen_before = self.seen
         self.seen = ({key.job_id for key in self._ours.intersection(seen)} & self._plain).union(here)
+        for job_id in self.seen - seen_before:
+            if job_id in self._known and self._known[job_id].job is None:
+                del self._known[job_id]  # it is here again: another run, or another job
         due = compute_questions(self._known, self.seen, self._plain, now_secs, self.refresh_secs)
         self._all_asked = len(due) <= MAX_QUESTIONS
         return due[:MAX_QUESTIONS]

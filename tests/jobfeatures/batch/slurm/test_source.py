@@ -358,6 +358,16 @@ def test_a_forgotten_job_is_gone_since_it_was_told_so(
     assert source.poll_jobs(keys("7")).gone == {JobKey("slurm", "7"): told_at}, "it was not asked again"
 
 
+def test_a_number_of_a_forgotten_job_that_is_seen_again_is_asked_about_at_once(
+    source: SlurmSource, controller: Controller
+) -> None:
+    """Its empty control group stayed, so that it was never out of sight."""
+    assert set(source.poll_jobs((), keys("7")).gone) == set(keys("7"))
+    controller.put("7")
+    assert source.poll_jobs((), keys("7")).jobs == {}, "an empty group is not asked about again"
+    assert states(source, "7") == {"7": JobState.RUNNING}
+
+
 def test_a_job_that_nobody_asked_about_is_not_gone(source: SlurmSource, controller: Controller) -> None:
     """Its directory may have been made after the questions were put together."""
     table = source.poll_jobs(keys())
