@@ -65,7 +65,7 @@ class AskedJobs:
         self._is_plain = is_plain
         self.refresh_secs = refresh_secs
         self._known: dict[str, KnownJob] = {}
-        self.seen: frozenset[str] = frozenset()
+        self.seen: set[str] = set()
 
     def begin(
         self,
