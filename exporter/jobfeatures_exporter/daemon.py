@@ -329,7 +329,7 @@ class Daemon:
         self._judge()
         if self._publisher is None:
             with self._drains_lock:
-                self._drains.refresh(self._sources.tables())
+                self._drains.refresh(self._sources.tables(), self._sources.names)
         self._publish_wanted.set()
         self._statuses.refresh()
 
@@ -391,7 +391,7 @@ class Daemon:
         """Bring the directories up to date; what fails costs the rest nothing."""
         publisher = self._publisher
         assert publisher is not None  # noqa: S101  # the loop runs only then
-        self._supervised("drains", lambda: self._drains.refresh(self._sources.tables()))
+        self._supervised("drains", lambda: self._drains.refresh(self._sources.tables(), self._sources.names))
         self._supervised("listing published jobs", lambda: self._judge(self._tree.published()))
         allowed = self._knowledge.roll, self._drains.view, find_swap_limits(self._looks.snapshot)
         self._supervised("publishing", lambda: publisher.update(*allowed))

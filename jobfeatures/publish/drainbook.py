@@ -42,8 +42,11 @@ class DrainBook:
         self._has_started = False
         self.view = NO_VIEW
 
-    def refresh(self, tables: Collection[JobTable]) -> None:
-        """Look at the store and at what the sources say. A broken store is named, and the old view stays."""
+    def refresh(self, tables: Collection[JobTable], sources: Collection[str]) -> None:
+        """Look at the store and at what the sources say. A broken store is named, and the old view stays.
+
+        `sources` are those that are asked: what others once said is forgotten.
+        """
         old = self.view
         drains, before, problem = old.drains, old.announced, ""
         if self._store is not None:
@@ -54,11 +57,11 @@ class DrainBook:
             except (JobfeaturesError, OSError) as error:
                 problem = str(error)
         announced = compute_announced(before, tables, now_secs=self._clock.now_secs())
-        asked = {table.source for table in tables if table.node is not None}
         # Until a system has answered, what it said before the daemon started stays.
-        kept = {name: at for name, at in before.shutdowns.items() if name not in asked}
-        flags = {name: flag for name, flag in before.draining.items() if name not in asked}
-        slots = {name: count for name, count in before.job_slots.items() if name not in asked}
+        silent = set(sources) - {table.source for table in tables if table.node is not None}
+        kept = {name: at for name, at in before.shutdowns.items() if name in silent}
+        flags = {name: flag for name, flag in before.draining.items() if name in silent}
+        slots = {name: count for name, count in before.job_slots.items() if name in silent}
         announced = Announced(
             {**flags, **announced.draining},
             {**kept, **announced.shutdowns},

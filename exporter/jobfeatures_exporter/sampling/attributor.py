@@ -97,7 +97,10 @@ class Attributor:
             keys.update((pid, process.pgid) for pid, process in processes.items())
         keys.update(units)
         keys.update(self._process_jobs.update(processes, self._with_shepherds(jobs)))
-        for key, job in self._active.items():
+        # Directories of ended jobs may be kept, and groups are given away again: who lives has the last word.
+        for key, job in sorted(
+            self._active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
+        ):
             for gid in job.gids:
                 keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
         # Processes of one group share the record of what its path says.

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import shutil
 
 import pytest
 
@@ -161,6 +162,18 @@ def test_a_job_of_grid_engine_is_found_by_group_and_by_shepherd(node, make, spoo
     sample = jobs[key("gridengine:1")]
     assert (sample.accounting, sample.processes) == (Accounting.PROCESSES, 4)
     assert sample.user_cpu_secs == pytest.approx(11.11)
+
+
+def test_a_group_that_ended_jobs_of_grid_engine_had_too_is_that_of_the_job_whose_shepherd_lives(
+    node, make, spool
+):
+    """Directories of ended jobs may be kept (KEEP_ACTIVE), and groups are given away again."""
+    for number in range(2, 40):  # in whatever order they are listed
+        kept = shutil.copytree(spool / "active_jobs/1.1", spool / f"active_jobs/{number}.1")
+        (kept / "pid").write_text("300\n")
+    node.process(500, name=b"sge_shepherd")
+    node.process(501, ppid=500, groups=str(GID))
+    assert make(gridengine_spool=str(spool)).sample().jobs.keys() == {key("gridengine:1")}
 
 
 def test_a_job_of_grid_engine_ends_with_its_directory(node, make, spool):

@@ -24,6 +24,7 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import Roster
 from jobfeatures.site import Site
 
+ASKED = ["slurm"]
 DRAIN = Drain(2_000_000_000, 1_800_000_000, "root")
 
 
@@ -114,12 +115,12 @@ def test_a_document_of_a_later_version_is_named_left_alone_and_costs_the_other_n
     store.change(lambda old: old.with_machine(DRAIN))
     store.write_announced(Announced({"slurm": True}, {"slurm": 1_900_000_000}))
     book = DrainBook(store, clock)
-    book.refresh([])
+    book.refresh([], ASKED)
     later = operator_file.with_name(name)
     text = '{"format": 2, "draining": [{"who": "slurm"}]}'
     later.write_text(text)
     for each in (book, DrainBook(store, clock)):  # one that runs, and one after a restart
-        each.refresh([replace(make_table(), node=NodeNotice(draining=False))])
+        each.refresh([replace(make_table(), node=NodeNotice(draining=False))], ASKED)
         each.forget_ended({}, ())
     if name == "operator.json":
         with pytest.raises(ParseError, match="written by a later version"):
@@ -172,34 +173,40 @@ def test_a_lock_that_is_held_ends_the_wait(store, operator_file, monkeypatch):
 def test_the_old_drains_stay_in_force_while_the_store_is_broken(store, operator_file, clock, caplog):
     book = DrainBook(store, clock)
     store.change(lambda old: old.with_machine(DRAIN))
-    book.refresh([])
+    book.refresh([], ASKED)
     operator_file.write_text("{")
     for _ in range(3):
-        book.refresh([])
+        book.refresh([], ASKED)
         assert book.view.drains == Drains(DRAIN)
         assert str(operator_file) in book.view.problem
     assert caplog.text.count("what was known stays in force") == 1
     operator_file.unlink()
-    book.refresh([])
+    book.refresh([], ASKED)
     assert book.view.drains == NO_DRAINS
     assert book.view.problem == ""
 
 
 def test_announcements_outlive_a_restart_until_the_batch_system_says_otherwise(store, clock, make_table):
-    from dataclasses import replace
-
     at = int(clock.now) + 100
     told = replace(make_table(), node=NodeNotice(True, (at,)))
-    DrainBook(store, clock).refresh([told])
+    DrainBook(store, clock).refresh([told], ASKED)
     clock.advance(200)  # the time has come while the daemon was down
     book = DrainBook(store, clock)
-    book.refresh([])
+    book.refresh([], ASKED)
     assert book.view.announced == Announced({"slurm": True}, {"slurm": at})
-    book.refresh([told])
+    book.refresh([told], ASKED)
     assert book.view.announced.shutdowns == {"slurm": at}
-    book.refresh([replace(told, node=NodeNotice())])
+    book.refresh([replace(told, node=NodeNotice())], ASKED)
     assert book.view.announced == Announced({"slurm": False}, {})
     assert store.read_announced() == NOT_ANNOUNCED  # nothing is said: there is no document to read
+
+
+def test_announcements_of_a_batch_system_that_is_not_asked_any_more_are_forgotten(store, clock, make_table):
+    told = replace(make_table(), node=NodeNotice(True, (int(clock.now) + 100,), 8))
+    DrainBook(store, clock).refresh([told], ASKED)
+    book = DrainBook(store, clock)
+    book.refresh([], ["htcondor"])
+    assert book.view.announced == NOT_ANNOUNCED
 
 
 def test_requests_for_jobs_that_have_ended_are_forgotten(store, clock, make_job):
@@ -207,7 +214,7 @@ def test_requests_for_jobs_that_have_ended_are_forgotten(store, clock, make_job)
     for key in jobs:
         store.change(lambda old, key=key: old.with_job(key, DRAIN))
     book = DrainBook(store, clock)
-    book.refresh([])
+    book.refresh([], ASKED)
     published = {key for key in jobs if key.job_id == "3"}
     book.forget_ended(jobs, published)
     assert {key.job_id for key in book.view.drains.jobs} == {"1", "3"}
@@ -233,7 +240,7 @@ def test_when_the_time_has_come_the_profile_says_what_stays(
     store.change(lambda old: old.with_machine(DRAIN).with_job(job.key, DRAIN))
 
     def update():
-        book.refresh([])
+        book.refresh([], ASKED)
         publisher.update(Roster().judge([make_table(job)], now_secs=clock.now), book.view)
 
     update()
