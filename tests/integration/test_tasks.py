@@ -43,7 +43,7 @@ task() { # NAME
 BETWEEN = {  # what happens on the node before each task
     "slurm": "ln -sfn $SLURM_LAB/etc /etc/slurm; /mnt/labs/slurm/up.sh; cp /mnt/*.deb /root",
     "waste": """
-sbatch -D /tmp -o /dev/null -t 20 -c 1 -J busy --wrap 'renice -n 19 $$; while :; do :; done' # the machine has one CPU
+sbatch -D /tmp -o /dev/null -t 20 -c 1 -J busy --wrap 'while :; do i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done; sleep 1; done' # the machine has one CPU
 printf "=== lazy\n$(sbatch --parsable -D /tmp -o /dev/null -t 30 -c 3 --wrap 'sleep 1800')\n=== end lazy 0 0\n"
 for i in $(seq 60); do [ "$(squeue -h -t R | wc -l)" = 2 ] && break; sleep 1; done
 sleep 20

@@ -132,7 +132,7 @@ def jobs_run() -> object:
 
 
 WORK = (
-    "while :; do cat /etc/* >/dev/null 2>&1; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; sleep 0.2; done"
+    "while :; do cat /etc/* >/dev/null 2>&1; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; sleep 1; done"
 )
 TELL = """
 import sys, time

@@ -18,6 +18,7 @@ SLURM_LAB_TMP=${SLURM_LAB_TMP:-1000}               # MB of scratch each node cla
 SLURM_LAB_CGROUP=${SLURM_LAB_CGROUP:-auto}         # auto | v1 | v2 | none
 SLURM_LAB_DB=${SLURM_LAB_DB:-1}                    # 1: accounting (sacct works); 0: none
 SLURM_LAB_REST=${SLURM_LAB_REST:-0}                # 1: slurmrestd on a socket and on 127.0.0.1:BASEPORT+20
+SLURM_LAB_CRED_EXPIRE=${SLURM_LAB_CRED_EXPIRE:-40} # seconds until a requeued job starts again (Slurm: 120)
 SLURM_LAB_EXTRA=${SLURM_LAB_EXTRA:-}               # further lines of slurm.conf
 SLURM_LAB_BASEPORT=${SLURM_LAB_BASEPORT:-17800}
 SLURM_LAB_USERS=${SLURM_LAB_USERS:-"alice:6001:physics bob:6002:atlas"} # name:uid:account
@@ -165,7 +166,7 @@ ClusterName=jobfeatureslab
 SlurmctldHost=$H(127.0.0.1)
 SlurmctldPort=$((P + 17))
 AuthType=auth/munge
-AuthInfo=socket=$SOCK
+AuthInfo=socket=$SOCK,cred_expire=$SLURM_LAB_CRED_EXPIRE
 CredType=cred/munge
 $tokens
 SlurmUser=slurm

@@ -168,7 +168,7 @@ def prepare() -> None:
 
 def start_job() -> subprocess.Popen:
     """Start what stands for a job of the user "daemon": it computes, reads and writes."""
-    script = "while :; do cat /etc/services >/dev/null; echo x >/tmp/job-output; sleep 0.2; done"
+    script = "while :; do cat /etc/services >/dev/null; echo x >/tmp/job-output; sleep 1; done"
     job = subprocess.Popen(
         ["setpriv", "--reuid", "daemon", "--regid", "daemon", "--clear-groups", "sh", "-c", script]
     )
