@@ -309,6 +309,13 @@ def slurm(slurm_lab):
 
 
 @pytest.fixture
+def without_hooks(slurm):
+    """Leave our hooks out of jobs that only the queue and accounting are asked of: they start Python for each."""
+    for hook in ("prolog", "taskprolog", "epilog"):
+        (slurm.lab / f"scripts/{hook}.d/jobfeatures").chmod(0o644)
+
+
+@pytest.fixture
 def slurm_exporter(slurm, start_exporter):
     """Return the daemon on the running Slurm."""
     return start_exporter(

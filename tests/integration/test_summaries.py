@@ -17,6 +17,7 @@ from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, Summar
 
 from ..running import until
 
+pytestmark = pytest.mark.usefixtures("without_hooks")
 JOBS = 100
 REPORT = JobReport(
     batch_system="slurm",
