@@ -213,7 +213,8 @@ def test_a_page_fits_is_accessible_and_asks_nobody_else(open_page, named_address
     for width, size in (("phone", PHONE), ("wide", WIDE)):
         page.set_viewport_size(size)
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour on its way to another
+            # Else a colour may be on its way to the other one.
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (scheme == "dark")
             assert overflow_of(page) == 0, (width, scheme)
             found = judge(page)

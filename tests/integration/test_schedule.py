@@ -18,7 +18,6 @@ from jobfeatures_exporter.cluster.livequality import LiveQuality, make_options
 from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
 
-pytestmark = pytest.mark.usefixtures("without_hooks")
 BIN = Path(sys.executable).parent
 DAY = 86_400
 
