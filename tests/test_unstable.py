@@ -34,14 +34,30 @@ def test_passes():
 def run(folder, **environ):
     (folder / "test_it.py").write_text(TESTS)
     inherited = {name: value for name, value in os.environ.items() if name != "JOBFEATURES_RETRY"}
-    words = ["-n2", "-p", "tests.unstable", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
+    words = [
+        "-p",
+        "xdist",
+        "-n2",
+        "-p",
+        "tests.unstable",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        folder,
+    ]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *words, folder],
-        env={**inherited, "PYTHONPATH": str(Path(unstable.__file__).parent.parent), **environ},
+        env={
+            **inherited,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(Path(unstable.__file__).parent.parent),
+            **environ,
+        },
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
 
