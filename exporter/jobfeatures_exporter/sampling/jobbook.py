@@ -114,8 +114,9 @@ class JobRecorder:
         state.io = reported["process_io"] or state.io
         memberships = [each.directory.membership for each in cgroups] or self._memberships(processes)
         nodes = {each.node for each in memberships}
-        if state.uid is None:
-            state.uid = self._uid(cgroups, processes)
+        if state.uid is None or (len(cgroups) > 1 and len(_path_uids(cgroups)) > 1):
+            uid = self._uid(cgroups, processes)
+            state.uid = state.uid if uid is None else uid
         sample = JobSample(
             key=key,
             accounting=Accounting.CGROUP if state.by_cgroup else Accounting.PROCESSES,
@@ -221,10 +222,10 @@ class JobRecorder:
         return record
 
     def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:
-        """Return whose job it is: as the control group says, else as a process of the user does."""
-        for each in cgroups:
-            if each.directory.membership.uid is not None:
-                return each.directory.membership.uid
+        """Return whose job it is: as its groups say in one way, else as a process of the user does."""
+        uids = _path_uids(cgroups)
+        if len(uids) == 1 and (uid := uids.pop()) is not None:
+            return uid
         for each in cgroups:
             sums = self.sums.get(each.directory.cpu_source)
             if sums is not None and sums.user is not None:
@@ -246,6 +247,10 @@ class JobRecorder:
     def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
         found = (self._members.attributed.get(process.pid) for process in processes)
         return {membership for membership in found if membership is not None}
+
+
+def _path_uids(cgroups: Sequence[JobCgroup]) -> set[int | None]:
+    return {each.directory.membership.uid for each in cgroups}
 
 
 def _no_lower(now: ProcessIo | None, reported: ProcessIo | None) -> ProcessIo | None:

@@ -125,6 +125,16 @@ def test_a_job_shows_before_its_processes_are_known(node, make):
     assert (job.processes, job.threads, job.uid, job.accounting) == (0, 0, 6001, Accounting.CGROUP)
 
 
+def test_of_two_users_groups_of_one_id_that_with_processes_says_whose_the_job_is(node, make):
+    """Slurm that has lost its state begins to count anew, and an empty group may still be there."""
+    node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
+    sampler = make()
+    assert sampler.sample().jobs[slurm("2")].uid == 6001
+    node.job_v1("slurm/uid_6002/job_2", usage_secs=1)
+    node.process(10, cgroup="3:cpuacct:/slurm/uid_6002/job_2/step_0\n")
+    assert sampler.sample().jobs[slurm("2")].uid == 6002
+
+
 def test_a_job_whose_cpu_time_the_kernel_does_not_count_is_accumulated(node, make):
     node.process(10, cgroup="6:freezer:/slurm/uid_6001/job_2/step_0\n0::/\n", user=150, rss_kib=8)
     sampler = make()
