@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from jobfeatures.schedule.pictures.heatmap import Grid, compute_heatmap, make_grid, rank_users, rows_of
@@ -175,10 +176,10 @@ def _draw_use(axes: Axes, view: View) -> None:
         edges, colour = view.edges, RESOURCE_COLOURS[resource]
         most = max(most, float(values.max()))
         if number == 0:
-            axes.stairs(values, edges, fill=True, color=colour, alpha=0.45, linewidth=0)
+            _add_steps(axes, values, edges, facecolor=colour, alpha=0.45, linewidth=0)
         whole = " of the most in use" if view.use[resource].total_from == "most in use" else ""
         label = f"{RESOURCE_NAMES[resource]}, mean {brief(float(values.mean()))} %{whole}"
-        axes.stairs(values, edges, color=colour, linewidth=0.9, label=label)
+        _add_steps(axes, values, edges, fill=False, edgecolor=colour, linewidth=0.9, label=label)
     if parts:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=3, borderaxespad=0, handlelength=1.4)
     else:
@@ -191,13 +192,18 @@ def _draw_use(axes: Axes, view: View) -> None:
 
 def _draw_queue(axes: Axes, view: View) -> None:
     edges, means = view.edges, view.waiting
-    axes.stairs(means, edges, fill=True, color=COLOURS[7], alpha=0.6, linewidth=0)
+    _add_steps(axes, means, edges, facecolor=COLOURS[7], alpha=0.6, linewidth=0)
     if not means.any():
         _say(axes, "no job waited", FAINT)
     axes.set_ylim(0, max(1.0, float(means.max())) * 1.08)
     axes.set_ylabel("waiting\n(jobs)")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     axes.grid(visible=True, axis="y", color=GRID)
+
+
+def _add_steps(axes: Axes, values: Any, edges: Any, **style: Any) -> None:
+    """Draw steps without looking for their limits, as `stairs` does one by one: they are set."""
+    axes.add_artist(StepPatch(values, edges, **style))
 
 
 def _say(axes: Axes, words: str, colour: str) -> None:
