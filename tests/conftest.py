@@ -164,6 +164,7 @@ def pytest_collection(session):
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)  # each module's rest is collected at its end anyway
         gc.enable()
 
 

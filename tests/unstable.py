@@ -3,8 +3,8 @@
 A test that passes only then is no success to be silent about: the summary names it
 with its first failure, and more than LIMIT of them in one run are a failure.
 
-Of what passes in a process of pytest-xdist, one report is sent instead of three: the one
-process that gathers them has to read them all.
+Of what passes in a process of pytest-xdist, one report is sent instead of three, and not that
+it begins and ends: the one process that gathers them has to read them all.
 """
 
 import os
@@ -20,10 +20,12 @@ PROPERTY = "unstable"
 def pytest_runtest_protocol(item, nextitem):
     """Run a test, and run it again if it failed."""
     retries = "JOBFEATURES_RETRY" in os.environ
-    is_terse = hasattr(item.config, "workerinput") and item.config.option.durations is None
+    options = item.config.option
+    is_terse = hasattr(item.config, "workerinput") and options.durations is None and options.verbose <= 0
     if not retries and not is_terse:
         return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    if not is_terse:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     failures = [each.longreprtext for each in reports if each.failed]
     if failures and retries:
@@ -34,7 +36,8 @@ def pytest_runtest_protocol(item, nextitem):
     for each in reports:
         if not is_terse or each.when == "call" or not each.passed or each.user_properties:
             item.ihook.pytest_runtest_logreport(report=each)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    if not is_terse:
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
