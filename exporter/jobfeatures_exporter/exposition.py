@@ -148,7 +148,7 @@ def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
     """Return the lines of a family, and those under its former name."""
     metric, samples = family
     lines = getattr(samples, "lines", None)  # of `Written`, which is abstract: to ask for it takes longer
-    blocks = [(metric, "".join(sample_lines(family, texts) if lines is None else lines(texts)))]
+    blocks = [(metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts)))]
     if metric.former is not None:
         blocks += blocks_of(Family(metric.former, list(samples)), texts)
     return blocks
@@ -168,9 +168,8 @@ def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
     return f"{text}# EOF\n".encode() if openmetrics else text.encode()
 
 
-def sample_lines(family: Family, texts: LabelTexts) -> list[str]:
+def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> list[str]:
     """Return a line for each sample. Where all numbers are finite, as their sum tells, none is looked at."""
-    metric, samples = family
     if metric.kind == "histogram":
         return [_histogram_line(metric, values, value, texts) for values, value in samples]
     name, made = metric.sample_name, texts.of(metric.label_names)

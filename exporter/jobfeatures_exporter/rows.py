@@ -33,16 +33,12 @@ class _Row:
             found = zip(metrics, self.samples, *(self.former or empty), strict=True)
             self.texts = tuple(
                 [
-                    text if samples == before else _write(metric, samples, texts)
+                    text if samples == before else "".join(sample_lines(metric, samples, texts))
                     for metric, samples, before, text in found
                 ]
             )
             self.former = None
         return self.texts
-
-
-def _write(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> str:
-    return "".join(sample_lines(Family(metric, samples), texts))
 
 
 class _Table:
