@@ -149,4 +149,4 @@ def test_a_job_is_told_in_sonars_format_by_its_number_or_else_by_its_process_gro
     [job] = [each for each in jobs if process.pid in {found.get("pid") for found in each["processes"]}]
     assert job["job"] == (number or process.pid)
     assert ("epoch" in job) == (number is None)
-    assert job["processes"][0]["cpu_util"] > 10
+    assert job["processes"][0]["cpu_util"] > 0  # how much is up to what else the machine does

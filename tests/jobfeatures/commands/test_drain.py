@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from jobfeatures.cli import main
 from jobfeatures.drains.nodemetrics import parse_page
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
-from tests.running import until
 
 GOLDEN = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
 PAGE = GOLDEN + 'batch_exporter_source_age_seconds{source="spool"} 1\n'  # there it has not answered yet
@@ -91,15 +89,15 @@ def test_the_promise_that_was_published_is_kept(tree, drain):
 
 @pytest.mark.parametrize(("profile", "stays"), [("2014", False), ("both", True), ("2016", True)])
 def test_a_shutdown_time_that_has_come_is_taken_away_without_a_daemon_where_2014_wants_it(
-    tree, drain, profile, stays
+    tree, drain, clock, monkeypatch, profile, stays
 ):
+    monkeypatch.setattr("jobfeatures.commands.drain.SystemClock", lambda: clock)
     file = Path(tree.machine_path, "shutdowntime")
     assert drain("set", "--at", "+2h", "--features.profile", profile)[0] == 0
     assert drain("expire", "--features.profile", profile)[0] == 0
     assert file.exists()  # it has not come yet
-    comes_at = int(time.time()) + 1
-    drain("set", "--at", str(comes_at), "--force", "--features.profile", profile)
-    until(lambda: time.time() > comes_at)
+    assert drain("set", "--at", "+1m", "--force", "--features.profile", profile)[0] == 0
+    clock.advance(60)
     assert file.exists()
     assert drain("expire", "--features.profile", profile)[0] == 0
     assert file.exists() == stays
