@@ -28,9 +28,9 @@ def upward():
         (one, other)
         for name, imported in named().items()
         for one in place
+        if is_within(name, one)
         for other in place.keys() - {one}
-        if is_within(name, one) and any(is_within(each, other) for each in imported)
-        if place[other] <= place[one]
+        if place[other] <= place[one] and any(is_within(each, other) for each in imported)
     }
 
 
