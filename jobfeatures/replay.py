@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from jobfeatures.errors import ParseError
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import Job, JobKey, JobState, Limit, Limits
 
@@ -21,6 +22,7 @@ NEVER_RAN: Final = "never ran"
 NO_TIME: Final = "no time between start and end"
 ELSEWHERE: Final = "no room on the node"
 IS_STEP: Final = "step of a job"
+MAX_JOBS: Final = 1_000_000  # of a plan, which is held in memory: 1.5 GB
 
 
 class Event(NamedTuple):
@@ -48,8 +50,8 @@ class Plan:
 def plan_replay(records: Iterable[JobRecord], *, speed: float, node_cpus: int | None = None) -> Plan:
     """Return the plan. With `node_cpus` only what finds room on a node of so many CPUs is shown.
 
-    A job larger than the node has all of it. What does not find room when it
-    starts ran elsewhere. Jobs without an end last until the log's.
+    A job larger than the node has all of it. What does not find room when it starts ran elsewhere. Jobs
+    without an end last until the log's. Raises ParseError for more than `MAX_JOBS`.
     """
     plan = Plan()
     jobs = _runs(records, plan)
@@ -93,6 +95,8 @@ def _runs(records: Iterable[JobRecord], plan: Plan) -> list[tuple[float, float |
     model: list[JobRecord] = []
     ends: dict[str, float] = {}  # by job
     for record in records:
+        if len(found) + len(model) >= MAX_JOBS:
+            raise ParseError(f"more than {MAX_JOBS} jobs: replay a part of the log")
         if record.step is not None:
             plan.passed_over[IS_STEP] += 1
         elif record.start_secs is None and (record.run_secs or 0) > 0:

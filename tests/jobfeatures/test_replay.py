@@ -1,8 +1,10 @@
 """What is shown when, without a clock."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.errors import ParseError
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 from jobfeatures.replay import format_event, make_job, plan_replay
@@ -22,6 +24,13 @@ def test_the_first_start_is_the_beginning_and_time_runs_faster():
     plan = plan_replay([job("2", 160, 400), job("1", 100, 220)], speed=60)
     assert told(plan) == [(0, "start", "1"), (1, "start", "2"), (2, "end", "1"), (5, "end", "2")]
     assert (plan.jobs, plan.log_began_secs, plan.log_secs) == (2, 100, 300)
+
+
+def test_a_log_of_more_jobs_than_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("jobfeatures.replay.MAX_JOBS", 2)
+    assert plan_replay([job("1", 0, 1), job("2", 0, 1)], speed=1).jobs == 2
+    with pytest.raises(ParseError, match="more than 2 jobs: replay a part of the log"):
+        plan_replay([job("1", 0, 1), job("2", 0, 1), job("3", 0, 1)], speed=1)
 
 
 def test_a_node_shows_what_finds_room_on_it():

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import Joined, join_bursts
+from jobfeatures.formats.swf.ends import Ends
 from jobfeatures.formats.swf.fields import (
     COMPLETED,
     CONTINUED,
@@ -57,7 +58,7 @@ class Fault(NamedTuple):
 class _Seen:
     def __init__(self) -> None:
         self.records = 0
-        self.ends: dict[int, float | None] = {}  # of all jobs by number, None where it is unknown
+        self.ends = Ends()  # of all jobs
         self.group: list[tuple[int, SwfJob]] = []  # the lines of the job at hand, where one may have several
         self.last: SwfJob | None = None
         self.first: tuple[float, int] | None = None  # the earliest submission, and its line

@@ -1,0 +1,53 @@
+"""When each job of a log ended, in eight bytes a job."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+MAX_GAP: Final = 65_536  # numbers that a cleaned log leaves out at once
+_ABSENT, _UNKNOWN = -(2**63), -(2**63) + 1
+
+
+class Ends:
+    """Ends by job number, None where one is not known.
+
+    Numbers count on from 1, as the standard has it, but for gaps; others, and ends of a fraction of a
+    second, take as much as any in a dictionary.
+    """
+
+    def __init__(self) -> None:
+        self._counted = array("q", [_ABSENT])  # from 0
+        self._others: dict[int, float | None] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count + len(self._others)
+
+    def __contains__(self, number: int) -> bool:
+        is_counted = 0 <= number < len(self._counted) and self._counted[number] != _ABSENT
+        return is_counted or number in self._others
+
+    def __getitem__(self, number: int) -> float | None:
+        if number in self._others:
+            return self._others[number]
+        if number not in self:
+            raise KeyError(number)
+        end = self._counted[number]
+        return None if end == _UNKNOWN else end
+
+    def __setitem__(self, number: int, end_secs: float | None) -> None:
+        self._others.pop(number, None)
+        if number in self:
+            self._counted[number] = _ABSENT
+            self._count -= 1
+        end = _UNKNOWN if end_secs is None else end_secs
+        is_small = end_secs is None or abs(end_secs) < -_UNKNOWN
+        if isinstance(end, float) or not is_small or not 0 <= number < len(self._counted) + MAX_GAP:
+            self._others[number] = end_secs
+            return
+        missing = number + 1 - len(self._counted)
+        if missing > 0:
+            self._counted.extend([_ABSENT] * missing)
+        self._counted[number] = end
+        self._count += 1
