@@ -126,6 +126,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.batch.slurm.node:parse_maintenance": (RESERVATION.replace(b"\n  ", b""),),
     "jobfeatures.batch.slurm.refused:parse_refused": (SQUEUE,),
     "jobfeatures.batch.slurm.queue:parse_queue": (SQUEUE,),
+    "jobfeatures.commands.logs:parse_zone": (b"UTC", b"Europe/Zurich"),
     "jobfeatures.commands.report:parse_values": (
         json.dumps({**STATUS, "last_job_start": "now", "used_CPU": "none", "first_exp_job_end": "+1h"}).encode(),
         b'{"can_postpone_last_job": "True"}',
