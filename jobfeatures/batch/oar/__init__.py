@@ -1,8 +1,9 @@
 """OAR: the files that it keeps of a job on its nodes, and what ``oarstat -J -f`` says of all jobs at once.
 
-values.py         ids, states, ends: all that more than one of the others needs nodefiles.py      /var/lib/oar
-→ the jobs of this node, without asking anybody answers.py        the JSON of oarstat and oarnodes → jobs,
-records of jobs, nodes clustersource.py  the source of the controller role, which answers for all nodes
+values.py         ids, states, ends: all that more than one of the others needs
+nodefiles.py      /var/lib/oar → the jobs of this node, without asking anybody
+answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
+clustersource.py  the source of the controller role, which answers for all nodes
 
 ``oarstat`` puts several questions a job to the database, so that nodes never ask
 it: a node reads its own files, or asks the controller role (``oar.ask``).

@@ -2,11 +2,13 @@
 
 openpbs.py torque.py  what only one of them has: its hooks' environment, control groups, words for keys
 commands.py           questions to qstat and pbsnodes, what they complain of, and the table of what differs
-values.py             job ids, durations, sizes, execution hosts: all that a hook needs records.py
-what qstat and pbsnodes print, as text, JSON and Torque's XML → records jobs.py               records → jobs,
-with the table of states of a dialect cluster.py            records → nodes and queues source.py
-the source that asks about the jobs of this node clustersource.py      the source of the controller role, with
-the accounting files of some days accounting.py         their lines → records of jobs
+values.py             job ids, durations, sizes, execution hosts: all that a hook needs
+records.py            what qstat and pbsnodes print, as text, JSON and Torque's XML → records
+jobs.py               records → jobs, with the table of states of a dialect
+cluster.py            records → nodes and queues
+source.py             the source that asks about the jobs of this node
+clustersource.py      the source of the controller role, with the accounting files of some days
+accounting.py         their lines → records of jobs
 
 Asking needs rights to see other people's jobs: with ``query_other_jobs = False``
 the server calls them unknown.

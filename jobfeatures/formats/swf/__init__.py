@@ -1,7 +1,11 @@
 """The Standard Workload Format, version 2.2, of the Parallel Workloads Archive: logs of parallel machines.
 
-fields.py   the 18 fields of a line header.py   the comments that say what a log is of lines.py    lines →
-jobs, strict or tolerant, streaming; and back bursts.py   jobs that were swapped out, joined check.py    what
-is wrong with a log, line by line columns.py  the same as arrays, for big logs records.py  jobs ↔ the records
-that all log formats share
+fields.py   the 18 fields of a line
+header.py   the comments that say what a log is of
+lines.py    lines → jobs, strict or tolerant, streaming; and back
+bursts.py   jobs that were swapped out, joined
+check.py    what is wrong with a log, line by line
+ends.py     when each job ended, for that
+columns.py  the same as arrays, for big logs
+records.py  jobs ↔ the records that all log formats share
 """
