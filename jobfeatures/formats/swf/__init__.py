@@ -6,6 +6,6 @@ lines.py    lines → jobs, strict or tolerant, streaming; and back
 bursts.py   jobs that were swapped out, joined
 check.py    what is wrong with a log, line by line
 ends.py     when each job ended, for that
-columns.py  the same as arrays, for big logs
+columns.py  lines as arrays, for big logs
 records.py  jobs ↔ the records that all log formats share
 """
