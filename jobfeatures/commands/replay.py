@@ -77,7 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             )
         )
         jobs = fold_jobs(records, notes.fold, all_runs=True)
-        plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
+        try:
+            plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
+        except ParseError as error:
+            raise error.at(arguments.log) from None
     _report(plan, notes, arguments.speed)
     done = NOT_ALL if arguments.strict and notes.rejected else DONE
     if arguments.dry_run:

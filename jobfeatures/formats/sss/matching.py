@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.expressions import Candidate, Verdict, evaluate, parse_expression, rank
@@ -50,15 +50,12 @@ class Match:
 
 def parse_nodes(text: str) -> list[Candidate]:
     """Return the nodes of a list in JSON, or of one object a line. Raises ParseError."""
-    is_list = text.lstrip().startswith("[")
-    try:
-        found = json.loads(text, parse_float=Decimal) if is_list else None
-        if found is None:
-            found = [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:
-        raise ParseError(f"not JSON: {error}") from None
-    except ArithmeticError:
-        raise ParseError("a number has more digits, in its exponent too, than can be held") from None
+    found: list[Candidate]
+    if text.lstrip().startswith("["):
+        found = _parse(text)
+    else:
+        lines = enumerate(text.splitlines(), 1)
+        found = [_parse(line, number) for number, line in lines if line.strip()]
     if len(found) > MAX_NODES:
         raise ParseError(f"more than {MAX_NODES} nodes")
     for number, node in enumerate(found, 1):
@@ -71,6 +68,17 @@ def parse_nodes(text: str) -> list[Candidate]:
             if not (is_amount and is_finite) and not is_texts and not isinstance(value, str):
                 raise ParseError(f"node {number}: not an amount, a text or texts", field=name)
     return found
+
+
+def _parse(text: str, line: int = 0) -> Any:
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"not JSON: {error}", line=line) from None
+    except ArithmeticError:
+        raise ParseError(
+            "a number has more digits, in its exponent too, than can be held", line=line
+        ) from None
 
 
 def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:

@@ -127,7 +127,7 @@ def test_a_job_that_does_not_find_its_nodes_is_told_with_the_status(match):
 def test_what_is_wrong_with_nodes_or_requests_is_told_with_its_file(match, tmp_path, capsys):
     assert match("<Job><Id>1</Id></Job>", "{") == (
         1,
-        "nodes.json: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n",
+        "nodes.json:1: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n",
     )
     assert match('<Job><Id>1</Id><Requested><Memory group="1">1</Memory></Requested></Job>', NODES) == (
         1,

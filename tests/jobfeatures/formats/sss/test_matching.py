@@ -68,3 +68,10 @@ def test_each_task_group_has_nodes_of_its_own():
 def test_what_is_no_description_of_a_node_is_refused(text, reason):
     with pytest.raises(ParseError, match=reason):
         parse_nodes(text)
+
+
+@pytest.mark.parametrize("wrong", ["{", '{"Node": "n2", "Memory": 1e99922337203685477580}'])
+def test_a_line_that_cannot_be_read_is_named(wrong):
+    with pytest.raises(ParseError) as refused:
+        parse_nodes(f'{{"Node": "n1"}}\n\n{wrong}\n')
+    assert refused.value.line == 3
