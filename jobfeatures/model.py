@@ -259,7 +259,8 @@ class JobTable:
 
     `complete` promises that nothing that was asked stayed without an answer. Where the source lists all its
     jobs (`gone` is None), a job that a complete table lacks has ended. Else `gone` has those that the source
-    was asked about and does not know, with the time of that answer, and absence proves nothing.
+    was asked about and does not know, or has on other nodes, with the time of that answer, and absence
+    proves nothing.
     `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` tells the
     prologs' records apart that jobs were read from. `node` is None where the source tells nothing of the
     node, `node_problem` why it could not be asked about the node itself although it reported jobs.
@@ -282,7 +283,7 @@ class JobTable:
         return self.reported_secs.get(key, self.taken_at_secs)
 
     def absent_at_secs(self, key: JobKey) -> float | None:
-        """Return when the source answered that it has no such job, None where it did not."""
+        """Return when the source answered that it has no such job here (epoch), None where it did not."""
         if key in self.jobs:
             return None
         if self.gone is not None:

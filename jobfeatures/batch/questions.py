@@ -15,7 +15,7 @@ MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe, or onto a comm
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """An answer that is kept. `job` is None once the controller has forgotten the job.
+    """An answer that is kept. `job` is None once the controller has forgotten it, or runs it elsewhere.
 
     `reported_secs` (epoch) is the time before the question whose answer this is,
     which may be older than the last question, if that had no usable answer.
