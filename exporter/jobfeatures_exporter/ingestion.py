@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 from aiohttp import web
 
@@ -20,7 +20,8 @@ from jobfeatures_exporter.ingest.page import SonarPage
 from jobfeatures_exporter.ingest.users import Users
 from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.snapshot import Kind
-from jobfeatures_exporter.web.app import answer_metrics
+from jobfeatures_exporter.web.answers import Answer, answer_metrics
+from jobfeatures_exporter.web.app import handler_of
 from jobfeatures_exporter.web.config import SONAR
 from jobfeatures_exporter.web.listener import Listeners
 
@@ -45,11 +46,11 @@ class Ingest:
 
     def routes(self) -> list[web.RouteDef]:
         """Return what the metrics listener has to offer beside its own pages."""
-        return [web.get(PATH, self._metrics)]
+        return [web.get(PATH, handler_of(self._metrics))]
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _metrics(self, headers: Mapping[str, str]) -> Answer:
         async with self._scrape:
-            return await answer_metrics(request, self._page)
+            return await answer_metrics(headers, self._page)
 
     @contextlib.asynccontextmanager
     async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:

@@ -22,7 +22,6 @@ from jobfeatures_exporter.service.keptsettings import KeptSettings
 from jobfeatures_exporter.service.permissions import check_features_root
 from jobfeatures_exporter.service.reloader import Reloader
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
-from jobfeatures_exporter.web.app import Routes, make_app
 from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners
 from jobfeatures_exporter.web.sockets import find_kept
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
     from jobfeatures_exporter.controller import Controller
     from jobfeatures_exporter.ingestion import Ingest
+    from jobfeatures_exporter.web.app import Routes
 
 log = logging.getLogger(__name__)
 
@@ -83,13 +83,12 @@ async def _serve(
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
     served.web = listeners.status
-    routes = [*_routes(served), *(() if ingest is None else ingest.routes())]
     ended = _end_signals()
     started = False
     try:
         async with contextlib.AsyncExitStack() as stack:
-            app = make_app(served, routes)
-            address = await stack.enter_async_context(listeners.serving(app, config.web_listen_address))
+            opened = listeners.serving(served, config.web_listen_address, lambda: _routes(served, ingest))
+            address = await stack.enter_async_context(opened)
             reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
             reloader.files.append(listeners.reread)
             if isinstance(served, Daemon):
@@ -181,13 +180,12 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
     return daemon
 
 
-def _routes(served: Daemon | Controller) -> Routes:
+def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
     """Return what the metrics listener has to offer beside its own pages."""
-    if isinstance(served, Daemon):
-        return []
     from jobfeatures_exporter.web.app import discovery_route
 
-    return [discovery_route(served.targets)]
+    routes = [] if isinstance(served, Daemon) else [discovery_route(served.targets)]
+    return routes if ingest is None else [*routes, *ingest.routes()]
 
 
 def make_ingest(config: DaemonConfig) -> Ingest | None:

@@ -31,7 +31,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from jobfeatures_exporter.web import listener
-from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.listener import Listeners
 
@@ -139,7 +138,7 @@ async def run(series: int, scrapes: int, rounds: int) -> dict[tuple[str, bool], 
             ports = {}
             for way, path in make_ways(folder).items():
                 config = WebConfig(web_config_file=path)
-                serving = Listeners(config).serving(make_app(shown), "127.0.0.1:0")
+                serving = Listeners(config).serving(shown, "127.0.0.1:0")
                 address = await stack.enter_async_context(serving)
                 ports[way] = int(address.rpartition(":")[2])
             for _ in range(rounds):

@@ -17,7 +17,8 @@ from typing import Final
 from aiohttp import web
 
 from jobfeatures.clock import Clock
-from jobfeatures.publish.http.connections import ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.connections import Server, Tls
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
@@ -139,12 +140,12 @@ async def listening(
     where: Where,
     tls: Tls | None = None,
     *,
-    on_open: Callable[[Server], None] = lambda _connections: None,
+    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
     """Answer at HOST:PORT, which is given, until the context is left. Raises ConfigurationError."""
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
     connections = Server(listener.handle, limits, tls)
-    on_open(connections)
+    on_open(connections.table)
     try:
         async with accepting(connections, where, key="sonar.listen") as address:
             yield address

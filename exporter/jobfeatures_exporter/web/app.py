@@ -6,26 +6,19 @@ import asyncio
 import json
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
 from jobfeatures_exporter.cluster.discovery import TargetGroup
-from jobfeatures_exporter.exposition import choose_format
+from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers
 from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 
 MIN_INTERVAL_SECS = 1.0  # pages that are asked for sooner are the same one
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
-
-
-class Shown(Protocol):
-    """What makes the page."""
-
-    def html(self, asked: Asked) -> str | None:
-        """Return the page as it is now, None where there is none of that job."""
 
 
 class Made(NamedTuple):
@@ -90,7 +83,7 @@ class Front:
     What they are made with is imported when somebody first opens one.
     """
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: Scraped) -> None:
         self._shown = shown
         self._lock = asyncio.Lock()
         self._made: dict[Asked, Made] = {}
@@ -121,74 +114,30 @@ def read_asset(name: str) -> str:
     return files("jobfeatures_exporter.web.pages").joinpath(name).read_text(encoding="utf-8")
 
 
-class Page(Protocol):
-    """What makes metrics."""
-
-    def exposition(self, *, openmetrics: bool) -> bytes:
-        """Return the metrics as text; may take until the deadline."""
-
-
-class Scraped(Page, Shown, Protocol):
-    """What the listener serves: the daemon of a node, or the controller's."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Return whether a scrape would show what it is there for, or say why it does not."""
-
-    def problems(self) -> Collection[str]:
-        """Return what has not been read yet, and what fails: a line each."""
-
-
 Routes = Iterable[web.RouteDef]
-COMPRESS_FROM_BYTES = 32 * 1024
-SCRAPED: web.AppKey[Scraped] = web.AppKey("scraped")
-SCRAPES: web.AppKey[asyncio.Semaphore] = web.AppKey("scrapes", asyncio.Semaphore)
-MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
 
 
-def make_app(scraped: Scraped, routes: Routes = ()) -> web.Application:
+def make_app(
+    scraped: Scraped, routes: Routes = (), answerers: Mapping[str, Answerer] | None = None
+) -> web.Application:
     """Return the application that serves a running daemon, and what else it has to offer."""
     app = web.Application(client_max_size=1024)
-    app[SCRAPED] = scraped
-    app[SCRAPES] = asyncio.Semaphore(MAX_SCRAPES)
     app.add_routes([*Front(scraped).routes(), *documentation_routes()])
-    app.router.add_get("/metrics", _metrics)
-    app.router.add_get("/-/healthy", _healthy)
-    app.router.add_get("/-/ready", _ready)
+    for path, answerer in (answerers or make_answerers(scraped)).items():
+        app.router.add_get(path, handler_of(answerer))
     app.add_routes(routes)
     return app
 
 
-async def _metrics(request: web.Request) -> web.Response:
-    async with request.app[SCRAPES]:
-        return await answer_metrics(request, request.app[SCRAPED])
+def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return what answers a request of aiohttp's."""
 
+    async def answer(request: web.Request) -> web.Response:
+        asked = {name: ", ".join(request.headers.getall(name, ())) for name in ANSWERED_BY}
+        made = await answerer(asked)
+        return web.Response(status=made.status, body=made.body, headers=made.headers)
 
-async def answer_metrics(request: web.Request, page: Page) -> web.Response:
-    """Return the metrics in the format, and compressed where, the request asks for it; made in a thread."""
-    openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
-    takes_gzip = "gzip" in request.headers.get("Accept-Encoding", "")
-
-    def make() -> tuple[bytes, dict[str, str]]:
-        body = page.exposition(openmetrics=openmetrics)
-        headers = {"Content-Type": content_type}
-        if takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
-            return zlib.compress(body, 1, 31), {**headers, "Content-Encoding": "gzip"}
-        return body, headers
-
-    body, headers = await asyncio.to_thread(make)
-    return web.Response(body=body, headers=headers)
-
-
-async def _healthy(_request: web.Request) -> web.Response:
-    return web.Response(text="healthy\n")
-
-
-async def _ready(request: web.Request) -> web.Response:
-    scraped = request.app[SCRAPED]
-    is_ready = scraped.is_ready
-    lines = ["ready" if is_ready else "not ready", *scraped.problems()]
-    return web.Response(status=200 if is_ready else 503, text="\n".join(lines) + "\n")
+    return answer
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:

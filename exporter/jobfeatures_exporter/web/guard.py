@@ -1,31 +1,22 @@
-"""What stands before the application: limits, names, users; and the headers that go with every answer."""
+"""What stands before the application: admission, users; and the headers that go with every answer."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from jobfeatures.publish.rates import Rates
-from jobfeatures_exporter.web.hosts import is_ours
+from jobfeatures.publish.http.connections import Server, Tls
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
+from jobfeatures_exporter.web.admission import ALWAYS, BUSY, PASSWORD, Admission, Refusal
 
 if TYPE_CHECKING:  # it needs the extra
     from jobfeatures_exporter.web.webfile import WebFile
 
-# Why requests are refused.
-RATE = "rate"
-CLIENT_RATE = "client_rate"
-FILE_RATE = "rate_limit"
-HOST = "host"
-PASSWORD = "password"  # noqa: S105  # a reason
-BUSY = "password_check"
-REFUSALS = (RATE, CLIENT_RATE, FILE_RATE, HOST, PASSWORD, BUSY)
-
-ALWAYS = {"X-Content-Type-Options": "nosniff", "Server": "jobfeatures-exporter"}
 OF_PAGES = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
     "Referrer-Policy": "no-referrer",
@@ -36,37 +27,18 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Guard:
-    """Lets an application answer, or refuses. All methods run in one event loop.
+    """Lets an application answer, or refuses. All methods run in one event loop."""
 
-    `refused` counts by reason. Who is over its own limit costs others nothing
-    of theirs: the limit of one address is looked at before that of all.
-    """
-
-    def __init__(
-        self,
-        answer: Handler,
-        *,
-        file: WebFile | None,
-        rate: float,
-        client_rate: float,
-        names: Collection[str] | None,
-    ) -> None:
-        """`names` None: whatever name is asked for."""
-        self.refused: Counter[str] = Counter()
+    def __init__(self, answer: Handler, admission: Admission, file: WebFile | None) -> None:
         self._answer = answer
+        self._admission = admission
         self._file = file
-        self._rate = Rates(rate)
-        self._client_rates = Rates(client_rate)
-        self._names = names
         self._now = asyncio.get_running_loop().time
-        self._file_rate: Rates | None = None
         self._auth = None
         if file is not None:
             from jobfeatures_exporter.web.basicauth import BasicAuth
 
             self._auth = BasicAuth()
-            if (limit := file.options.rate) is not None:  # as there, of the start for good
-                self._file_rate = Rates(1 / limit.interval_secs, limit.burst * limit.interval_secs)
 
     def close(self) -> None:
         """End what it has running."""
@@ -77,8 +49,12 @@ class Guard:
         """Answer, or refuse."""
         if self._file is not None:
             self._file.refresh()
-        response: web.StreamResponse | None = await self._refuse(request)
-        if response is None:
+        refusal = await self._refusal(request)
+        if refusal is not None:
+            response: web.StreamResponse = web.Response(
+                status=refusal.status, text=refusal.text, headers=refusal.headers
+            )
+        else:
             try:
                 response = await self._answer(request)
             except web.HTTPException as answer:
@@ -87,19 +63,12 @@ class Guard:
         self._dress(response)
         return response
 
-    async def _refuse(self, request: web.BaseRequest) -> web.Response | None:
+    async def _refusal(self, request: web.BaseRequest) -> Refusal | None:
         now = self._now()
-        if not self._client_rates.take(request.remote, now):
-            return self._refusal(CLIENT_RATE, 429, "too many requests", **{"Retry-After": "1"})
-        if not self._rate.take("", now):
-            return self._refusal(RATE, 429, "too many requests", **{"Retry-After": "1"})
-        if self._file_rate is not None and not self._file_rate.take("", now):
-            return self._refusal(FILE_RATE, 429, "too many requests", **{"Retry-After": "1"})
-        if not is_ours(request.headers.get("Host"), self._names):
-            return self._refusal(HOST, 421, "this host name is not in web.hosts")
-        return await self._refuse_user(request, now)
+        host = request.headers.get("Host")
+        return self._admission.refusal(request.remote, host, now) or await self._refuse_user(request, now)
 
-    async def _refuse_user(self, request: web.BaseRequest, now: float) -> web.Response | None:
+    async def _refuse_user(self, request: web.BaseRequest, now: float) -> Refusal | None:
         if self._file is None or self._auth is None or not self._file.options.users:
             return None
         from jobfeatures_exporter.web.basicauth import Verdict
@@ -109,13 +78,11 @@ class Guard:
         if verdict is Verdict.RIGHT:
             return None
         if verdict is Verdict.BUSY:
-            return self._refusal(BUSY, 429, "too many passwords to check", **{"Retry-After": "2"})
+            return self._admission.refuse(BUSY, 429, "too many passwords to check", **{"Retry-After": "2"})
         realm = 'Basic realm="jobfeatures-exporter", charset="UTF-8"'
-        return self._refusal(PASSWORD, 401, "user or password is wrong", **{"WWW-Authenticate": realm})
-
-    def _refusal(self, reason: str, status: int, text: str, **headers: str) -> web.Response:
-        self.refused[reason] += 1
-        return web.Response(status=status, text=f"{text}\n", headers=headers)
+        return self._admission.refuse(
+            PASSWORD, 401, "user or password is wrong", **{"WWW-Authenticate": realm}
+        )
 
     def _dress(self, response: web.StreamResponse) -> None:
         if response.prepared:
@@ -127,6 +94,30 @@ class Guard:
             response.headers.setdefault(name, value)
         if self._file is not None:
             response.headers.update(self._file.options.headers)
+
+
+@asynccontextmanager
+async def guarding(
+    app: web.Application,
+    admission: Admission,
+    file: WebFile | None,
+    limits: ConnectionLimits,
+    tls: Tls | None,
+    table: ConnectionTable,
+) -> AsyncIterator[Server]:
+    """Give a server of an application, whose connections are in `table`, until the context is left."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    made = runner.server
+    assert made is not None  # noqa: S101  # after its setup
+    guard = Guard(made.request_handler, admission, file)
+    try:
+        yield Server(
+            guard.handle, limits, tls, table, is_behind=file is None, request_factory=made.request_factory
+        )
+    finally:
+        guard.close()
+        await runner.cleanup()
 
 
 class FileTls:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connections import ENDINGS, ConnectionLimits, Server, Tls
-from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, ConnectionTable
+from jobfeatures.publish.http.opening import Answering, Where, accepting
+from jobfeatures.publish.rates import Rates
+from jobfeatures_exporter.web.admission import REFUSALS, Admission
+from jobfeatures_exporter.web.answers import Scraped, make_answerers
 from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
 from jobfeatures_exporter.web.hosts import is_loopback, parse_names
+from jobfeatures_exporter.web.plain import PlainListener
 from jobfeatures_exporter.web.sockets import take_sockets
 from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
 
-if TYPE_CHECKING:  # it needs the extra
+if TYPE_CHECKING:  # what a node may never need
+    from jobfeatures.publish.http.connections import Server, Tls
+    from jobfeatures_exporter.web.app import Routes
     from jobfeatures_exporter.web.webconfig import TlsOptions
 
 METRICS = "metrics"
@@ -41,7 +47,7 @@ class Listeners:
         """Raise ConfigurationError if the web configuration file cannot be used."""
         self._config = config = config or WebConfig()
         self._inherited = inherited or {}
-        self._servers: dict[str, tuple[Server, Mapping[str, int], Collection[str]]] = {}
+        self._servers: dict[str, tuple[ConnectionTable, Mapping[str, int], Collection[str]]] = {}
         self.file = None
         self._tls: Tls | None = None
         if config.web_config_file is not None:
@@ -71,11 +77,11 @@ class Listeners:
         """Return how another listener speaks TLS by the web configuration, None where it does not."""
         return self._tls if name in self._config.web_config_for else None
 
-    def count(self, name: str) -> Callable[[Server], None]:
+    def count(self, name: str) -> Callable[[ConnectionTable], None]:
         """Return what takes a listener's connections into the counts."""
 
-        def take(server: Server) -> None:
-            self._servers[name] = server, {}, ()
+        def take(table: ConnectionTable) -> None:
+            self._servers[name] = table, {}, ()
 
         return take
 
@@ -90,54 +96,67 @@ class Listeners:
             listeners=tuple(
                 ListenerStatus(
                     name=name,
-                    connections=server.count,
-                    answers=dict(server.answers),
+                    connections=table.count,
+                    answers=dict(table.answers),
                     rejected={
                         **{reason: refused.get(reason, 0) for reason in known},
-                        **{reason: server.ended[reason] for reason in ENDINGS},
+                        **{reason: table.ended[reason] for reason in ENDINGS},
                     },
                 )
-                for name, (server, refused, known) in self._servers.items()
+                for name, (table, refused, known) in self._servers.items()
             ),
             file_failures=None if self.file is None else self.file.failures,
             file_is_good=self.file is None or not self.file.problem,
         )
 
     @asynccontextmanager
-    async def serving(self, app: web.Application, address: str) -> AsyncIterator[str]:
+    async def serving(
+        self, scraped: Scraped, address: str, routes: Callable[[], Routes] = tuple
+    ) -> AsyncIterator[str]:
         """Serve metrics until the context is left; gives the address that is listened on as HOST:PORT.
 
-        Raises ConfigurationError if it cannot be had.
+        What `routes` returns is offered besides. Raises ConfigurationError if the address cannot be had.
         """
-        from jobfeatures_exporter.web.guard import REFUSALS, Guard
-
-        config = self._config
+        config, file = self._config, self.file
         where = self.where(METRICS, address)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        made = runner.server
-        assert made is not None  # noqa: S101  # after its setup
-        guard = Guard(
-            made.request_handler,
-            file=self.file,
-            rate=RATE,
-            client_rate=CLIENT_RATE,
-            names=_names(config.web_hosts, where),
-        )
         limits = ConnectionLimits(
             connections=MAX_CONNECTIONS,
             idle_secs=IDLE_SECS,
             header_bytes=HEADER_BYTES,
             client_rate=CLIENT_RATE,
         )
-        server = Server(guard.handle, limits, self._tls, request_factory=made.request_factory)
-        self._servers[METRICS] = server, guard.refused, REFUSALS
-        try:
-            async with accepting(server, where, key="web.listen_address") as bound:
+        limit = None if file is None else file.options.rate  # as there, of the start for good
+        admission = Admission(
+            rate=RATE,
+            client_rate=CLIENT_RATE,
+            names=_names(config.web_hosts, where),
+            file_rate=None
+            if limit is None
+            else Rates(1 / limit.interval_secs, limit.burst * limit.interval_secs),
+        )
+        answerers = make_answerers(scraped)
+        async with AsyncExitStack() as stack:
+
+            async def make_server(table: ConnectionTable) -> Server:
+                await asyncio.to_thread(
+                    import_module, "jobfeatures_exporter.web.guard"
+                )  # others are answered
+                from jobfeatures_exporter.web.app import make_app
+                from jobfeatures_exporter.web.guard import guarding
+
+                app = make_app(scraped, routes(), answerers)
+                opened = guarding(app, admission, file, limits, self._tls, table)
+                return await stack.enter_async_context(opened)
+
+            table = ConnectionTable(limits)
+            answering: Answering
+            if file is None:
+                answering = PlainListener(answerers, admission, table, make_server, HEADER_BYTES)
+            else:
+                answering = await make_server(table)
+            self._servers[METRICS] = table, admission.refused, REFUSALS
+            async with accepting(answering, where, key="web.listen_address") as bound:
                 yield bound
-        finally:
-            guard.close()
-            await runner.cleanup()
 
 
 def check_web(config: WebConfig) -> None:

@@ -19,7 +19,8 @@ from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.privatefile import read_private
-from jobfeatures.publish.http.connections import ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.connections import Server, Tls
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
@@ -103,12 +104,12 @@ async def listening(
     tls: Tls | None,
     *,
     connections: int,
-    on_open: Callable[[Server], None] = lambda _connections: None,
+    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
     """Answer until the context is left; gives the address that is listened on. Raises ConfigurationError."""
     raise_descriptors(connections + SPARE_DESCRIPTORS)
     server = Server(listener.handle, ConnectionLimits(connections=connections, idle_secs=IDLE_SECS), tls)
-    on_open(server)
+    on_open(server.table)
     async with accepting(server, where, key="controller.listen") as address:
         yield address
 

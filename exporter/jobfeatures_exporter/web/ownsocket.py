@@ -15,19 +15,21 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Server
+from jobfeatures.publish.http.connections import Server
+from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
 from jobfeatures.publish.rates import Rates
 from jobfeatures_exporter.collectors import collect
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
-from jobfeatures_exporter.web.app import answer_metrics, asked_of, make_page, page_routes
+from jobfeatures_exporter.web.answers import Answer, answer_metrics
+from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes
 from jobfeatures_exporter.web.asked import Asked
 
 log = logging.getLogger(__name__)
@@ -109,8 +111,11 @@ class OwnSocket:
         return make_own_context(self._known(), uid, user)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        async with self._makers:
-            return await answer_metrics(request, _Own(self, _caller(request)))
+        async def answer(headers: Mapping[str, str]) -> Answer:
+            async with self._makers:
+                return await answer_metrics(headers, _Own(self, _caller(request)))
+
+        return await handler_of(answer)(request)
 
     async def _page(self, request: web.Request) -> web.Response:
         uid, asked = _caller(request), asked_of(request)
@@ -157,7 +162,7 @@ async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
     assert made is not None  # noqa: S101  # after its setup
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
     server = Server(made.request_handler, limits, request_factory=made.request_factory)
-    tasks = [asyncio.create_task(_accept(listening, own, server)), asyncio.create_task(server.watch())]
+    tasks = [asyncio.create_task(_accept(listening, own, server)), asyncio.create_task(server.table.watch())]
     try:
         yield
     finally:

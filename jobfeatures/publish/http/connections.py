@@ -12,54 +12,29 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from jobfeatures.publish.rates import Rates
+from jobfeatures.publish.http.connectiontable import (
+    HANDSHAKE,
+    NOT_ADMITTED,
+    ConnectionLimits,
+    ConnectionTable,
+    client_of,
+)
 
 log = logging.getLogger(__name__)
 
-IDLE_SECS = 15.0  # without an answer: a client that is slow, or silent, or does not read
-HEAD_SECS = 10.0  # from the first byte of a request's head to its last
-LOOK_SECS = 1.0
 MAX_LINE_BYTES = 2048
-MAX_HEADER_BYTES = 4096
 MAX_HEADERS = 64
-MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that wait for those who asked to read them
 LINGER_SECS = 1.0
 HANDSHAKE_SECS = 5.0  # from the beginning of its turn
 TURNS = 64  # handshakes that go on at once
 TURN_SECS = 1.0  # after which the next one begins all the same: nobody waits for a client that is slow
 TLS_SHUTDOWN_SECS = 2.0
-
-# Why connections were ended.
-CROWD = "too_many_connections"
-RATE = "connection_rate"
-IDLE = "idle"
-SLOW_HEAD = "slow_head"
-SLOW_READER = "slow_reader"
-HANDSHAKE = "tls_handshake"
-NOT_ADMITTED = "client_certificate"
-ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
-    """What a listener grants. `client_rate` is connections a second of one address, 0: any number.
-
-    `head_secs` is how long the head of a request may take, and the reading of an answer.
-    """
-
-    connections: int
-    idle_secs: float = IDLE_SECS
-    head_secs: float = HEAD_SECS
-    header_bytes: int = MAX_HEADER_BYTES
-    client_rate: float = 0.0
 
 
 class Tls(Protocol):
@@ -71,11 +46,6 @@ class Tls(Protocol):
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
         """Return whether a client may stay whose handshake is done."""
-
-
-class _Open(Protocol):
-    answered_at: float  # the loop's time of its last answer, at first of its beginning
-    head_since: float | None  # since when the head of a request is awaited that has begun
 
 
 class Connection(RequestHandler):
@@ -107,7 +77,7 @@ class Connection(RequestHandler):
         if status == 500:
             log.error("request failed", exc_info=exc)
         if isinstance(self._manager, Server):
-            self._manager.answers[status] += 1
+            self._manager.table.answers[status] += 1
         response = web.Response(
             status=status, headers={"Content-Type": "text/plain", "Server": "jobfeatures"}
         )
@@ -116,19 +86,22 @@ class Connection(RequestHandler):
 
 
 class Server(web.Server):
-    """Makes connections. Where there are too many, the one that waits longest for nothing is ended.
-
-    `answers` counts answers by status, `ended` connections that were ended here by reason.
-    """
+    """Makes connections, which `table` has."""
 
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: ConnectionLimits,
         tls: Tls | None = None,
+        table: ConnectionTable | None = None,
+        *,
+        is_behind: bool = False,
         **more: object,
     ) -> None:
-        """Let `handler` answer; `more` is for aiohttp's server."""
+        """Let `handler` answer; `more` is for aiohttp's server.
+
+        `is_behind`: connections are in the table before they come here.
+        """
         super().__init__(
             self._answer,
             access_log=None,
@@ -140,14 +113,10 @@ class Server(web.Server):
             auto_decompress=False,
             **more,  # type: ignore[arg-type]
         )
-        self.answers: Counter[int] = Counter()
-        self.ended: Counter[str] = Counter()
+        self.table = table or ConnectionTable(limits)
         self._handler = handler
-        self._limits = limits
         self._tls = tls
-        self._rates = Rates(limits.client_rate) if limits.client_rate else None
-        self._open: dict[_Open, asyncio.Transport] = {}
-        self._unsent: dict[_Open, float] = {}  # since when there is something to send
+        self._is_first = tls is None and not is_behind  # behind TLS they have been asked at their beginning
         self._greeting: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(TURNS)
 
@@ -161,33 +130,15 @@ class Server(web.Server):
         """Return a connection that speaks HTTP."""
         return Connection(self, loop=self._loop, **self._kwargs)
 
-    @property
-    def count(self) -> int:
-        """Return how many connections are open, those that agree on TLS included."""
-        return len(self._open)
-
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count it in."""
         super().connection_made(handler, transport)
-        # Behind TLS it has been asked at its beginning.
-        self.count_in(handler, transport, is_new=self._tls is None)  # type: ignore[arg-type]
+        self.table.count_in(handler, transport, is_new=self._is_first)  # type: ignore[arg-type]
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Count it out."""
-        self.count_out(handler)  # type: ignore[arg-type]
+        self.table.count_out(handler)  # type: ignore[arg-type]
         super().connection_lost(handler, exc)
-
-    def count_in(self, one: _Open, transport: asyncio.Transport, *, is_new: bool) -> None:
-        """Count a connection; end it, or another one, where there are too many."""
-        self._open[one] = transport
-        if is_new and self._rates is not None and not self._rates.take(_client(transport), self._loop.time()):
-            self._end(one, RATE)
-        elif len(self._open) > self._limits.connections:
-            self._end(min(self._open, key=_answered_at), CROWD)
-
-    def count_out(self, one: _Open) -> None:
-        """Count a connection no longer."""
-        self._open.pop(one, None)
 
     def greet(self, greeting: Awaitable[None]) -> None:
         """Agree on TLS in the background."""
@@ -214,37 +165,6 @@ class Server(web.Server):
             ending.cancel()
             end()
 
-    async def watch(self) -> None:
-        """End connections that take too long to ask, to read, or to do anything at all, for ever."""
-        while True:
-            await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs, self._limits.head_secs))
-            try:
-                self._look(self._loop.time())
-            except Exception:  # supervised: without these looks nobody ends who is slow
-                log.exception("connections could not be checked")
-
-    def _look(self, now: float) -> None:
-        patience = now - self._limits.head_secs
-        self._unsent = {
-            one: self._unsent.get(one, now)
-            for one, transport in self._open.items()
-            if transport.get_write_buffer_size()
-        }
-        for one in list(self._open):
-            head_since = getattr(one, "head_since", None)
-            if head_since is not None and head_since < patience:
-                self._end(one, SLOW_HEAD)
-            elif max(self._unsent.get(one, now), _answered_at(one)) < patience:
-                self._end(one, SLOW_READER)
-            elif _answered_at(one) < now - self._limits.idle_secs:
-                self._end(one, IDLE)
-        sizes = {one: self._open[one].get_write_buffer_size() for one in self._unsent if one in self._open}
-        for one in sorted(sizes, key=_answered_at):
-            if sum(sizes.values()) <= MAX_UNSENT_BYTES:
-                break
-            del sizes[one]
-            self._end(one, SLOW_READER)
-
     async def shutdown(self, timeout: float | None = None) -> None:
         """End all connections."""
         for task in list(self._greeting):
@@ -258,20 +178,12 @@ class Server(web.Server):
         try:
             response = await self._handler(request)
         except web.HTTPException as answer:
-            self.answers[answer.status] += 1
+            self.table.answers[answer.status] += 1
             raise
         finally:
             connection.answered_at = self._loop.time()  # type: ignore[attr-defined]
-        self.answers[response.status] += 1
+        self.table.answers[response.status] += 1
         return response
-
-    def _end(self, one: _Open, reason: str) -> None:
-        transport = self._open.pop(one, None)
-        if transport is not None:
-            self.ended[reason] += 1
-            # Not close(): that would wait for a client who does not read. And not now: aiohttp's task of
-            # a connection that is just being made has to begin before it hears that the connection is lost.
-            self._loop.call_soon(transport.abort)
 
 
 class _Greeting(asyncio.Protocol):
@@ -286,14 +198,14 @@ class _Greeting(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
-        self._server.count_in(self, transport, is_new=True)
+        self._server.table.count_in(self, transport, is_new=True)
         if not transport.is_closing():
             self._server.greet(self._greet(transport))
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Count it no longer."""
         del exc
-        self._server.count_out(self)
+        self._server.table.count_out(self)
 
     async def _greet(self, transport: asyncio.Transport) -> None:
         # Nothing is read before the handshake does it. Up to Python 3.11.2 the event loop begins to read
@@ -314,18 +226,18 @@ class _Greeting(asyncio.Protocol):
                 )
         except (Exception, asyncio.CancelledError) as error:  # whatever it was: nothing is left open
             if isinstance(error, OSError):
-                self._server.ended[HANDSHAKE] += 1
-                log.debug("TLS was not agreed on: %s", error, extra={"client": _client(transport)})
+                self._server.table.ended[HANDSHAKE] += 1
+                log.debug("TLS was not agreed on: %s", error, extra={"client": client_of(transport)})
             elif not isinstance(error, asyncio.CancelledError):
                 log.exception("TLS failed")
             transport.abort()
             return
         finally:
-            self._server.count_out(self)
+            self._server.table.count_out(self)
         if spoken is None or waiting.is_lost:
             return
         if not self._tls.admits(spoken.get_extra_info("ssl_object")):
-            self._server.ended[NOT_ADMITTED] += 1
+            self._server.table.ended[NOT_ADMITTED] += 1
             spoken.abort()
             return
         connection = self._server.new_connection()
@@ -350,13 +262,3 @@ class _Waiting(asyncio.Protocol):
         """Note it."""
         del exc
         self.is_lost = True
-
-
-def _client(transport: asyncio.Transport) -> Hashable:
-    peer = transport.get_extra_info("peername")
-    return peer[0] if isinstance(peer, tuple) else ""
-
-
-def _answered_at(one: _Open) -> float:
-    answered_at: float = getattr(one, "answered_at", 0.0)
-    return answered_at

@@ -8,9 +8,10 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connections import Server
+from jobfeatures.publish.http.connectiontable import ConnectionTable
 
 Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen already
 BACKLOG = 1024
@@ -22,14 +23,28 @@ HINTS = {
 }
 
 
+class Answering(Protocol):
+    """What makes a protocol for each connection."""
+
+    @property
+    def table(self) -> ConnectionTable:
+        """Return its connections."""
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        """Return what a new connection begins with."""
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """End all connections."""
+
+
 @contextlib.asynccontextmanager
-async def accepting(connections: Server, where: Where, *, key: str) -> AsyncIterator[str]:
+async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncIterator[str]:
     """Accept connections until the context is left; gives the first address that is listened on.
 
     `key` is the setting that `where` comes from. Raises ConfigurationError if it cannot be had.
     """
     listeners: list[asyncio.Server] = []
-    watching = asyncio.create_task(connections.watch())
+    watching = asyncio.create_task(connections.table.watch())
     try:
         try:
             await _open(connections, where, listeners)
@@ -45,7 +60,7 @@ async def accepting(connections: Server, where: Where, *, key: str) -> AsyncIter
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _open(connections: Server, where: Where, listeners: list[asyncio.Server]) -> None:
+async def _open(connections: Answering, where: Where, listeners: list[asyncio.Server]) -> None:
     loop = asyncio.get_running_loop()
     if isinstance(where, str):
         host, _, port = where.rpartition(":")

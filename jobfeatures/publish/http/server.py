@@ -25,7 +25,8 @@ from aiohttp import web
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.addresses import MACHINE, STATUS, Target, cache_control, parse_target
-from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.connections import Server, Tls
+from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 from jobfeatures.publish.reading import Feature, FeatureReader, list_features
@@ -305,7 +306,7 @@ async def listening(
     where: Where,
     tls: Tls | None = None,
     *,
-    on_open: Callable[[Server], None] = lambda _connections: None,
+    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
     """Answer at HOST:PORT until the context is left; gives the address that is listened on.
 
@@ -315,7 +316,7 @@ async def listening(
     connections = Server(
         server.handle, ConnectionLimits(connections=limits.connections, idle_secs=limits.idle_secs), tls
     )
-    on_open(connections)
+    on_open(connections.table)
     try:
         async with accepting(connections, where, key="features.listen_address") as address:
             yield address

@@ -15,7 +15,6 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingestion import PATH, Ingest
 from jobfeatures_exporter.serve import make_ingest
 from jobfeatures_exporter.snapshot import Kind
-from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.listener import Listeners
 
 
@@ -51,7 +50,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
     )
     ingest = Ingest(made, site.clock)
     async with (
-        Listeners().serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
+        Listeners().serving(Scraped(), "127.0.0.1:0", ingest.routes) as web,
         ingest.running() as address,
         aiohttp.ClientSession() as session,
     ):
@@ -94,7 +93,7 @@ async def test_the_producer_of_limits_in_minutes_is_taken_from_the_settings(make
     made = config(sonar_listen="127.0.0.1:0", sonar_minutes_from="slurm-monitor")
     ingest = Ingest(made, site.clock)
     async with (
-        Listeners().serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
+        Listeners().serving(Scraped(), "127.0.0.1:0", ingest.routes) as web,
         ingest.running() as address,
         aiohttp.ClientSession() as session,
     ):

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.listener import Listeners
 from tests.certificates import make_extensions
@@ -187,7 +186,7 @@ def serve(write_config, authority):
     async def serve_with(text: str | None = None, *, inherited=None, address="127.0.0.1:0", **settings):
         path = None if text is None else write_config(text)
         listeners = Listeners(WebConfig(web_config_file=path, **settings), inherited)
-        async with listeners.serving(make_app(StandInDaemon()), address) as bound:
+        async with listeners.serving(StandInDaemon(), address) as bound:
             yield Site(listeners, bound, authority)
 
     return serve_with

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http import connections
+from jobfeatures.publish.http import connections, connectiontable
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.hosts import is_loopback, is_ours, parse_names
@@ -120,9 +120,9 @@ async def test_the_files_rate_limit_is_a_bucket_for_all(serve):
 
 
 async def test_a_head_that_takes_too_long_ends_its_connection(serve, monkeypatch):
-    original = connections.ConnectionLimits.__init__
+    original = connectiontable.ConnectionLimits.__init__
     monkeypatch.setattr(
-        connections.ConnectionLimits,
+        connectiontable.ConnectionLimits,
         "__init__",
         lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
     )
@@ -153,9 +153,9 @@ def clients_that_do_not_read(site, count):
 
 async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
     monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
-    original = connections.ConnectionLimits.__init__
+    original = connectiontable.ConnectionLimits.__init__
     monkeypatch.setattr(
-        connections.ConnectionLimits,
+        connectiontable.ConnectionLimits,
         "__init__",
         lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
     )
@@ -168,7 +168,7 @@ async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
 
 async def test_answers_that_wait_to_be_read_are_bounded_together(serve, monkeypatch):
     monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
-    monkeypatch.setattr(connections, "LOOK_SECS", 0.05)
+    monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
     async with serve() as site:
         with clients_that_do_not_read(site, 5):
             async with asyncio.timeout(60):

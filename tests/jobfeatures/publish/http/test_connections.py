@@ -7,7 +7,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from jobfeatures.publish.http import connections
+from jobfeatures.publish.http import connections, connectiontable
 from jobfeatures.publish.http.opening import accepting
 
 
@@ -33,11 +33,11 @@ async def test_a_client_that_never_ends_its_header_is_cut_off(site):
     for _ in range(5):
         assert (await site.get("/machinefeatures/total_cpu")).status == 200
         writer.write(b"X: y\r\n")
-    look_later(site, connections.HEAD_SECS - 5)
-    assert site.connections.ended[connections.SLOW_HEAD] == 0
-    look_later(site, connections.HEAD_SECS)
+    look_later(site, connectiontable.HEAD_SECS - 5)
+    assert site.connections.ended[connectiontable.SLOW_HEAD] == 0
+    look_later(site, connectiontable.HEAD_SECS)
     assert await closed_by_server(reader) == b""
-    assert site.connections.ended[connections.SLOW_HEAD] == 1
+    assert site.connections.ended[connectiontable.SLOW_HEAD] == 1
     writer.close()
 
 
@@ -49,7 +49,7 @@ async def test_a_silent_client_is_cut_off(serve):
 
 
 async def test_a_look_at_the_connections_that_fails_is_not_the_last(serve, monkeypatch, caplog):
-    look, failed = connections.Server._look, []
+    look, failed = connectiontable.ConnectionTable._look, []
 
     def fail_at_first(server, now):
         if not failed:
@@ -57,7 +57,7 @@ async def test_a_look_at_the_connections_that_fails_is_not_the_last(serve, monke
             raise RuntimeError("ours")
         look(server, now)
 
-    monkeypatch.setattr(connections.Server, "_look", fail_at_first)
+    monkeypatch.setattr(connectiontable.ConnectionTable, "_look", fail_at_first)
     async with serve(idle_secs=0.1) as site:
         reader, writer = await opened(site)
         assert await closed_by_server(reader) == b""
@@ -120,7 +120,7 @@ async def test_nonsense_and_huge_headers_get_an_empty_answer(site, request_bytes
     writer.write(request_bytes)
     end = asyncio.create_task(closed_by_server(reader))
     await asyncio.wait([end], timeout=0.2)
-    look_later(site, connections.IDLE_SECS)  # it may wait for the end of a line
+    look_later(site, connectiontable.IDLE_SECS)  # it may wait for the end of a line
     head, _, body = (await end).partition(b"\r\n\r\n")
     assert body == b""
     assert head == b"" or head.split()[1] in (b"400", b"404")
@@ -199,7 +199,7 @@ async def test_what_was_ended_is_counted_by_reason(serve):
         async with asyncio.timeout(60):
             while site.connections.ended["too_many_connections"] < 2:
                 await asyncio.sleep(0.01)
-        look_later(site, connections.IDLE_SECS)
+        look_later(site, connectiontable.IDLE_SECS)
         for reader, _ in crowd:
             await closed_by_server(reader)
         assert (await site.get("/machinefeatures/total_cpu")).status == 200
@@ -216,15 +216,15 @@ async def test_connections_that_are_ended_at_their_beginning_leave_no_trace_but_
 
     gc.collect()
     caplog.clear()  # what other tests left behind
-    limits = connections.ConnectionLimits(connections=4, client_rate=1.0)
+    limits = connectiontable.ConnectionLimits(connections=4, client_rate=1.0)
     server = connections.Server(answer, limits)
     async with accepting(server, "127.0.0.1:0", key="listen") as address:
         host, _, port = address.rpartition(":")
         for _ in range(50):
             reader, writer = await asyncio.open_connection(host, int(port))
-            await closed_by_server(reader) if server.ended["connection_rate"] else None
+            await closed_by_server(reader) if server.table.ended["connection_rate"] else None
             writer.close()
         gc.collect()
-        assert server.ended["connection_rate"] > 40
+        assert server.table.ended["connection_rate"] > 40
     gc.collect()
     assert [record.getMessage() for record in caplog.records] == []

@@ -1,0 +1,71 @@
+"""Who is answered: limits for all and for each address, and names. And the headers of every answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.publish.rates import Rates
+from jobfeatures_exporter.web.hosts import is_ours
+
+# Why requests are refused.
+RATE = "rate"
+CLIENT_RATE = "client_rate"
+FILE_RATE = "rate_limit"
+HOST = "host"
+PASSWORD = "password"  # noqa: S105  # a reason
+BUSY = "password_check"
+REFUSALS = (RATE, CLIENT_RATE, FILE_RATE, HOST, PASSWORD, BUSY)
+
+ALWAYS = {"X-Content-Type-Options": "nosniff", "Server": "jobfeatures-exporter"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why, and the answer."""
+
+    reason: str
+    status: int
+    text: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Admission:
+    """Judges requests by their address and Host header, and counts in `refused` those refused, by reason.
+
+    Who is over its own limit costs others nothing of theirs: the limit of one address is looked at before
+    that of all.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float,
+        client_rate: float,
+        names: Collection[str] | None,
+        file_rate: Rates | None = None,
+    ) -> None:
+        """`names` None: whatever name is asked for."""
+        self.refused: Counter[str] = Counter()
+        self._rate = Rates(rate)
+        self._client_rates = Rates(client_rate)
+        self._file_rate = file_rate
+        self._names = names
+
+    def refusal(self, client: Hashable, host: str | None, now_secs: float) -> Refusal | None:
+        """Return why a request is not answered, None where it is."""
+        if not self._client_rates.take(client, now_secs):
+            return self.refuse(CLIENT_RATE, 429, "too many requests", **{"Retry-After": "1"})
+        if not self._rate.take("", now_secs):
+            return self.refuse(RATE, 429, "too many requests", **{"Retry-After": "1"})
+        if self._file_rate is not None and not self._file_rate.take("", now_secs):
+            return self.refuse(FILE_RATE, 429, "too many requests", **{"Retry-After": "1"})
+        if not is_ours(host, self._names):
+            return self.refuse(HOST, 421, "this host name is not in web.hosts")
+        return None
+
+    def refuse(self, reason: str, status: int, text: str, **headers: str) -> Refusal:
+        """Count a refusal and return it."""
+        self.refused[reason] += 1
+        return Refusal(reason, status, f"{text}\n", headers)

@@ -1,0 +1,83 @@
+"""What programs ask of the metrics listener, and what each gets: /metrics, and how the daemon is."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from jobfeatures_exporter.exposition import choose_format
+from jobfeatures_exporter.web.asked import Asked
+
+COMPRESS_FROM_BYTES = 32 * 1024
+MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
+TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+
+
+class Page(Protocol):
+    """What makes metrics."""
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text; may take until the deadline."""
+
+
+class Scraped(Page, Protocol):
+    """What the listener serves: the daemon of a node, or the controller's."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether a scrape would show what it is there for, or say why it does not."""
+
+    def problems(self) -> Collection[str]:
+        """Return what has not been read yet, and what fails: a line each."""
+
+    def html(self, asked: Asked) -> str | None:
+        """Return the page as it is now, None where there is none of that job."""
+
+
+class Answer(NamedTuple):
+    """Status, body, and the headers that are its own."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+ANSWERED_BY = ("accept", "accept-encoding")  # the headers that answers depend on
+Answerer = Callable[[Mapping[str, str]], Awaitable[Answer]]  # of a request's headers, names in lower case
+
+
+async def answer_metrics(headers: Mapping[str, str], page: Page) -> Answer:
+    """Return the metrics in the format, and compressed where, the request asks for it; made in a thread."""
+    openmetrics, content_type = choose_format(headers.get("accept", ""))
+    takes_gzip = "gzip" in headers.get("accept-encoding", "")
+
+    def make() -> Answer:
+        body = page.exposition(openmetrics=openmetrics)
+        if takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
+            return Answer(
+                200, zlib.compress(body, 1, 31), {"Content-Type": content_type, "Content-Encoding": "gzip"}
+            )
+        return Answer(200, body, {"Content-Type": content_type})
+
+    return await asyncio.to_thread(make)
+
+
+def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
+    """Return what answers each path."""
+    scrapes = asyncio.Semaphore(MAX_SCRAPES)
+
+    async def metrics(headers: Mapping[str, str]) -> Answer:
+        async with scrapes:
+            return await answer_metrics(headers, scraped)
+
+    async def healthy(_headers: Mapping[str, str]) -> Answer:
+        return Answer(200, b"healthy\n", TEXT)
+
+    async def ready(_headers: Mapping[str, str]) -> Answer:
+        is_ready = scraped.is_ready
+        lines = ["ready" if is_ready else "not ready", *scraped.problems()]
+        return Answer(200 if is_ready else 503, ("\n".join(lines) + "\n").encode(), TEXT)
+
+    return {"/metrics": metrics, "/-/healthy": healthy, "/-/ready": ready}

@@ -1,0 +1,192 @@
+"""Answers programs without a web server: requests exactly as scrapers send them.
+
+Any other request, and all that follows it on its connection, goes to aiohttp. That takes 16 MiB and 0.2 s to
+import, which is done for the first such request: most nodes are asked for their metrics and nothing else.
+Sources: RFC 9110, RFC 9112 (the subset that is taken here).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobfeatures.publish.http.connectiontable import ConnectionTable, client_of
+from jobfeatures_exporter.web.admission import ALWAYS, Admission
+from jobfeatures_exporter.web.answers import TEXT, Answer, Answerer
+
+if TYPE_CHECKING:
+    from jobfeatures.publish.http.connections import Server
+
+log = logging.getLogger(__name__)
+
+# One reading of the socket has all of the request, and nothing but it; no field stands twice.
+_REQUEST = re.compile(
+    rb"GET (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z-]{1,64}: [!-~](?:[ -~]*[!-~])?\r\n){1,16})\r\n"
+)
+_FIELDS = frozenset(
+    ("host", "user-agent", "accept", "accept-encoding", "connection", "x-prometheus-scrape-timeout-seconds")
+)
+_CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it ends after the answer
+
+
+class Request(NamedTuple):
+    """A request that is answered here; names of headers in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    is_last: bool
+
+
+def parse_request(data: bytes, header_bytes: int) -> Request | None:
+    """Return what a scraper asks; None for anything that is to be read by a web server."""
+    found = _REQUEST.fullmatch(data) if len(data) <= header_bytes else None
+    if found is None:
+        return None
+    lines = found[2].decode("ascii").split("\r\n")[:-1]
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    is_last = _CONNECTION.get(headers.get("connection", "").lower())
+    if len(headers) < len(lines) or "host" not in headers or is_last is None or not headers.keys() <= _FIELDS:
+        return None
+    return Request(found[1].decode("ascii"), headers, is_last)
+
+
+def format_answer(answer: Answer, now_secs: float, *, is_last: bool) -> bytes:
+    """Return the bytes of an answer."""
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now_secs))  # no locale is ever set
+    fields = {**answer.headers, **ALWAYS, "Content-Length": len(answer.body), "Date": date}
+    if is_last:
+        fields["Connection"] = "close"
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{head}\r\n".encode() + answer.body
+
+
+class PlainListener:
+    """Makes connections that answer the paths of `answerers`; `make` makes the server for the rest."""
+
+    def __init__(
+        self,
+        answerers: Mapping[str, Answerer],
+        admission: Admission,
+        table: ConnectionTable,
+        make: Callable[[ConnectionTable], Awaitable[Server]],
+        header_bytes: int,
+    ) -> None:
+        self.answerers = answerers
+        self.admission = admission
+        self.table = table
+        self.header_bytes = header_bytes
+        self.working: set[asyncio.Task[None]] = set()
+        self.server: Server | None = None  # once it was needed
+        self._make = make
+        self._making = asyncio.Lock()
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        """Return what a new connection begins with."""
+        return _PlainConnection(self)
+
+    async def find_server(self) -> Server:
+        """Return the web server, made at the first time."""
+        async with self._making:
+            if self.server is None:
+                self.server = await self._make(self.table)
+        return self.server
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """End all connections; answers that are being made may take so long."""
+        if self.working:
+            await asyncio.wait(set(self.working), timeout=timeout)
+        for task in self.working:
+            task.cancel()
+        if self.server is not None:
+            await self.server.shutdown(timeout)
+        self.table.end_all()
+
+
+class _PlainConnection(asyncio.Protocol):
+    """A connection, one request after the other."""
+
+    def __init__(self, listener: PlainListener) -> None:
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._is_answering = False
+        self._early = b""  # what came while an answer was made
+        self.answered_at = self._loop.time()
+        self.head_since: float | None = None  # a head is there at once, or not read here
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
+        self._transport = transport
+        self._listener.table.count_in(self, transport, is_new=True)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        del exc
+        self._listener.table.count_out(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_answering:
+            self._early += data
+            self._transport.pause_reading()
+            return
+        request = parse_request(data, self._listener.header_bytes)
+        answerer = None if request is None else self._listener.answerers.get(request.path)
+        if request is None or answerer is None:
+            self._work(self._hand_over(data))
+        else:
+            self._work(self._answer(request, answerer))
+
+    def _work(self, work: Coroutine[None, None, None]) -> None:
+        self._is_answering = True
+        task = self._loop.create_task(work)
+        self._listener.working.add(task)
+        task.add_done_callback(self._listener.working.discard)
+
+    async def _answer(self, request: Request, answerer: Answerer) -> None:
+        listener = self._listener
+        refusal = listener.admission.refusal(
+            client_of(self._transport), request.headers["host"], self._loop.time()
+        )
+        if refusal is not None:
+            answer = Answer(refusal.status, refusal.text.encode(), {**TEXT, **refusal.headers})
+        else:
+            try:
+                answer = await answerer(request.headers)
+            except Exception:
+                log.exception("request failed")
+                answer = Answer(500, b"", TEXT)
+        self.answered_at = self._loop.time()
+        listener.table.answers[answer.status] += 1
+        if self._transport.is_closing():
+            return
+        is_last = request.is_last or answer.status == 500
+        self._transport.write(format_answer(answer, time.time(), is_last=is_last))
+        if is_last:
+            self._transport.close()
+            return
+        self._is_answering = False
+        if self._early:
+            early, self._early = self._early, b""
+            self._transport.resume_reading()
+            self.data_received(early)
+
+    async def _hand_over(self, data: bytes) -> None:
+        """Let the web server have this connection, with what has come on it."""
+        self._transport.pause_reading()
+        try:
+            server = await self._listener.find_server()
+        except Exception:  # a damaged installation: scrapes go on
+            log.exception("the web server cannot be had")
+            self._transport.abort()
+            return
+        if self._transport.is_closing():
+            return
+        self._listener.table.count_out(self)
+        connection = server.new_connection()
+        self._transport.set_protocol(connection)
+        connection.connection_made(self._transport)
+        self._transport.resume_reading()
+        connection.data_received(data + self._early)

@@ -1,0 +1,309 @@
+"""Scrapes are answered without a web server, and exactly as one would answer them."""
+
+import asyncio
+import contextlib
+import gzip
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from aiohttp.http_parser import HttpRequestParser
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jobfeatures_exporter.web import listener
+from jobfeatures_exporter.web.listener import Listeners
+from jobfeatures_exporter.web.plain import parse_request
+
+from .conftest import StandInDaemon
+
+PROMETHEUS = (
+    b"GET /metrics HTTP/1.1\r\n"
+    b"Host: localhost:9819\r\n"
+    b"User-Agent: Prometheus/3.5.0\r\n"
+    b"Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5\r\n"
+    b"Accept-Encoding: gzip\r\n"
+    b"X-Prometheus-Scrape-Timeout-Seconds: 10\r\n\r\n"
+)
+CURL = b"GET /metrics HTTP/1.1\r\nHost: localhost:9819\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"
+
+
+class LongPage(StandInDaemon):
+    """A page that is worth compressing."""
+
+    def exposition(self, *, openmetrics):
+        return b"some_metric 1\n" * 5000 + (b"# EOF\n" if openmetrics else b"")
+
+
+async def answer_to(reader):
+    """Return the status line, the headers and the body of the next answer."""
+    head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)).decode().split("\r\n")[:-2]
+    headers = dict(sorted(line.split(": ", 1) for line in head[1:]))
+    return head[0], headers, await reader.readexactly(int(headers.get("Content-Length", 0)))
+
+
+@contextlib.asynccontextmanager
+async def served(daemon=None, **settings):
+    """Give the listeners and a function that opens a connection."""
+    listeners = Listeners(**settings)
+    async with listeners.serving(daemon or StandInDaemon(), "127.0.0.1:0") as address:
+        host, _, port = address.rpartition(":")
+        yield listeners, lambda: asyncio.open_connection(host, int(port))
+
+
+def is_web_server_up(listeners):
+    [(table, _, _)] = listeners._servers.values()
+    return any(type(each).__name__ == "Connection" for each in table._open)
+
+
+async def ask(connect, *requests):
+    """Return the answers to requests on one connection."""
+    reader, writer = await connect()
+    answers = []
+    for request in requests:
+        writer.write(request)
+        answers.append(await answer_to(reader))
+    writer.close()
+    return answers
+
+
+FORMATS = ["", "Accept: text/plain\r\n", "Accept: application/openmetrics-text; version=1.0.0\r\n"]
+CODINGS = ["", "Accept-Encoding: gzip\r\n", "Accept-Encoding: identity\r\n", "accept-encoding: br, GZIP\r\n"]
+
+
+@pytest.mark.parametrize("host", ["localhost:9819", "127.0.0.1", "evil.example"])
+@pytest.mark.parametrize("path", ["/metrics", "/-/healthy", "/-/ready"])
+async def test_the_web_server_would_answer_the_same(host, path):
+    heads = [
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{accepted}{coding}"
+        for accepted in FORMATS
+        for coding in CODINGS
+    ]
+    async with served(LongPage()) as (listeners, connect):
+        plain = await ask(connect, *[f"{head}\r\n".encode() for head in heads])
+        assert not is_web_server_up(listeners)
+        others = await ask(connect, *[f"{head}X-Other: 1\r\n\r\n".encode() for head in heads])
+    for _, headers, _ in (*plain, *others):
+        assert headers.pop("Date").endswith(" GMT")
+    assert plain == others
+
+
+async def test_a_scrape_is_compressed_and_counted():
+    async with served(LongPage()) as (listeners, connect):
+        answers = await ask(connect, PROMETHEUS, CURL, PROMETHEUS)
+        assert [status for status, _, _ in answers] == ["HTTP/1.1 200 OK"] * 3
+        assert gzip.decompress(answers[0][2]).endswith(b"# EOF\n")
+        assert answers[1][2] == b"some_metric 1\n" * 5000
+        status = listeners.status().listeners[0]
+        assert (status.connections, status.answers) == (1, {200: 3})
+        assert not is_web_server_up(listeners)
+
+
+async def test_a_connection_goes_on_with_the_web_server():
+    async with served() as (listeners, connect):
+        page = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        answers = await ask(connect, CURL, page, CURL, page)
+        assert [body for _, _, body in answers] == [
+            b"some_metric 1\n",
+            *[b"<!DOCTYPE html><title>page</title>", b"some_metric 1\n"] * 2,
+        ][:4]
+        assert is_web_server_up(listeners)
+        assert listeners.status().listeners[0].connections == 1
+
+
+@pytest.mark.parametrize("cut", [1, 20, len(CURL) - 1])
+async def test_a_request_in_pieces_is_one_request(cut):
+    async with served() as (_, connect):
+        reader, writer = await connect()
+        writer.write(CURL[:cut])
+        await asyncio.sleep(0.05)
+        writer.write(CURL[cut:])
+        assert (await answer_to(reader))[2] == b"some_metric 1\n"
+        writer.close()
+
+
+async def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(monkeypatch):
+    async with served() as (_listeners, connect):
+        reader, writer = await connect()
+        for _ in range(5):  # each a reading of its own, most of them while the first is answered
+            writer.write(CURL.replace(b"/metrics", b"/-/healthy"))
+            writer.write(CURL)
+            await asyncio.sleep(0)
+        answers = [(await answer_to(reader))[2] for _ in range(10)]
+        assert answers == [b"healthy\n", b"some_metric 1\n"] * 5
+        writer.close()
+
+
+@pytest.mark.parametrize("first", [CURL, CURL.replace(b"/metrics", b"/")])
+async def test_what_comes_while_an_answer_is_made_is_not_lost(first):
+    async with served() as (_, connect):
+        reader, writer = await connect()
+        writer.write(first)
+        await asyncio.sleep(0.001)
+        writer.write(CURL)
+        await answer_to(reader)
+        assert (await answer_to(reader))[2] == b"some_metric 1\n"
+        writer.close()
+
+
+async def test_close_is_taken_at_its_word():
+    async with served() as (_, connect):
+        reader, writer = await connect()
+        writer.write(CURL.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert (await answer_to(reader))[1]["Connection"] == "close"
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_page_that_cannot_be_made_is_an_error_and_scrapes_go_on(caplog):
+    class Broken(StandInDaemon):
+        def exposition(self, *, openmetrics):
+            raise RuntimeError("ours")
+
+    async with served(Broken()) as (listeners, connect):
+        [(status, headers, body)] = await ask(connect, CURL)
+        assert (status, headers["Connection"], body) == ("HTTP/1.1 500 Internal Server Error", "close", b"")
+        assert (await ask(connect, CURL.replace(b"/metrics", b"/-/healthy")))[0][2] == b"healthy\n"
+        assert listeners.status().listeners[0].answers == {500: 1, 200: 1}
+    assert "ours" in caplog.text
+
+
+async def test_a_web_server_that_cannot_be_had_leaves_scrapes_alone(monkeypatch, caplog):
+    monkeypatch.setattr(listener, "import_module", lambda name: __import__("absent_module"))
+    async with served() as (_, connect):
+        reader, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        assert (await ask(connect, CURL))[0][2] == b"some_metric 1\n"
+    assert "the web server cannot be had" in caplog.text
+
+
+async def test_limits_hold_over_both(monkeypatch):
+    monkeypatch.setattr(listener, "CLIENT_RATE", 3.0)
+    async with served() as (listeners, connect):
+        with_server = CURL.replace(b"\r\n\r\n", b"\r\nX-Other: 1\r\n\r\n")
+        answers = await ask(connect, *[CURL, CURL, CURL, with_server, with_server, with_server] * 2)
+        statuses = [line.split()[1] for line, _, _ in answers]
+        assert statuses == ["200"] * 6 + ["429"] * 6
+        assert listeners.status().listeners[0].rejected["client_rate"] == 6
+
+
+async def test_an_answer_under_way_ends_before_the_listener(monkeypatch):
+    started = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Slow(StandInDaemon):
+        def exposition(self, *, openmetrics):
+            loop.call_soon_threadsafe(started.set)
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0.1), loop).result()
+            return b"late 1\n"
+
+    async with served(Slow()) as (_, connect):
+        reader, writer = await connect()
+        writer.write(CURL)
+        await started.wait()
+    assert (await answer_to(reader))[2] == b"late 1\n"
+    assert await reader.read() == b""
+    writer.close()
+
+
+NAMES = ["Host", "host", "User-Agent", "Accept", "ACCEPT", "Accept-Encoding", "Connection", "Content-Length",
+         "Transfer-Encoding", "Upgrade", "Expect", "X-Prometheus-Scrape-Timeout-Seconds", "X-Other", "Host "]  # fmt: skip
+VALUES = st.sampled_from(["localhost", "*/*", "gzip", "close", "keep-alive", "Upgrade", "chunked", "5", "a b", " a", "a ", "", "é", "a\tb", "a\x00b", "a\nb"])  # fmt: skip
+HEADS = st.builds(
+    lambda method, path, version, fields, end, rest: (
+        f"{method} {path} {version}{end}"
+        + "".join(f"{name}: {value}{end}" for name, value in fields)
+        + f"{end}{rest}"
+    ).encode(),
+    st.sampled_from(["GET", "GET", "HEAD", "POST", "get"]),
+    st.sampled_from(
+        ["/metrics", "/", "/metrics?x=1", "//metrics", "/me trics", "*", "http://x/metrics", "/é"]
+    ),
+    st.sampled_from(["HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/2", "http/1.1"]),
+    st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6),
+    st.sampled_from(["\r\n", "\r\n", "\r\n", "\n"]),
+    st.sampled_from(["", "", "", "x", "GET / HTTP/1.1\r\n\r\n"]),
+)
+
+
+@given(HEADS)
+@example(PROMETHEUS)
+@example(CURL)
+async def test_what_is_taken_is_what_aiohttp_reads_there(data):
+    found = parse_request(data, 8190)
+    if found is None:
+        return
+    parser = HttpRequestParser(None, asyncio.get_running_loop(), 2**16)
+    [(message, payload)], upgraded, tail = parser.feed_data(data)
+    assert not upgraded
+    assert tail == b""
+    assert (message.method, message.path, message.version) == ("GET", found.path, (1, 1))
+    assert {name.lower(): value for name, value in message.headers.items()} == found.headers
+    assert len(message.headers) == len(found.headers)
+    assert message.should_close == found.is_last
+    assert payload.is_eof() or not payload._exception
+
+
+@pytest.mark.parametrize("data", [PROMETHEUS, CURL])
+def test_scrapers_requests_are_taken(data):
+    found = parse_request(data, 8190)
+    assert found.path == "/metrics"
+    assert not found.is_last
+    assert parse_request(data, len(data) - 1) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CURL.replace(b"GET", b"HEAD"),
+        CURL.replace(b"1.1", b"1.0"),
+        CURL.replace(b"Host: localhost:9819\r\n", b""),
+        CURL.replace(b"Accept: */*", b"Host: evil.example"),
+        CURL.replace(b"Accept: */*", b"Content-Length: 1"),
+        CURL.replace(b"Accept: */*", b"Transfer-Encoding: chunked"),
+        CURL.replace(b"Accept: */*", b"Authorization: Basic eDp5"),
+        CURL.replace(b"Accept: */*", b"Connection: upgrade"),
+        CURL.replace(b"Accept: */*", b"Accept: */*\r\n folded"),
+        CURL.replace(b"\r\n", b"\n"),
+        CURL + CURL,
+        CURL[:-1],
+        b"",
+    ],
+)
+def test_all_else_is_for_the_web_server(data):
+    assert parse_request(data, 8190) is None
+
+
+SCRAPED = """
+import asyncio, sys, urllib.request
+from jobfeatures_exporter import serve as serving  # all that a node's daemon imports
+from jobfeatures_exporter.web.listener import Listeners
+
+class Shown:
+    is_ready = True
+    def problems(self): return []
+    def exposition(self, *, openmetrics): return b"some_metric 1\\n"
+    def html(self, asked): return "page"
+
+def get(address, path):
+    with urllib.request.urlopen(f"http://{address}{path}") as answer:
+        return answer.read()
+
+async def main():
+    async with Listeners().serving(Shown(), "127.0.0.1:0") as address:
+        for path in ("/metrics", "/-/ready", "/"):
+            await asyncio.to_thread(get, address, path)
+            print(path, "aiohttp" in sys.modules)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.program
+def test_a_node_that_is_only_scraped_never_imports_the_web_server():
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRAPED)], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["/metrics False", "/-/ready False", "/ True"], done.stderr
