@@ -324,6 +324,7 @@ ONLY_IN = {
         "jobfeatures.batch.gridengine.xml",
     },
     "re2": {"jobfeatures.formats.sss.names"},
+    "isal": {"jobfeatures_exporter.web.packing"},
     "lxml": set(),  # of tests
     "yaml": {"jobfeatures_exporter.web.yamlfile"},
     "bcrypt": {"jobfeatures_exporter.web.basicauth"},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from jobfeatures_exporter.exposition import choose_format
 from jobfeatures_exporter.web.asked import Asked
+from jobfeatures_exporter.web.packing import pack
 
 COMPRESS_FROM_BYTES = 32 * 1024
 MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
@@ -56,9 +56,7 @@ async def answer_metrics(headers: Mapping[str, str], page: Page) -> Answer:
     def make() -> Answer:
         body = page.exposition(openmetrics=openmetrics)
         if takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
-            return Answer(
-                200, zlib.compress(body, 1, 31), {"Content-Type": content_type, "Content-Encoding": "gzip"}
-            )
+            return Answer(200, pack(body), {"Content-Type": content_type, "Content-Encoding": "gzip"})
         return Answer(200, body, {"Content-Type": content_type})
 
     return await asyncio.to_thread(make)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
@@ -16,6 +15,7 @@ from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers
 from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
+from jobfeatures_exporter.web.packing import pack
 
 MIN_INTERVAL_SECS = 1.0  # pages that are asked for sooner are the same one
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
@@ -54,7 +54,7 @@ def make_page(text: str | None, asked: Asked) -> Made:
         from jobfeatures_exporter.web.pages.job import render_unknown
 
         text, status = render_unknown(asked.job_id), 404
-    return Made(time.monotonic(), status, text.encode(), zlib.compress(text.encode(), 1, 31))
+    return Made(time.monotonic(), status, text.encode(), pack(text.encode()))
 
 
 def asked_of(request: web.Request) -> Asked:
