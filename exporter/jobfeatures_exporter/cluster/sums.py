@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jobfeatures.model import Cluster, ClusterNode, Job, JobState, JobTable
@@ -60,6 +60,16 @@ class ClusterSums:
     gpus: Sums
     features: Sums  # nodes, by feature and base state
     node_reasons: Sums  # nodes, by class of reason and base state
+
+
+def samples_of(
+    sums: QueueSums | ClusterSums, name: str, partitions: Iterable[str], always: Iterable[str] = ()
+) -> Iterator[tuple[tuple[str, str, str], int]]:
+    """Yield one kind of sums by batch system, partition and word; what is `always` there is 0 at least."""
+    found: Sums = getattr(sums, name)
+    zeros = dict.fromkeys(((partition, word) for partition in partitions for word in always), 0)
+    for (partition, word), number in {**zeros, **found}.items():
+        yield (sums.source, partition, word), number
 
 
 def compute_queue_sums(table: JobTable) -> QueueSums:

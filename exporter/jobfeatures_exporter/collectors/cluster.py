@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from jobfeatures.metrics import gauge
-from jobfeatures_exporter.cluster.sums import ClusterSums, Sums
+from jobfeatures_exporter.cluster.sums import samples_of
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Sample
+from jobfeatures_exporter.exposition import Family
 
 _BY_PARTITION = ("batch_system", "partition")
 
@@ -56,7 +57,9 @@ ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
 def families(context: Context) -> Iterator[Family]:
     """Yield the clusters' families."""
     for metric, name in (*_SUMS.items(), *_OF_NODES.items()):
-        yield Family(metric, [each for sums in context.clusters for each in _samples(sums, name)])
+        always = ALWAYS.get(name, ())
+        found = (samples_of(sums, name, sums.partitions, always) for sums in context.clusters)
+        yield Family(metric, list(chain.from_iterable(found)))
     yield Family(
         PARTITION,
         [
@@ -66,11 +69,3 @@ def families(context: Context) -> Iterator[Family]:
             if is_up is not None
         ],
     )
-
-
-def _samples(sums: ClusterSums, name: str) -> Iterator[Sample]:
-    found: Sums = getattr(sums, name)
-    words = ALWAYS.get(name, ())
-    zeros = dict.fromkeys(((partition, word) for partition in sums.partitions for word in words), 0)
-    for (partition, value), number in {**zeros, **found}.items():
-        yield (sums.source, partition, value), number

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 
-from jobfeatures.metrics import gauge
-from jobfeatures_exporter.cluster.sums import QueueSums, Sums, Waiting
+from jobfeatures.metrics import Metric, gauge
+from jobfeatures_exporter.cluster.sums import Waiting, samples_of
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Sample
+from jobfeatures_exporter.exposition import Family
 
 _BY_STATE = ("batch_system", "partition", "state")
 _BY_PARTITION = ("batch_system", "partition")
@@ -43,10 +44,17 @@ WAITING = gauge(
     _BY_PARTITION,
 )
 
-METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, NOT_ELIGIBLE, OLDEST, WAIT, WAITING)
-
 ALWAYS = ("PENDING", "RUNNING")  # shown as 0 where there are none
 CAUSES = ("held", "dependent", "date")
+_SUMS: dict[Metric, tuple[str, tuple[str, ...]]] = {
+    JOBS: ("jobs", ALWAYS),
+    CPUS: ("cpus", ALWAYS),
+    NODES: ("nodes", ALWAYS),
+    GPUS: ("gpus", ()),
+    REASONS: ("reasons", ()),
+    NOT_ELIGIBLE: ("not_eligible", CAUSES),
+}
+METRICS = (*_SUMS, OLDEST, WAIT, WAITING)
 NOBODY = Waiting(0, 0, 0)
 
 
@@ -54,23 +62,9 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the queues' families; partitions whose queue is empty are there where they are known."""
     partitions = {cluster.source: tuple(cluster.partitions) for cluster in context.clusters}
     queues = [(queue, partitions.get(queue.source, ())) for queue in context.queues]
-    for metric, name in ((JOBS, "jobs"), (CPUS, "cpus"), (NODES, "nodes")):
-        samples = [
-            each
-            for queue, known in queues
-            for each in _samples(queue, {**_zeros(known), **getattr(queue, name)})
-        ]
-        yield Family(metric, samples)
-    yield Family(GPUS, [each for queue, _ in queues for each in _samples(queue, queue.gpus)])
-    yield Family(REASONS, [each for queue, _ in queues for each in _samples(queue, queue.reasons)])
-    yield Family(
-        NOT_ELIGIBLE,
-        [
-            each
-            for queue, known in queues
-            for each in _samples(queue, {**_zeros(known, CAUSES), **queue.not_eligible})
-        ],
-    )
+    for metric, (name, always) in _SUMS.items():
+        found = (samples_of(queue, name, known, always) for queue, known in queues)
+        yield Family(metric, list(chain.from_iterable(found)))
     waits = [
         ((queue.source, partition), waiting)
         for queue, known in queues
@@ -83,12 +77,3 @@ def families(context: Context) -> Iterator[Family]:
     )
     yield Family(WAIT, [(values, max(0.0, now * each.jobs - each.sum_since_secs)) for values, each in waits])
     yield Family(WAITING, [(values, each.jobs) for values, each in waits])
-
-
-def _zeros(partitions: Iterable[str], words: Iterable[str] = ALWAYS) -> dict[tuple[str, str], int]:
-    return dict.fromkeys(((partition, word) for partition in partitions for word in words), 0)
-
-
-def _samples(queue: QueueSums, sums: Sums) -> Iterator[Sample]:
-    for (partition, value), number in sums.items():
-        yield (queue.source, partition, value), number
