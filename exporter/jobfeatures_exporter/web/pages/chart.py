@@ -38,13 +38,17 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
     area = f"{line}L{x(points[-1].after_secs):.1f},{ground:.1f}L{x(0):.1f},{ground:.1f}Z"
     best = cheapest(every)
     at_x, at_y = x(best.after_secs), y(best.core_secs)
+    planned: list[Html] = []
+    if planned_secs is not None and planned_secs >= 0:  # its words stand below those of the cheapest
+        planned_x = x(planned_secs)
+        planned = [_upright("planned", planned_x, ground), _mark("planned", planned_x, TOP + 28)]
     return tag(
         "svg",
         *_axes(high, span, x, y),
         tag("path", d=area, class_="area"),
         tag("path", d=line, class_="curve"),
-        *_planned(x(planned_secs) if planned_secs is not None and planned_secs >= 0 else None, ground),
-        tag("line", class_="guide", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
+        *planned,
+        _upright("guide", at_x, ground),
         tag("circle", class_="best", cx=f"{at_x:.1f}", cy=f"{at_y:.1f}", r=6),
         _mark(f"cheapest: {format_when(best.after_secs)}", at_x, TOP + 10),
         class_="chart",
@@ -54,14 +58,8 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
     )
 
 
-def _planned(at_x: float | None, ground: float) -> list[Html]:
-    """Return the mark of a shutdown that is planned; its words stand below those of the cheapest."""
-    if at_x is None:
-        return []
-    return [
-        tag("line", class_="planned", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
-        _mark("planned", at_x, TOP + 28),
-    ]
+def _upright(kind: str, at_x: float, ground: float) -> Html:
+    return tag("line", class_=kind, x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}")
 
 
 def _mark(words: str, at_x: float, y: int) -> Html:

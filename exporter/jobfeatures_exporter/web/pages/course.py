@@ -43,19 +43,18 @@ def _spark(
     )
 
 
-def cpu_line(course: Course, given: float | None, now_secs: float) -> Html | None:
-    """Return the CPUs of the last hour, up to those allocated."""
-    return _spark("CPUs", course, course.cpus, format_cpus, given, now_secs)
+def _figures(course: Course) -> tuple[tuple[str, Sequence[float], Form], ...]:
+    return (
+        ("CPUs", course.cpus, format_cpus),
+        ("memory", course.memory_bytes, format_bytes),
+        ("busy GPUs", course.gpus, format_cpus),
+    )
 
 
-def memory_line(course: Course, limit: float | None, now_secs: float) -> Html | None:
-    """Return the memory of the last hour, up to its limit."""
-    return _spark("memory", course, course.memory_bytes, format_bytes, limit, now_secs)
-
-
-def gpu_line(course: Course, cards: float | None, now_secs: float) -> Html | None:
-    """Return how many cards were busy in the last hour."""
-    return _spark("busy GPUs", course, course.gpus, format_cpus, cards, now_secs)
+def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Html | None]:
+    """Return a job's CPUs, memory and busy GPUs of the last hour, each up to what it was given of them."""
+    figures = zip(_figures(course), wholes, strict=True)
+    return [_spark(what, course, values, form, whole, now_secs) for (what, values, form), whole in figures]
 
 
 def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
@@ -107,13 +106,14 @@ def lines_of_job(
 ) -> Html:
     """Return what a job used in the last hour: a drawing for each, with the numbers in words."""
     course = course or Course()
+    lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)
     found: list[Child] = [
-        tag("div", tag("dt", _said(title, course.times_secs, values, form)), tag("dd", drawn))
-        for title, values, form, drawn in (
-            ("CPUs", course.cpus, format_cpus, cpu_line(course, given, now_secs)),
-            ("Memory", course.memory_bytes, format_bytes, memory_line(course, limit, now_secs)),
-            ("Busy GPUs", course.gpus, format_cpus, gpu_line(course, cards, now_secs)),
+        tag(
+            "div",
+            tag("dt", _said(what[0].upper() + what[1:], course.times_secs, values, form)),
+            tag("dd", drawn),
         )
+        for (what, values, form), drawn in lines
         if drawn
     ]
     if not found:

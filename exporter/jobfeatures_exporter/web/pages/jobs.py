@@ -26,7 +26,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
     machine_time,
 )
-from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
+from jobfeatures_exporter.web.pages.course import job_lines
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
@@ -89,11 +89,7 @@ def jobs_table(
 
 
 def _row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
-    drawn = (
-        cpu_line(course, each.allocated_cpus, data.now_secs),
-        memory_line(course, each.memory_limit, data.now_secs),
-        gpu_line(course, each.given_gpus, data.now_secs),
-    )
+    drawn = job_lines(course, data.now_secs, each.allocated_cpus, each.memory_limit, each.given_gpus)
     used = [_cpus(each), _memory(each), *([_gpus(each)] if has_gpus else [])]
     cells = [_identity(each), _user(each)]
     cells += [
@@ -302,10 +298,8 @@ def order_of(value: Number | None) -> float:
 
 
 def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
-    now_secs = data.now_secs
-    who, what = each.identity.user, each.identity.name
-    cpus = cpu_line(course, each.allocated_cpus, now_secs)
-    memory = memory_line(course, each.memory_limit, now_secs)
+    who, what, given = each.identity.user, each.identity.name, each.given_gpus
+    cpus, memory, gpus_line = job_lines(course, data.now_secs, each.allocated_cpus, each.memory_limit, given)
     cells = [
         Cell(job_link(each.key), natural(each.key.job_id)),
         Cell(name(who, 16) if who else UNKNOWN, shorten(who).lower()),
@@ -317,9 +311,9 @@ def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool)
         Cell(join(memory, _dense_memory(each)), order_of(each.memory)),
     ]
     if has_gpus:
-        given, busy = each.given_gpus, each.gpus_used
+        busy = each.gpus_used
         said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
-        cells.append(Cell(join(gpu_line(course, given, now_secs), said), order_of(busy)))
+        cells.append(Cell(join(gpus_line, said), order_of(busy)))
     cells += [_dense_wasted(each), _left(each), hints_cell(each)]
     return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 
