@@ -76,14 +76,9 @@ class View:
         """Return what a job used of each core, as far as that is known."""
         return core_nanosecs(self.snapshot, self._own_cores, sample)
 
-    @cached_property
-    def jobs(self) -> dict[JobKey, Job]:
-        """Return what the batch systems know of the jobs that are shown."""
-        return self.context.shown_jobs
-
     def job(self, key: WorkKey) -> Job | None:
         """Return what the batch system knows of a job."""
-        return self.jobs.get(key) if isinstance(key, JobKey) else None
+        return self.context.shown_jobs.get(key) if isinstance(key, JobKey) else None
 
     def uid(self, sample: JobSample) -> int | None:
         """Return whose job it is."""

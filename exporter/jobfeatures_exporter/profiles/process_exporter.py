@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from jobfeatures_exporter.context import job_labels
 from jobfeatures_exporter.exposition import Values
 from jobfeatures_exporter.profiles.common import Reading, View, counter, gauge, known
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.snapshot import GroupKey, JobSample, ProcessSample, UnitKey, WorkKey
+from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
 GROUP = ("groupname",)
 
@@ -44,7 +45,7 @@ _OTHER = "Other"
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     """Yield what is shown of one job, unit or process group."""
-    values = (_group_name(sample.key),)
+    values = ("/".join(job_labels(sample.key)),)
     yield PROCESSES, values, sample.processes
     yield THREADS, values, sample.threads
     yield from known((*values, "user"), (CPU, sample.user_cpu_secs))
@@ -79,11 +80,3 @@ def _open_files(view: View, values: Values, processes: list[ProcessSample]) -> I
     if len(found) == len(processes):
         yield FILES, values, sum(each.opened for each in found)
         yield WORST, values, max(each.opened / each.limit if each.limit else 0.0 for each in found)
-
-
-def _group_name(key: WorkKey) -> str:
-    if isinstance(key, GroupKey):
-        return f"none/{key.pgid}@{key.epoch}"
-    if isinstance(key, UnitKey):
-        return f"{key.kind.value}/{key.name}"
-    return f"{key.batch_system}/{key.job_id}"
