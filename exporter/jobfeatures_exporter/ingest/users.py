@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
 from jobfeatures.privatefile import read_private
 from jobfeatures.publish.basic import parse_basic
-from jobfeatures.publish.tls import look_at
+from jobfeatures.publish.tls import look_at, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Users:
         try:
             self._known = self._digests(read_users(path))
         except (OSError, JobfeaturesError) as error:
-            raise ConfigurationError("sonar.users_file", _reason(error)) from error
+            raise ConfigurationError("sonar.users_file", reason_of(error)) from error
 
     def find(self, header: str) -> User | None:
         """Return whose Authorization header it is if its password is right; every answer takes as long."""
@@ -93,7 +93,7 @@ class Users:
         try:
             self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:
-            log.error("users who may send documents stay as they were: %s", _reason(error))
+            log.error("users who may send documents stay as they were: %s", reason_of(error))
 
     def _digests(self, users: dict[str, User]) -> dict[str, tuple[bytes, frozenset[str] | None]]:
         return {name: (self._digest(user.password), user.clusters) for name, user in users.items()}
@@ -101,7 +101,3 @@ class Users:
     def _digest(self, password: str) -> bytes:
         content = password.encode("utf-8", "surrogateescape")
         return hashlib.blake2b(content, key=self._pepper, digest_size=32).digest()
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.snapshot import DiskSample
 
 # Devices in memory or made of others, also where sysfs does not say.
@@ -82,9 +82,6 @@ class Disks:
         """Return whether a device is a whole disk; None for what sysfs does not list: a partition."""
         if _NO_DISK.match(name):
             return False
-        try:
-            return not os.listdir(f"{self._sysfs}/block/{name.replace('/', '!')}/slaves")
-        except OSError as error:
-            if error.errno not in VANISHED:
-                self._unreadable.add("node_block", error)
-            return None
+        folder = f"{self._sysfs}/block/{name.replace('/', '!')}/slaves"
+        slaves = self._unreadable.tried("node_block", os.listdir, folder)
+        return None if slaves is None else not slaves

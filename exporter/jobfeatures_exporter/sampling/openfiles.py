@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.measured import OpenFiles
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.snapshot import ProcessSample
 
 _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
@@ -44,8 +44,7 @@ class OpenFileBook:
                 # Since Linux 6.2 the size is the number; before it is 0, as for a process without any.
                 opened = os.stat(f"{folder}/fd").st_size or len(os.listdir(f"{folder}/fd"))
             except (OSError, ParseError) as error:
-                if not isinstance(error, OSError) or error.errno not in VANISHED:
-                    self._unreadable.add("process_files", error)
+                self._unreadable.add("process_files", error)
                 continue
             limits[key] = limit
             found[each.pid] = OpenFiles(opened, limit)

@@ -10,7 +10,7 @@ from jobfeatures.model import JobKey
 from jobfeatures_exporter.sampling.accumulate import CpuLedger
 from jobfeatures_exporter.sampling.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.cgroupfiles import compute_memory_sum
-from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, JobDirectory
 from jobfeatures_exporter.snapshot import MemoryBytes, StepSample
 
@@ -69,8 +69,7 @@ class StepBook:
                         if match and entry.is_dir(follow_symlinks=False):
                             found.setdefault(match[1], {})[controller] = entry.path
             except OSError as error:
-                if error.errno not in VANISHED:
-                    self._unreadable.add("job_steps", error)
+                self._unreadable.add("job_steps", error)
         return {
             name: JobDirectory(path=f"{job.path}/step_{name}", membership=job.membership, groups=groups)
             for name, groups in found.items()

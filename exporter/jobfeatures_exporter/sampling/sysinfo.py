@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -50,15 +51,10 @@ class Layout:
 
 def compute_layout(processors: Iterable[Processor]) -> Layout | None:
     """Return the layout, the largest socket and core counting; None of no processors."""
-    threads: dict[tuple[int, int | str], int] = {}
-    for each in processors:
-        place = (each.package, each.core)
-        threads[place] = threads.get(place, 0) + 1
+    threads = Counter((each.package, each.core) for each in processors)
     if not threads:
         return None
-    cores: dict[int, int] = {}
-    for package, _ in threads:
-        cores[package] = cores.get(package, 0) + 1
+    cores = Counter(package for package, _ in threads)
     return Layout(len(cores), max(cores.values()), max(threads.values()))
 
 
