@@ -35,7 +35,7 @@ AUTO = "auto"
 BPF, PROCFS = "bpf", "procfs"  # readers of processes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class DaemonConfig(WebConfig):
     """The daemon's settings but for its collectors."""
 

@@ -23,16 +23,16 @@ from typing import TypeVar
 from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.details import read_details
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.sonar.sender import encode
 
 HERD = Path(__file__).parent / "herd.py"
-OPTIONS = SonarConfig(sonar_exclude_system_jobs=False)
+OPTIONS = ExporterConfig(sonar_exclude_system_jobs=False)
 Result = TypeVar("Result")
 
 

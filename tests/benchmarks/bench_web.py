@@ -30,8 +30,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
-from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.listener import Listeners
 
 USER, PASSWORD = "prometheus", "secret"
@@ -137,7 +137,7 @@ async def run(series: int, scrapes: int, rounds: int) -> dict[tuple[str, bool], 
         async with AsyncExitStack() as stack:
             ports = {}
             for way, path in make_ways(folder).items():
-                config = WebConfig(web_config_file=path)
+                config = ExporterConfig(web_config_file=path)
                 serving = Listeners(config).serving(shown, "127.0.0.1:0")
                 address = await stack.enter_async_context(serving)
                 ports[way] = int(address.rpartition(":")[2])

@@ -11,7 +11,7 @@ from jobfeatures_exporter.sonar.config import SonarConfig
 LOOPBACK = ("127.", "localhost:", "[::1]:")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class IngestConfig(SonarConfig):
     """Where envelopes of other agents come from, and how much of them is kept."""
 

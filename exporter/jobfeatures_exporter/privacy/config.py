@@ -10,7 +10,7 @@ from jobfeatures.settings import PATH, choice, option
 SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PrivacyConfig(Config):
     """Whose names are shown."""
 

@@ -11,7 +11,7 @@ from jobfeatures_exporter.privacy.config import PrivacyConfig
 SINKS = ("stdout", "tree", "http", "kafka")  # each a file beside this one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SinksConfig(PrivacyConfig):
     """Where documents go, and where they wait."""
 

@@ -10,7 +10,7 @@ from jobfeatures_exporter.sampling.sysinfo import SVG, TEXT
 from jobfeatures_exporter.sinks.config import SinksConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SonarConfig(SinksConfig):
     """What is sent, and how often."""
 

@@ -11,7 +11,7 @@ from jobfeatures_exporter.web.links import LINK
 FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that of metrics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class WebConfig(IngestConfig):
     """How the listener of metrics is protected."""
 

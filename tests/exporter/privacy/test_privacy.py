@@ -25,9 +25,10 @@ from jobfeatures.model import Job, JobState
 from jobfeatures.schedule.quality import UserQuality
 from jobfeatures_exporter.cluster.view import compute_cluster_view
 from jobfeatures_exporter.collectors import COLLECTORS, collect
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.page import PageMaker
-from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
 from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy
 from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.profiles import PROFILES
@@ -42,7 +43,6 @@ from jobfeatures_exporter.snapshot import (
     UnitKey,
 )
 from jobfeatures_exporter.sonar.clusterdocuments import queue_records
-from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.node import render_node
@@ -236,7 +236,7 @@ def documents(context, names):
     given = SampleInput(
         snapshot=context.snapshot, now_secs=context.now_secs, ticks_per_sec=100, details=details, users=users
     )
-    options = SonarConfig(sonar_exclude_system_jobs=False)
+    options = ExporterConfig(sonar_exclude_system_jobs=False)
     for profile in (CURRENT, SEED):
         origin = Origin(cluster="hpc.example.org", node="n1", profile=profile)
         yield sample_envelope(origin, given, options, now_secs=context.now_secs)
@@ -341,10 +341,10 @@ def key_file(tmp_path):
 
 
 def test_the_key_is_read_from_its_file(key_file):
-    made = make_privacy(PrivacyConfig(privacy="hash", privacy_key_file=str(key_file)))
+    made = make_privacy(ExporterConfig(privacy="hash", privacy_key_file=str(key_file)))
     assert made == Privacy(HASH, b"k" * 20)
-    assert make_privacy(PrivacyConfig()).mode == SHOWN
-    assert make_privacy(PrivacyConfig(privacy="withhold")).mode == WITHHOLD
+    assert make_privacy(ExporterConfig()).mode == SHOWN
+    assert make_privacy(ExporterConfig(privacy="withhold")).mode == WITHHOLD
 
 
 @pytest.mark.parametrize(
@@ -360,14 +360,14 @@ def test_the_key_is_read_from_its_file(key_file):
 def test_a_key_that_is_of_no_use_is_told_in_one_line(key_file, spoil, said):
     spoil(key_file)
     with pytest.raises(ConfigurationError, match=said) as caught:
-        make_privacy(PrivacyConfig(privacy="hash", privacy_key_file=str(key_file)))
+        make_privacy(ExporterConfig(privacy="hash", privacy_key_file=str(key_file)))
     assert str(caught.value).startswith("privacy_key_file: ")
     assert "\n" not in str(caught.value)
 
 
 def test_hashes_need_a_key():
     with pytest.raises(ConfigurationError, match="privacy: hash needs privacy_key_file"):
-        make_privacy(PrivacyConfig(privacy="hash"))
+        make_privacy(ExporterConfig(privacy="hash"))
 
 
 def test_a_snapshot_without_units_keeps_its_keys(context):

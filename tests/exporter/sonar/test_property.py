@@ -33,7 +33,6 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
-from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import NodeDocuments
 from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, identify, sample_envelope
 
@@ -119,7 +118,7 @@ SNAPSHOTS = st.builds(
     gpus=GPUS,
 )
 OPTIONS = st.builds(
-    SonarConfig,
+    ExporterConfig,
     sonar_rollup=st.booleans(),
     sonar_exclude_system_jobs=st.booleans(),
     sonar_batch_only=st.booleans(),
@@ -158,7 +157,7 @@ def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, option
     told = [process for job in record.jobs for process in job.processes]
     ids = identify(snapshot)
     assert sum(each.count for each in told) <= len(snapshot.processes)
-    if options == SonarConfig(sonar_rollup=options.sonar_rollup, sonar_exclude_system_jobs=False):
+    if options == ExporterConfig(sonar_rollup=options.sonar_rollup, sonar_exclude_system_jobs=False):
         alive = [
             each
             for pid, each in snapshot.processes.items()

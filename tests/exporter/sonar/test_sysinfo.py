@@ -9,8 +9,8 @@ import pytest
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.snapshot import Software, SysinfoSample
-from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import make_origin
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
@@ -94,7 +94,7 @@ def test_a_token_stands_in_every_document_where_a_file_holds_one(sysinfo, tmp_pa
     path = tmp_path / "token"
     path.write_text("s3cret\n")
     path.chmod(0o600)
-    config = SonarConfig(
+    config = ExporterConfig(
         sonar_cluster="hpc.example.org", node_name="n1", sonar_profile=profile, sonar_token_file=str(path)
     )
     document = sysinfo_envelope(make_origin(config), sysinfo)
@@ -111,6 +111,6 @@ def test_a_token_that_others_can_read_or_that_is_none_is_a_wrong_setting(tmp_pat
     if content is not None:
         path.write_text(content)
         path.chmod(mode)
-    config = SonarConfig(sonar_cluster="hpc.example.org", node_name="n1", sonar_token_file=str(path))
+    config = ExporterConfig(sonar_cluster="hpc.example.org", node_name="n1", sonar_token_file=str(path))
     with pytest.raises(ConfigurationError, match=r"sonar\.token_file"):
         make_origin(config)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from jobfeatures_exporter.web.config import WebConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web.listener import Listeners
 from tests.certificates import make_extensions
 
@@ -185,7 +185,7 @@ def serve(write_config, authority):
     @asynccontextmanager
     async def serve_with(text: str | None = None, *, inherited=None, address="127.0.0.1:0", **settings):
         path = None if text is None else write_config(text)
-        listeners = Listeners(WebConfig(web_config_file=path, **settings), inherited)
+        listeners = Listeners(ExporterConfig(web_config_file=path, **settings), inherited)
         async with listeners.serving(StandInDaemon(), address) as bound:
             yield Site(listeners, bound, authority)
 

@@ -9,8 +9,8 @@ import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connections, connectiontable
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
-from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.hosts import is_loopback, is_ours, parse_names
 from jobfeatures_exporter.web.listener import Listeners, check_web
 
@@ -281,7 +281,7 @@ async def test_sockets_that_are_handed_over_are_listened_on(serve, sockets):
 )
 def test_settings_that_contradict_each_other_are_told(settings, said):
     with pytest.raises(ConfigurationError, match=said):
-        check_web(WebConfig(**settings))
+        check_web(ExporterConfig(**settings))
 
 
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
@@ -302,23 +302,23 @@ FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https:
 )
 def test_other_listeners_take_tls_only_where_it_fits(write_config, text, settings, said):
     with pytest.raises(ConfigurationError, match=said):
-        check_web(WebConfig(web_config_file=write_config(text), **settings))
+        check_web(ExporterConfig(web_config_file=write_config(text), **settings))
 
 
 def test_what_fits_is_accepted(write_config):
-    check_web(WebConfig())
-    check_web(WebConfig(web_config_file=write_config(TLS), web_config_for=("features",), **FEATURES))
+    check_web(ExporterConfig())
+    check_web(ExporterConfig(web_config_file=write_config(TLS), web_config_for=("features",), **FEATURES))
 
 
 @pytest.mark.parametrize("name", ["features", "sonar"])
 def test_a_socket_for_a_listener_that_is_not_set_is_refused(monkeypatch, name):
     monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": [], name: []})
     with pytest.raises(ConfigurationError, match=rf"web\.systemd_socket: a socket named {name} was passed"):
-        Listeners.from_config(WebConfig(web_systemd_socket=True))
+        Listeners.from_config(ExporterConfig(web_systemd_socket=True))
 
 
 def test_sockets_are_taken_only_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": ["a socket"]})
-    assert Listeners.from_config(WebConfig()).where("metrics", "h:1") == "h:1"
-    made = Listeners.from_config(WebConfig(web_systemd_socket=True))
+    assert Listeners.from_config(ExporterConfig()).where("metrics", "h:1") == "h:1"
+    made = Listeners.from_config(ExporterConfig(web_systemd_socket=True))
     assert made.where("metrics", "h:1") == ["a socket"]

@@ -10,7 +10,6 @@ from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingestion import Ingest
-from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.listener import Listeners
 
 from .conftest import HASH, Site
@@ -45,7 +44,7 @@ async def sonar(listeners, tmp_path):
 async def test_it_speaks_tls_where_it_is_told_to_and_keeps_its_own_users(
     write_config, authority, tmp_path, name, opened, status
 ):
-    listeners = Listeners(WebConfig(web_config_file=write_config(TLS), web_config_for=(name,)))
+    listeners = Listeners(ExporterConfig(web_config_file=write_config(TLS), web_config_for=(name,)))
     async with opened(listeners, tmp_path) as (address, path):
         site = Site(listeners, address, authority)
         assert (await site.get(path, tls=site.client())).status == status
@@ -58,6 +57,6 @@ async def test_it_speaks_tls_where_it_is_told_to_and_keeps_its_own_users(
 @pytest.mark.parametrize(("name", "opened", "status"), [("features", features, 200), ("sonar", sonar, 405)])
 async def test_else_it_does_not(write_config, authority, tmp_path, name, opened, status):
     other = "sonar" if name == "features" else "features"
-    listeners = Listeners(WebConfig(web_config_file=write_config(TLS), web_config_for=(other,)))
+    listeners = Listeners(ExporterConfig(web_config_file=write_config(TLS), web_config_for=(other,)))
     async with opened(listeners, tmp_path) as (address, path):
         assert (await Site(listeners, address, authority).get(path)).status == status
