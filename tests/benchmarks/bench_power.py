@@ -18,7 +18,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.sampling.power import SOURCES, dcmi
+from jobfeatures_exporter.sampling.power import dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 
@@ -47,8 +47,7 @@ def main() -> None:
     parser.add_argument("--jobs", default="16,500,2000")
     parser.add_argument("--looks", type=int, default=300)
     options = parser.parse_args()
-    for name in SOURCES:
-        SOURCES[name] = lambda config: lambda: 200.0
+    dcmi.make = hwmon.make = lambda config: lambda: 200.0
     flags = {"power.sources": "hwmon,dcmi", "power.pdu_factor": "1.1"}
     for jobs in map(int, options.jobs.split(",")):
         monitor = PowerMonitor(load_config(ExporterConfig, flags=flags, environ={}), SystemClock())

@@ -6,46 +6,16 @@ samples: pure, so that one that fails costs its own series only.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Collection, Iterator
+from functools import cache, partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.metrics import Metric, gauge
-from jobfeatures_exporter.collectors import (
-    allocation,
-    cluster,
-    cores,
-    drains,
-    energy,
-    exits,
-    fairshare,
-    features,
-    gpudetail,
-    gpus,
-    jobs,
-    kernel,
-    licences,
-    node,
-    process,
-    processes,
-    queue,
-    remaining,
-    reservations,
-    schedule,
-    scheduler,
-    sinks,
-    sources,
-    status,
-    steps,
-    sysinfo,
-    waste,
-    web,
-    work,
-)
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
@@ -55,62 +25,74 @@ NODE, CONTROLLER = ROLES = ("node", "controller")  # of the daemon
 
 
 class Collector(NamedTuple):
-    """One line of the table."""
+    """One line of the table. Its file is imported where it runs: nodes have no use for the controller's."""
 
+    name: str  # of its file too
     meaning: str
-    metrics: tuple[Metric, ...]
-    families: Callable[[Context], Iterator[Family]]
     enabled: bool = True
     roles: tuple[str, ...] = (NODE,)  # in which it runs
     is_live: bool = True  # switched on and off while the daemon runs
 
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the declarations of its families."""
+        metrics: tuple[Metric, ...] = _load(self.name).METRICS
+        return metrics
 
-def _of(meaning: str, module: ModuleType, **more: Any) -> Collector:
-    return Collector(meaning, module.METRICS, module.families, **more)
+    def families(self, context: Context) -> Iterator[Family]:
+        """Yield its families with samples."""
+        families: Iterator[Family] = _load(self.name).families(context)
+        return families
 
 
-_of_cluster = partial(_of, roles=(CONTROLLER,), is_live=False)
+@cache
+def _load(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+_of_cluster = partial(Collector, roles=(CONTROLLER,), is_live=False)
 
 COLLECTORS: dict[str, Collector] = {
-    "node": _of("CPU, memory and load of the node", node),
-    "jobs": _of("what each job uses", jobs),
-    "steps": _of("what each step of a job uses, with jobs.steps", steps),
-    "processes": _of("the processes of each job by command", processes, enabled=False, is_live=False),
-    "cores": _of("what each job uses of each core", cores, enabled=False),
-    "kernel": _of("how processes are read; series of jobs need sums in the kernel", kernel),
-    "allocation": _of("properties and allocation of each job", allocation),
-    "energy": _of("energy of the node and of each job", energy),
-    "work": _of("work that jobs do, with work.events", work),
-    "gpus": _of("GPUs, and their use by each job", gpus),
-    "gpudetail": _of(
-        "profile, memory errors, XID events and held clocks of NVIDIA's GPUs",
-        gpudetail,
-        enabled=False,
-        is_live=False,
-    ),
-    "exits": _of("exit records of processes", exits),
-    "remaining": _of("how long each job still runs", remaining),
-    "waste": _of("what draining or killing each job would waste", waste),
-    "drains": _of("drains, and what they would waste now", drains),
-    "status": _of("what jobs report in JOBSTATUS", status),
-    "features": _of("published feature directories", features),
-    "queue": _of("the queue by partition, in the controller role", queue, roles=(CONTROLLER,)),
-    "cluster": _of("the nodes by partition, in the controller role", cluster, roles=(CONTROLLER,)),
-    "schedule": _of_cluster("quality of the schedule, in the controller role", schedule),
-    "scheduler": _of_cluster(
-        "how busy slurmctld is, by sdiag's counters (anew each midnight UTC), in the controller role",
-        scheduler,
-    ),
-    "licences": _of_cluster("licences, in the controller role", licences),
-    "reservations": _of_cluster("reservations, in the controller role", reservations),
-    "fairshare": _of_cluster(
-        "shares of accounts and users, in the controller role", fairshare, enabled=False
-    ),
-    "sources": _of("batch sources", sources, roles=ROLES),
-    "sysinfo": _of("hardware of the node", sysinfo),
-    "sinks": _of("documents sent in Sonar's format", sinks, roles=ROLES),
-    "web": _of("the listeners", web, roles=ROLES),
-    "process": _of("the exporter itself", process, roles=ROLES),
+    each.name: each
+    for each in (
+        Collector("node", "CPU, memory and load of the node"),
+        Collector("jobs", "what each job uses"),
+        Collector("steps", "what each step of a job uses, with jobs.steps"),
+        Collector("processes", "the processes of each job by command", enabled=False, is_live=False),
+        Collector("cores", "what each job uses of each core", enabled=False),
+        Collector("kernel", "how processes are read; series of jobs need sums in the kernel"),
+        Collector("allocation", "properties and allocation of each job"),
+        Collector("energy", "energy of the node and of each job"),
+        Collector("work", "work that jobs do, with work.events"),
+        Collector("gpus", "GPUs, and their use by each job"),
+        Collector(
+            "gpudetail",
+            "profile, memory errors, XID events and held clocks of NVIDIA's GPUs",
+            enabled=False,
+            is_live=False,
+        ),
+        Collector("exits", "exit records of processes"),
+        Collector("remaining", "how long each job still runs"),
+        Collector("waste", "what draining or killing each job would waste"),
+        Collector("drains", "drains, and what they would waste now"),
+        Collector("status", "what jobs report in JOBSTATUS"),
+        Collector("features", "published feature directories"),
+        Collector("queue", "the queue by partition, in the controller role", roles=(CONTROLLER,)),
+        Collector("cluster", "the nodes by partition, in the controller role", roles=(CONTROLLER,)),
+        _of_cluster("schedule", "quality of the schedule, in the controller role"),
+        _of_cluster(
+            "scheduler",
+            "how busy slurmctld is, by sdiag's counters (anew each midnight UTC), in the controller role",
+        ),
+        _of_cluster("licences", "licences, in the controller role"),
+        _of_cluster("reservations", "reservations, in the controller role"),
+        _of_cluster("fairshare", "shares of accounts and users, in the controller role", enabled=False),
+        Collector("sources", "batch sources", roles=ROLES),
+        Collector("sysinfo", "hardware of the node"),
+        Collector("sinks", "documents sent in Sonar's format", roles=ROLES),
+        Collector("web", "the listeners", roles=ROLES),
+        Collector("process", "the exporter itself", roles=ROLES),
+    )
 }
 
 SUCCESS = gauge(

@@ -7,51 +7,51 @@ else. What an exporter measures and a snapshot has not is left out.
 
 from __future__ import annotations
 
+import importlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import NamedTuple
 
 from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number, Values
-from jobfeatures_exporter.profiles import ceems, jobstats, process_exporter, slurm_job_exporter, treydock
 from jobfeatures_exporter.profiles.common import Reading, View
-from jobfeatures_exporter.snapshot import JobSample, WorkKey
+from jobfeatures_exporter.snapshot import WorkKey
 
 log = logging.getLogger(__name__)
-
-
-def _nothing(_view: View) -> Iterator[Reading]:
-    yield from ()
 
 
 class Profile(NamedTuple):
     """One line of the table."""
 
     meaning: str
-    metrics: tuple[Metric, ...]
-    of_job: Callable[[View, JobSample], Iterator[Reading]]
-    of_node: Callable[[View], Iterator[Reading]]
+    file: str
     reads_processes: bool = False
     reads_cores: bool = False  # what v1 counts of each job by CPU
     reads_open_files: bool = False
 
+    def load(self) -> ModuleType:
+        """Return its file."""
+        return importlib.import_module(f"{__name__}.{self.file}")
 
-def _of(meaning: str, module: ModuleType, **reads: bool) -> Profile:
-    return Profile(meaning, module.METRICS, module.of_job, getattr(module, "of_node", _nothing), **reads)
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the declarations of its names."""
+        metrics: tuple[Metric, ...] = self.load().METRICS
+        return metrics
 
 
 PROFILES: dict[str, Profile] = {
-    "treydock": _of("treydock/cgroup_exporter", treydock),
-    "jobstats": _of("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", jobstats),
-    "slurm-job-exporter": _of(
-        "guilbaults/slurm-job-exporter", slurm_job_exporter, reads_processes=True, reads_cores=True
+    "treydock": Profile("treydock/cgroup_exporter", "treydock"),
+    "jobstats": Profile("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", "jobstats"),
+    "slurm-job-exporter": Profile(
+        "guilbaults/slurm-job-exporter", "slurm_job_exporter", reads_processes=True, reads_cores=True
     ),
-    "ceems": _of("CEEMS' exporter", ceems),
-    "process-exporter": _of(
+    "ceems": Profile("CEEMS' exporter", "ceems"),
+    "process-exporter": Profile(
         "ncabatoff/process-exporter, a group being a job",
-        process_exporter,
+        "process_exporter",
         reads_processes=True,
         reads_open_files=True,
     ),
@@ -73,9 +73,10 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
         if name not in names:
             continue
         try:
-            made: Readings = {None: list(profile.of_node(view))}
+            module = profile.load()
+            made: Readings = {None: list(module.of_node(view)) if hasattr(module, "of_node") else []}
             for sample in context.shown_samples:
-                made[sample.key] = list(profile.of_job(view, sample))
+                made[sample.key] = list(module.of_job(view, sample))
         except Exception:  # supervised, like a collector
             log.exception("profile failed", extra={"profile": name})
             success[name] = 0

@@ -5,8 +5,7 @@ import pytest
 from jobfeatures.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
-from jobfeatures_exporter import collectors
-from jobfeatures_exporter.collectors import COLLECTORS, collect
+from jobfeatures_exporter.collectors import COLLECTORS, collect, jobs
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind
 from tests.exporter.seriestext import labelled
@@ -35,9 +34,8 @@ def test_a_failing_collector_costs_its_own_series_only(context, monkeypatch):
         yield from ()
         raise ZeroDivisionError
 
-    table = {**COLLECTORS, "jobs": COLLECTORS["jobs"]._replace(families=broken)}
-    monkeypatch.setattr(collectors, "COLLECTORS", table)
-    names = {family.metric.name for family in collect(context, table.keys())}
+    monkeypatch.setattr(jobs, "families", broken)
+    names = {family.metric.name for family in collect(context, COLLECTORS)}
     assert "batch_job_cpu_seconds" not in names
     assert "batch_node_cpu_seconds" in names
     success = series(context, "batch_exporter_collector_success")

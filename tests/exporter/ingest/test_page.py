@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.collectors import sysinfo
 from jobfeatures_exporter.ingest.page import METRICS
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "sonar.prom"
@@ -135,8 +135,7 @@ def test_a_fault_of_a_collector_costs_one_nodes_series_only(site, make, monkeypa
             raise ValueError("a fault")
         yield from ()
 
-    fault = COLLECTORS["sysinfo"]._replace(families=families)
-    monkeypatch.setitem(COLLECTORS, "sysinfo", fault)
+    monkeypatch.setattr(sysinfo, "families", families)
     text = site.text()
     assert 'batch_job_processes{cluster="hpc.example.org",node="c1-8"' in text
     assert 'batch_job_processes{cluster="hpc.example.org",node="c1-7"' not in text

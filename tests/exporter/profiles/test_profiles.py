@@ -14,11 +14,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.model import JobKey
-from jobfeatures_exporter import profiles
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.page import PageMaker
-from jobfeatures_exporter.profiles import PROFILES, read_profiles, to_families
+from jobfeatures_exporter.profiles import PROFILES, ceems, read_profiles, to_families
 from jobfeatures_exporter.snapshot import GroupKey, JobSample, Kind
 from tests.exporter.seriestext import labelled
 
@@ -117,11 +116,10 @@ def test_a_profile_that_fails_costs_its_own_series_only(context, monkeypatch):
         yield from ()
         raise ZeroDivisionError
 
-    table = {**PROFILES, "ceems": PROFILES["ceems"]._replace(of_job=broken)}
-    monkeypatch.setattr(profiles, "PROFILES", table)
-    readings, success = read_profiles(context, table.keys())
+    monkeypatch.setattr(ceems, "of_job", broken)
+    readings, success = read_profiles(context, PROFILES)
     assert dict(success.samples)[("ceems",)] == 0
-    assert sum(value for _, value in success.samples) == len(table) - 1
+    assert sum(value for _, value in success.samples) == len(PROFILES) - 1
     names = {metric.name for made in readings.values() for metric, _, _ in made}
     assert "ceems_compute_units" not in names
     assert "slurm_job_memory_usage" in names

@@ -5,7 +5,6 @@ See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -23,11 +22,6 @@ MANUFACTURER = "AMD"
 VENDOR = "1002"
 MICRO = 1e-6
 Number = TypeVar("Number", int, float)
-
-
-def is_here(paths: Paths) -> bool:
-    """Return whether AMD's driver is loaded."""
-    return os.path.exists(f"{paths.devfs}/kfd") or os.path.exists(f"{paths.sysfs}/module/amdgpu")
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> AmdDriver:

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.snapshot import GpuSample
 
 
@@ -43,15 +41,3 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Let go of libraries and files."""
-
-
-class DriverModule(Protocol):
-    """What the file of a driver offers."""
-
-    def is_here(self, paths: Paths) -> bool:
-        """Return whether the kernel's driver is loaded, by the existence of files."""
-
-    def make_driver(
-        self, paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False
-    ) -> Driver:
-        """Return the driver; with `detail` it reads all that its cards can tell. Raises DriverError."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from jobfeatures.clock import Clock
@@ -18,11 +17,6 @@ VENDOR = "8086"
 MODULES = ("i915", "xe")
 MICRO = 1e-6
 XE_CLOCK = "device/tile0/gt0/freq0"
-
-
-def is_here(paths: Paths) -> bool:
-    """Return whether one of Intel's drivers is loaded."""
-    return any(os.path.exists(f"{paths.sysfs}/module/{name}") for name in MODULES)
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> IntelDriver:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
@@ -163,7 +165,9 @@ class GpuMonitor:
 
     def _reader(self, name: str) -> DriverReader:
         def make(unreadable: Unreadable) -> Driver:
-            return DRIVERS[name].make_driver(self._paths, self._clock, unreadable, detail=self._detail)
+            module = importlib.import_module(f"jobfeatures_exporter.sampling.gpu.{name}")
+            driver: Driver = module.make_driver(self._paths, self._clock, unreadable, detail=self._detail)
+            return driver
 
         return DriverReader(name, make, self._clock, self._interval_secs)
 
@@ -172,6 +176,9 @@ def chosen_drivers(names: Collection[str], paths: Paths) -> list[str]:
     """Return the drivers that `names` asks for, in the table's order."""
     if NO_GPUS in names:
         return []
-    return [
-        name for name, driver in DRIVERS.items() if name in names or (AUTO in names and driver.is_here(paths))
-    ]
+    return [name for name in DRIVERS if name in names or (AUTO in names and is_loaded(name, paths))]
+
+
+def is_loaded(name: str, paths: Paths) -> bool:
+    """Return whether the kernel's driver is loaded."""
+    return any(os.path.exists(path.format(**asdict(paths))) for path in DRIVERS[name])

@@ -43,13 +43,6 @@ _PROCESS_LISTS = (
 )
 
 
-def is_here(paths: Paths) -> bool:
-    """Return whether NVIDIA's driver is loaded."""
-    return os.path.exists(f"{paths.procfs}/driver/nvidia/version") or os.path.exists(
-        f"{paths.devfs}/nvidiactl"
-    )
-
-
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
     """Return the driver, its library loaded. Raises DriverError."""
     return NvidiaDriver(paths, clock, unreadable, detail=detail)

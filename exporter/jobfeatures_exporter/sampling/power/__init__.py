@@ -6,10 +6,5 @@ raises `PowerError`, ParseError or OSError.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from jobfeatures_exporter.sampling.power import dcmi, hwmon
-from jobfeatures_exporter.sampling.power.reading import PowerConfig
-
 # By how near to the mains they measure: of several the first is what a factor for the supply multiplies.
-SOURCES: dict[str, Callable[[PowerConfig], Callable[[], float]]] = {"dcmi": dcmi.make, "hwmon": hwmon.make}
+SOURCES = ("dcmi", "hwmon")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey
@@ -11,9 +14,11 @@ from jobfeatures_exporter.measured import BoardSample
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.sampling.power import SOURCES
 from jobfeatures_exporter.sampling.power.board import BoardEnergy, card_joules
-from jobfeatures_exporter.sampling.power.reading import PowerConfig
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sampling.power.reading import PowerConfig
 
 STALE_INTERVALS = 3  # after which a reading says nothing of now; no longer gap between two looks is counted
 PDU = "pdu"  # the best of the others, times what lies between it and the mains
@@ -59,8 +64,8 @@ class PowerMonitor:
         self._factor = None if config.power_pdu_factor is None else float(config.power_pdu_factor)
         self._max_gap_secs = STALE_INTERVALS * max(config.sample_interval_secs, config.power_interval_secs)
         self.readers = [
-            PowerReader(name, lambda make=make: make(config), clock, config.power_interval_secs)  # type: ignore[misc]
-            for name, make in SOURCES.items()
+            PowerReader(name, partial(_make, name, config), clock, config.power_interval_secs)
+            for name in SOURCES
             if name in config.power_sources
         ]
         self._looked_at: float | None = None
@@ -120,3 +125,10 @@ class PowerMonitor:
         if self._factor is not None and found:
             found[PDU] = next(iter(found.values())) * self._factor
         return found
+
+
+def _make(name: str, config: PowerConfig) -> Callable[[], float]:
+    read: Callable[[], float] = importlib.import_module(f"jobfeatures_exporter.sampling.power.{name}").make(
+        config
+    )
+    return read

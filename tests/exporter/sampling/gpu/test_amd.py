@@ -171,13 +171,6 @@ def test_a_card_that_vanishes_is_left_out(mi210, read):
     assert read() == []
 
 
-@pytest.mark.parametrize("path", ["dev/kfd", "sys/module/amdgpu/initstate"])
-def test_the_driver_is_recognised_by_files_alone(tree, path):
-    assert not amd.is_here(tree.paths)
-    tree.write(path, "")
-    assert amd.is_here(tree.paths)
-
-
 # --- ROCm SMI --------------------------------------------------------------------------
 
 

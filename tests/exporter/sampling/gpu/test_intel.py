@@ -92,10 +92,3 @@ def test_where_not_every_process_can_be_looked_at_utilisation_is_unknown(xe, clo
     driver._clients.is_whole = False
     [sample] = driver.read()
     assert (sample.ce_util_percent, sample.memory_used_bytes) == (None, None)
-
-
-@pytest.mark.parametrize("module", ["i915", "xe"])
-def test_the_driver_is_recognised_by_files_alone(tree, module):
-    assert not intel.is_here(tree.paths)
-    tree.write(f"sys/module/{module}/initstate", "live\n")
-    assert intel.is_here(tree.paths)

@@ -229,6 +229,22 @@ def test_no_driver_no_threads_and_the_snapshot_is_left_as_it_is(clock, tree):
     assert watch.fill(before, {}) is before
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("nvidia", "proc/driver/nvidia/version"),
+        ("nvidia", "dev/nvidiactl"),
+        ("amd", "dev/kfd"),
+        ("amd", "sys/module/amdgpu/initstate"),
+        ("intel", "sys/module/i915/initstate"),
+        ("intel", "sys/module/xe/initstate"),
+    ],
+)
+def test_a_driver_is_recognised_by_files_alone(tree, name, path):
+    tree.write(path, "")
+    assert chosen_drivers(["auto"], tree.paths) == [name]
+
+
 def test_drivers_are_found_by_their_files_or_asked_for_by_name(tree):
     assert chosen_drivers(["auto"], tree.paths) == []
     assert chosen_drivers(["intel", "nvidia"], tree.paths) == ["nvidia", "intel"]

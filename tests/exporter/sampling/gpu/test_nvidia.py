@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.gpu import nvidia
 from jobfeatures_exporter.sampling.gpu.device import DriverError
 from jobfeatures_exporter.sampling.gpu.procdriver import CardFile, parse_card_file
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
@@ -203,13 +202,6 @@ def test_a_driver_that_is_unloaded_later_says_so(nvml, make_nvidia):
     nvml.vanish()
     with pytest.raises(DriverError):
         list(driver.read())
-
-
-@pytest.mark.parametrize("path", ["proc/driver/nvidia/version", "dev/nvidiactl"])
-def test_the_driver_is_recognised_by_files_alone(tree, path):
-    assert not nvidia.is_here(tree.paths)
-    tree.write(path, "")
-    assert nvidia.is_here(tree.paths)
 
 
 def test_a_card_that_was_never_used_has_no_uuid_yet():

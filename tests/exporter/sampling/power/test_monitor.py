@@ -10,7 +10,7 @@ from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.daemon import Daemon
-from jobfeatures_exporter.sampling import power
+from jobfeatures_exporter.sampling.power import dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.power.reading import PowerError
 from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
@@ -32,8 +32,8 @@ def sensors(monkeypatch):
 
         return lambda config: read
 
-    for name in said:
-        monkeypatch.setitem(power.SOURCES, name, make(name))
+    for module, name in ((hwmon, "hwmon"), (dcmi, "dcmi")):
+        monkeypatch.setattr(module, "make", make(name))
     return said
 
 
@@ -145,7 +145,7 @@ def test_a_scrape_has_the_power_and_waits_for_no_sensor_that_hangs(tmp_path, mon
     folder.mkdir(parents=True)
     (folder / "name").write_text("power_meter\n")
     (folder / "power1_average").write_text("345500000\n")
-    monkeypatch.setitem(power.SOURCES, "dcmi", lambda config: lambda: hangs.wait(60) and 1.0)
+    monkeypatch.setattr(dcmi, "make", lambda config: lambda: hangs.wait(60) and 1.0)
     flags = {
         "features.publish": "false",
         "batch.sources": "spool",
