@@ -69,6 +69,8 @@ def build_parser(called: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, meaning in COMMANDS.items():
+        if called in COMMANDS and name != called:
+            continue  # a parser takes as long as a dozen flags
         made = commands.add_parser(
             name, help=meaning, description=meaning[0].upper() + meaning[1:] + ".", allow_abbrev=False
         )

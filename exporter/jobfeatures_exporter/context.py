@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobfeatures.administration import Answer
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
@@ -15,8 +14,6 @@ from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import HOOKS, Finding
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 from jobfeatures.publish.drainbook import DrainView
-from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.schedule.quality import ScheduleQuality
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.waste import (
     NodeJob,
@@ -26,12 +23,10 @@ from jobfeatures.status.waste import (
     compute_expected_end,
     compute_kill_waste,
 )
-from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.exposition import Values
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.rows import KeptRows
-from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     GroupKey,
     JobGpu,
@@ -43,6 +38,13 @@ from jobfeatures_exporter.snapshot import (
     kind_of,
 )
 from jobfeatures_exporter.web.status import WebStatus
+
+if TYPE_CHECKING:  # what most nodes have not
+    from jobfeatures.administration import Answer
+    from jobfeatures.publish.publisher import PublisherStatus
+    from jobfeatures.schedule.quality import ScheduleQuality
+    from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
+    from jobfeatures_exporter.sinks.keeper import SinkStatus
 
 
 @dataclass(frozen=True, slots=True)

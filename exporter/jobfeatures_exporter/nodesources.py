@@ -11,7 +11,6 @@ from jobfeatures.batch.source import BatchSource, Keeper, SourceStatus
 from jobfeatures.clock import Clock
 from jobfeatures.config import Config
 from jobfeatures.model import JobKey, JobTable
-from jobfeatures.publish.cloudsource import CloudSource
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.tree import FeatureTree
@@ -150,6 +149,8 @@ class NodeSources:
         if config.features_publish:
             made.append(HookSource(self._tree.records_path, self._clock))
         if config.machine_metadata_url is not None:
+            from jobfeatures.publish.cloudsource import CloudSource  # an HTTP client is half of this package
+
             store = DrainStore(self._tree)
             made.append(
                 CloudSource(config.machine_metadata_url, self._clock, location=store.read_cloud_location)

@@ -16,13 +16,15 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import Rejected, SourceError
-from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, JobKey, JobTable
+
+if TYPE_CHECKING:  # of clusters alone
+    from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
+    from jobfeatures.joblog import Accounting
 
 log = logging.getLogger(__name__)
 

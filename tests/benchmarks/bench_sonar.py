@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from jobfeatures.clock import SystemClock
-from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
+from jobfeatures.formats.sonar import CURRENT
+from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable

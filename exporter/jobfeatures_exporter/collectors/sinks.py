@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.sinks.keeper import SinkStatus
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sinks.keeper import SinkStatus
 
 SENT = counter("batch_exporter_sink_sent", "Documents that the sink accepted.", ("sink", "type"))
 FAILED = counter("batch_exporter_sink_failed", "Attempts to send a document that failed.", ("sink", "type"))

@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from jobfeatures.administration import Answer, FairShares, Reservations, Scheduler
 from jobfeatures.model import Job
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
@@ -19,6 +18,8 @@ from jobfeatures_exporter.snapshot import CommandSample, JobSample, Kind, Snapsh
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from jobfeatures.administration import Answer
 
 HASH_BYTES: Final = 6  # 12 digits: of 100,000 names, two are alike by a chance of 1 in 56,000
 OTHER: Final = "other"  # commands that are not distinguished
@@ -139,6 +140,8 @@ class Privacy:
 
     def _reported(self, reported: Answer) -> Answer:
         """Return an answer without names."""
+        from jobfeatures.administration import FairShares, Reservations, Scheduler  # of the controller role
+
         if isinstance(reported, Scheduler):
             return replace(reported, users=self._all_renamed(reported.users, name=USER))
         if isinstance(reported, FairShares):

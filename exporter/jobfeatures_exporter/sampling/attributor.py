@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.batch.htcondor.scratch import EXECUTE
+from jobfeatures.batch.htcondor import EXECUTE
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.sampling.attribution import ProcessJobs
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gridengine import ActiveJob, GridEngineJobs
 from jobfeatures_exporter.sampling.members import Members
-from jobfeatures_exporter.sampling.slots import SlotResolver
 from jobfeatures_exporter.sampling.sluid import SluidResolver
 from jobfeatures_exporter.snapshot import ProcessSample, UnitKey
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sampling.slots import SlotResolver
 
 # Within a sample a process group is its bare number: most processes have no
 # job, and a number hashes faster than a record.
@@ -56,7 +60,7 @@ class Attributor:
         self._is_here = is_here
         self._process_jobs = ProcessJobs()
         self._sluids = SluidResolver(procfs, unreadable)
-        self._slots = SlotResolver(procfs, condor_execute, unreadable)
+        self._slot_options = procfs, condor_execute, unreadable
         self._grid = GridEngineJobs(procfs, gridengine_spool, unreadable)
         self._active: Mapping[JobKey, ActiveJob] = {}
 
@@ -108,6 +112,12 @@ class Attributor:
         keys.update((pid, known[id(membership)]) for pid, membership in batch.items())
         return found
 
+    @cached_property
+    def _slots(self) -> SlotResolver:
+        from jobfeatures_exporter.sampling.slots import SlotResolver  # where there is one
+
+        return SlotResolver(*self._slot_options)
+
     def _on_this_node(self, attributed: Mapping[int, Membership]) -> Mapping[int, Membership]:
         distinct = _distinct(attributed).items()
         foreign = {number for number, each in distinct if not self._is_here(each)}
@@ -140,7 +150,7 @@ class Attributor:
         aliases: dict[JobKey, JobKey] = {}
         for system, numbers in (
             ("slurm", self._sluids.update(sluids, numbered)),
-            ("htcondor", self._slots.update(slots, processes, batch)),
+            ("htcondor", self._slots.update(slots, processes, batch) if slots else {}),
         ):
             aliases.update((JobKey(system, name), JobKey(system, job_id)) for name, job_id in numbers.items())
         return aliases

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
 from jobfeatures.batch.gridengine.spool import (
@@ -29,8 +29,7 @@ from jobfeatures_exporter.snapshot import ProcessSample
 FIND_GAP_LOOKS = 8  # between two looks for the daemon, while it is not known
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveJob:
+class ActiveJob(NamedTuple):
     """What tells one job's processes: their supplementary groups, and the shepherds they descend from."""
 
     gids: frozenset[int] = frozenset()

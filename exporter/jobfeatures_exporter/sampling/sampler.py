@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.batch.htcondor.scratch import EXECUTE
+from jobfeatures.batch.htcondor import EXECUTE
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.rates import cpu_secs_of
@@ -34,7 +34,6 @@ from jobfeatures_exporter.sampling.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_node
 from jobfeatures_exporter.sampling.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.steps import StepBook
-from jobfeatures_exporter.sampling.taskstats import ExitTimes, subscribe
 from jobfeatures_exporter.snapshot import (
     CommandSample,
     GroupKey,
@@ -49,6 +48,7 @@ from jobfeatures_exporter.snapshot import (
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
+    from jobfeatures_exporter.sampling.taskstats import ExitTimes
 
 FIRST_AGAIN_LOOKS = 16  # at which first processes are looked for in any case
 ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's sums would do
@@ -112,7 +112,11 @@ class Sampler:
             gridengine_spool=gridengine_spool,
         )
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
-        self._exits: ExitTimes[Key] | None = subscribe(self._unreadable) if taskstats else None
+        self._exits: ExitTimes[Key] | None = None
+        if taskstats:
+            from jobfeatures_exporter.sampling.taskstats import subscribe
+
+            self._exits = subscribe(self._unreadable)
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
         self._gpus = gpus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
+from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.settings import BOOLEAN, DURATION, PATH, POSITIVE_DURATION, choice, option, words
 from jobfeatures_exporter.sampling.sysinfo import SVG, TEXT
 from jobfeatures_exporter.sinks.config import SinksConfig

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown, shown_name
-from jobfeatures.formats.sonar.envelopes import SEED, Document, Origin
+from jobfeatures.formats.sonar import SEED
+from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.values import fault_of_hostname
 from jobfeatures.privatefile import read_private
 from jobfeatures_exporter.config import DaemonConfig

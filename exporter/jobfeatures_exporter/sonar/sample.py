@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from jobfeatures.formats.sonar import CURRENT
 from jobfeatures.formats.sonar.envelopes import (
-    CURRENT,
     SAMPLE,
     Document,
     Origin,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 from dataclasses import asdict
 
+from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import (
-    CURRENT,
-    SEED,
     SYSINFO,
     Document,
     Origin,

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
 from jobfeatures.settings import PATH, TEXT, node_option, option
 
+EXECUTE = "/var/lib/condor/execute"
+
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class HTCondorSettings:
     """Where HTCondor is, and how it is asked."""
 
-    htcondor_execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")
+    htcondor_execute_directory: str = option(PATH, EXECUTE, "EXECUTE of HTCondor")
     htcondor_wall_limit_attributes: str = node_option(
         TEXT,
         "BatchRuntime, MaxRuntime",

@@ -19,7 +19,6 @@ from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.privatefile import opened, read_bounded, read_owned
 
-EXECUTE = "/var/lib/condor/execute"
 STARTER_COMMAND = "condor_starter"
 MAX_AD_BYTES = 2**22
 FOLDERS = ("", "scratch/", "htcondor/")  # the second and third with STARTER_NESTED_SCRATCH

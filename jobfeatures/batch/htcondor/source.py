@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from jobfeatures.batch.htcondor import SYSTEM
+from jobfeatures.batch.htcondor import EXECUTE, SYSTEM
 from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
-from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.batch.htcondor.scratch import find_owner, is_starter, list_scratch, read_ads
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command

@@ -16,9 +16,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from jobfeatures import __version__
+from jobfeatures.formats.sonar import CURRENT, SEED
 
 PRODUCER = "jobfeatures-exporter"
-CURRENT, SEED = "current", "seed"
 FORMAT_VERSIONS = {CURRENT: "0.18.0", SEED: "0.13.0"}
 SAMPLE, SYSINFO, JOBS, CLUSTER = "sample", "sysinfo", "job", "cluster"
 TYPES = (SAMPLE, SYSINFO, JOBS, CLUSTER)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-SEED: Final = "seed"  # the text of v0.13
-CURRENT: Final = "current"  # what agents send since
+from jobfeatures.formats.sonar import CURRENT, SEED
+
 PROFILES: Final = (CURRENT, SEED)
 PID_MAX: Final = 2**22  # no process of Linux has a higher number; what is rolled up has since Sonar 0.18
 

@@ -14,11 +14,11 @@ from functools import cache
 from typing import Any, Final
 
 from jobfeatures.errors import shown
+from jobfeatures.formats.sonar import SEED
 from jobfeatures.formats.sonar.fields import (
     JOB_STATES,
     PID_MAX,
     PROFILES,
-    SEED,
     SEED_JOB_STATES,
     STRICT_TAGS,
     TAGS,

@@ -18,16 +18,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sonar.envelopes import (
-    CURRENT,
-    JOBS,
-    SEED,
-    Document,
-    Origin,
-    data_envelope,
-    timestamp,
-    unicode_text,
-)
+from jobfeatures.formats.sonar import CURRENT, SEED
+from jobfeatures.formats.sonar.envelopes import JOBS, Document, Origin, data_envelope, timestamp, unicode_text
 from jobfeatures.formats.sonar.fields import JOB_STATES, SEED_JOB_STATES
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.jobnumbers import parse_job_number

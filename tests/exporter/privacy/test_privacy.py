@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from jobfeatures.administration import FairShare, Reservation, UserRequests
 from jobfeatures.drains.drain import Drain
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
+from jobfeatures.formats.sonar import CURRENT, SEED
+from jobfeatures.formats.sonar.envelopes import Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields
 from jobfeatures.joblog import JobRecord

@@ -7,7 +7,8 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
+from jobfeatures.formats.sonar import CURRENT
+from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.snapshot import (
     DiskSample,

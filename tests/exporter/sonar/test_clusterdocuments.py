@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.errors import SourceError
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
+from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import JobState

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jobfeatures.clock import SystemClock
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
+from jobfeatures.formats.sonar import CURRENT, SEED
+from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.records import ErrorRecord
 from jobfeatures.formats.sonar.validate import validate_envelope

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
+from jobfeatures.formats.sonar import CURRENT, SEED
+from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.fields import fields_of
 from jobfeatures.formats.sonar.joblog import read_records
 from jobfeatures.formats.sonar.parse import parse_envelope

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.clock import SystemClock
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
+from jobfeatures.formats.sonar import CURRENT, SEED
+from jobfeatures.formats.sonar.envelopes import Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.model import Cluster, ClusterNode, JobState, Partition

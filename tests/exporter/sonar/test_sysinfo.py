@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
+from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.snapshot import Software, SysinfoSample

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.formats.sonar.fields import CURRENT, SEED, TYPES, fields_of
+from jobfeatures.formats.sonar import CURRENT, SEED
+from jobfeatures.formats.sonar.fields import TYPES, fields_of
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "fixtures" / "golden"

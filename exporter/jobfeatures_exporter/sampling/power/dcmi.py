@@ -10,10 +10,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.power.reading import PowerConfig, PowerError, checked_watts
+from jobfeatures_exporter.sampling.power.reading import PowerError, checked_watts
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.config import DaemonConfig
 
 TIMEOUT_SECS = 20.0
 MAX_BYTES = 16_384
@@ -37,7 +41,7 @@ def parse_power(text: str) -> float:
     return checked_watts(float(found[0]), "dcmi")
 
 
-def make(config: PowerConfig) -> Callable[[], float]:
+def make(config: DaemonConfig) -> Callable[[], float]:
     """Return what runs the command and reads its answer."""
     try:
         command = shlex.split(config.power_dcmi)

@@ -10,12 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jobfeatures.errors import shown
 from jobfeatures.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
-from jobfeatures_exporter.sampling.power.reading import PowerConfig, PowerError, checked_watts
+from jobfeatures_exporter.sampling.power.reading import PowerError, checked_watts
 from jobfeatures_exporter.sampling.sysfs import Sysfs
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.config import DaemonConfig
 
 _CHIP = re.compile(r"hwmon[0-9]{1,5}\Z")
 _FILE = re.compile(r"power([0-9]{1,4})_(average|input)\Z")
@@ -72,7 +76,7 @@ def read_watts(sensors: list[Sensor]) -> float:
     return checked_watts(sum(microwatts) / 1e6, "hwmon")
 
 
-def make(config: PowerConfig) -> Callable[[], float]:
+def make(config: DaemonConfig) -> Callable[[], float]:
     """Return what reads the sensors, which are looked for again where they have gone."""
     sensors: list[Sensor] = []
 

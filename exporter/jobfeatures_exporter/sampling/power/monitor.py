@@ -18,7 +18,7 @@ from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.power.reading import PowerConfig
+    from jobfeatures_exporter.config import DaemonConfig
 
 STALE_INTERVALS = 3  # after which a reading says nothing of now; no longer gap between two looks is counted
 PDU = "pdu"  # the best of the others, times what lies between it and the mains
@@ -58,7 +58,7 @@ class PowerMonitor:
     Between two looks the machine is taken to draw what the latest reading says.
     """
 
-    def __init__(self, config: PowerConfig, clock: Clock) -> None:
+    def __init__(self, config: DaemonConfig, clock: Clock) -> None:
         self._clock = clock
         self._includes_gpus = config.power_includes_gpus
         self._factor = None if config.power_pdu_factor is None else float(config.power_pdu_factor)
@@ -127,7 +127,7 @@ class PowerMonitor:
         return found
 
 
-def _make(name: str, config: PowerConfig) -> Callable[[], float]:
+def _make(name: str, config: DaemonConfig) -> Callable[[], float]:
     read: Callable[[], float] = importlib.import_module(f"jobfeatures_exporter.sampling.power.{name}").make(
         config
     )

@@ -1,27 +1,10 @@
-"""What a sensor of power is asked with, and which answers are none: pure."""
+"""Which answers of a sensor of power are none: pure."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Protocol
 
 from jobfeatures.errors import JobfeaturesError, ParseError
 
 MAX_WATTS = 200_000.0  # a rack and more: what is above is no reading
-
-
-@dataclass(frozen=True, match_args=False)  # frozen: whoever has settings need not let them be set
-class PowerConfig(Protocol):
-    """The settings of power."""
-
-    path_sysfs: str
-    sample_interval_secs: float
-    power_sources: tuple[str, ...]
-    power_interval_secs: float
-    power_hwmon: str
-    power_dcmi: str
-    power_includes_gpus: bool
-    power_pdu_factor: str | None
 
 
 class PowerError(JobfeaturesError):

@@ -7,8 +7,8 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
@@ -19,21 +19,14 @@ from jobfeatures_exporter.sampling.work.events import Count, Event, find_events,
 from jobfeatures_exporter.sampling.work.perf import open_counter, read_counter
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
+if TYPE_CHECKING:
+    from jobfeatures_exporter.config import DaemonConfig
+
 log = logging.getLogger(__name__)
 
 MOST_COUNTERS = 8192  # descriptors of one job: eight counters on each of 1,024 CPUs
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 REMEDY = "CAP_PERFMON and the call perf_event_open (work.conf), or kernel.perf_event_paranoid 0"
-
-
-@dataclass(frozen=True, match_args=False)
-class WorkConfig(Protocol):
-    """The settings of counters."""
-
-    path_procfs: str
-    path_sysfs: str
-    path_cgroup: str
-    work_events: tuple[str, ...]
 
 
 class _Job:
@@ -67,7 +60,7 @@ class _Job:
 class WorkMonitor:
     """What programs of jobs do, by figure. One thread calls `fill`; without `work.events` it does nothing."""
 
-    def __init__(self, config: WorkConfig, budget: DescriptorBudget) -> None:
+    def __init__(self, config: DaemonConfig, budget: DescriptorBudget) -> None:
         self._config = config
         self._budget = budget
         self._events: dict[str, tuple[Event, ...]] | None = None  # those to be had, once that was tried

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures import __version__
+from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import (
-    CURRENT,
-    SEED,
     error_envelope,
     extended,
     timestamp,

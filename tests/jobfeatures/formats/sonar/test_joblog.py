@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sonar.envelopes import CURRENT
+from jobfeatures.formats.sonar import CURRENT
 from jobfeatures.formats.sonar.joblog import read_records, recognise, write_records
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.joblog import JobRecord

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.documents import iterate_documents
-from jobfeatures.formats.sonar.fields import CURRENT, PROFILES, SEED, TAGS, TYPES, FieldType
+from jobfeatures.formats.sonar.fields import PROFILES, TAGS, TYPES, FieldType
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import MAX_FAULTS, validate_envelope
 
