@@ -12,10 +12,9 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.rates import compute_busy_share, compute_rate, cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import CpuSecs, Snapshot
@@ -45,18 +44,6 @@ class Span:
     key: JobKey
     start_secs: float
     end_secs: float | None
-
-
-class Past(NamedTuple):
-    """What is kept of a job that has ended; None is not known."""
-
-    user: str | None
-    uid: int | None
-    name: str | None
-    state: JobState
-    allocated_cpus: float | None
-    cpu_secs: float | None
-    memory_bytes: float | None  # when it was last seen
 
 
 class _Ring:
@@ -95,7 +82,7 @@ class History:
         self._node = _Ring(0.0)
         self._node_cpu: CpuSecs | None = None
         self._jobs: dict[JobKey, _Ring] = {}
-        self._past: dict[JobKey, Past] = {}  # in the order of their ends
+        self._past: dict[JobKey, EndedJob] = {}  # in the order of their ends
 
     def update(
         self, snapshot: Snapshot, jobs: Mapping[JobKey, Job], ended: Mapping[JobKey, EndedJob]
@@ -128,7 +115,7 @@ class History:
         with self._lock:
             return [Span(key, ring.start_secs, ring.end_secs) for key, ring in self._jobs.items()]
 
-    def ended(self, job_id: str, system: str = "") -> tuple[Span, Past | None] | None:
+    def ended(self, job_id: str, system: str = "") -> tuple[Span, EndedJob | None] | None:
         """Return an ended job of any or this batch system, None where none is remembered."""
         with self._lock:
             for key, ring in self._jobs.items():
@@ -147,9 +134,8 @@ class History:
             ring = self._add(key, last.ended_at_secs if start is None else float(start))
         if ring is not None:
             ring.end_secs = last.ended_at_secs
-            job, sample = last.job, last.sample
-            figures = job.allocated_cpus, cpu_secs_of(sample), sample.memory.used
-            self._past[key] = Past(job.user, job.uid, job.name, job.state, *figures)
+            lean = replace(last.sample, cpu_numbers=None, core_nanosecs={}, steps=())
+            self._past[key] = replace(last, sample=lean)
             if len(self._past) > MAX_PAST:
                 del self._past[next(iter(self._past))]
 

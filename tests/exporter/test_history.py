@@ -9,6 +9,7 @@ import pytest
 
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.history import HOUR_SECS, MAX_JOBS, MAX_PAST, POINTS, History
+from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import (
     Accounting,
@@ -127,7 +128,8 @@ def test_an_ended_job_is_known_by_its_number_and_system_with_its_last_figures():
     history.update(look(65), {}, {KEY: EndedJob(sample(cpu_secs=7.0), ended, NOW + 50)})
     span, past = history.ended("1", "slurm")
     assert (span.key, span.end_secs) == (KEY, NOW + 50)
-    assert past == ("ann", None, "wrf", JobState.FAILED, 4, 7.0, 2**20)
+    assert past.job == ended
+    assert (cpu_secs_of(past.sample), past.sample.memory.used) == (7.0, 2**20)
     assert history.ended("1", "oar") is None
     assert history.ended("2") is None
     history.update(look(HOUR_SECS + 180), {}, {})

@@ -19,6 +19,7 @@ from jobfeatures.metrics import (
 )
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
+from jobfeatures_exporter.cluster.finding import user_of
 from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, status, waste
 from jobfeatures_exporter.exposition import Number, Values
 from jobfeatures_exporter.rates import compute_rate
@@ -177,8 +178,7 @@ def identify(numbers: Numbers, key: JobKey, info: Values) -> Identity:
 
 def identity_of(job: Job) -> Identity:
     """Return the same of what a batch system knows, for where the info series are switched off."""
-    user = job.user or ("" if job.uid is None else f"uid {job.uid}")
-    return Identity(user, job.name or "", job.state.value)
+    return Identity(user_of(job), job.name or "", job.state.value)
 
 
 def view_job(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.model import Job, JobKey
+from jobfeatures.model import JobKey
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
@@ -81,8 +82,7 @@ class NodePages:
             return None
         span, past = found
         if past is not None:
-            shown = self._privacy.job(Job(key=span.key, user=past.user, uid=past.uid, name=past.name))
-            past = past._replace(user=shown.user, uid=shown.uid, name=shown.name)
+            past = replace(past, job=self._privacy.job(past.job))
         course, node_name = self.history.job(span.key), context.node_name
         grafana = self._grafana(span.key, node_name)
         return render_gone(span, past, course, context.now_secs, node_name, grafana=grafana)

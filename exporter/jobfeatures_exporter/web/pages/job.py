@@ -12,11 +12,12 @@ from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter.collectors import gpus
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.history import HOUR_SECS, Course, Past, Span
+from jobfeatures_exporter.history import HOUR_SECS, Course, Span
 from jobfeatures_exporter.rates import cpu_secs_of
+from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import Accounting, JobSample, StepSample
 from jobfeatures_exporter.view.hints import find_hints
-from jobfeatures_exporter.view.job import JobView, find_cpu_secs
+from jobfeatures_exporter.view.job import JobView, find_cpu_secs, identity_of
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.processes import ProcessView
 from jobfeatures_exporter.view.units import (
@@ -298,7 +299,7 @@ def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key
 
 def render_gone(
     span: Span,
-    past: Past | None,
+    past: EndedJob | None,
     course: Course | None,
     now_secs: float,
     node_name: str,
@@ -312,16 +313,16 @@ def render_gone(
     ran_secs = max(0.0, end_secs - span.start_secs)
     parts: list[Child] = [span.key.batch_system]
     if past is not None:
-        user = past.user or ("" if past.uid is None else f"uid {past.uid}")
-        parts = [name(user), *([name(past.name)] if past.name else []), *parts] if user else parts
-        parts.append(past.state.value.lower().replace("_", " "))
+        who = identity_of(past.job)
+        parts = [name(who.user), *([name(who.name)] if who.name else []), *parts] if who.user else parts
+        parts.append(who.state.lower().replace("_", " "))
     node = tag("a", node_name or "the node", href="../")
     since = data.ago(end_secs)
     head = join(
         tag("p", listed(parts, " · "), class_="about"),
         tag("p", "ended on ", node, " ", data.moment(end_secs), f", {since}", class_="about", id="as-of"),
     )
-    given = None if past is None else past.allocated_cpus
+    given = None if past is None else past.job.allocated_cpus
     about = (
         "It has left this node, so that its processes, features and sources are gone. This page stays for an "
         "hour after its end."
@@ -337,16 +338,16 @@ def render_gone(
     )
 
 
-def _figures(past: Past | None, ran_secs: float) -> list[Html]:
+def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
     if past is None:
         return []
     mean = None
-    if past.cpu_secs is not None and ran_secs > 0:
-        given = f" of {format_cpus(past.allocated_cpus)}" if past.allocated_cpus else ""
-        noun = "CPU" if past.allocated_cpus == 1 else "CPUs"
-        mean = f"on average {format_cpus(past.cpu_secs / ran_secs)}{given} {noun}"
-    used = known(past.cpu_secs, format_core_time)
-    held = known(past.memory_bytes, format_bytes)
+    cpus, cpu_secs = past.job.allocated_cpus, cpu_secs_of(past.sample)
+    if cpu_secs is not None and ran_secs > 0:
+        given = f" of {format_cpus(cpus)}" if cpus else ""
+        mean = f"on average {format_cpus(cpu_secs / ran_secs)}{given} {'CPU' if cpus == 1 else 'CPUs'}"
+    used = known(cpu_secs, format_core_time)
+    held = known(past.sample.memory.used, format_bytes)
     return [tile("CPU time", used, mean), tile("Memory", held, "when it was last seen")]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.history import History
 from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.snapshot import Accounting, JobSample
 from jobfeatures_exporter.web.pages.job import render_gone, render_unknown
 from tests.exporter.test_history import NOW, look, sample
 from tests.exporter.web.pages.reading import read_page
@@ -61,7 +64,7 @@ def test_what_is_not_known_of_it_is_left_out_or_a_dash():
     history.update(look(0), {}, {})
     history.update(look(20), {}, {KEY: EndedJob(sample(), Job(key=KEY), NOW + 17)})
     span, past = history.ended("1", "slurm")
-    unknown = past._replace(cpu_secs=None, memory_bytes=None)
+    unknown = replace(past, sample=JobSample(key=KEY, accounting=Accounting.CGROUP))
     tiles = tiles_of(render_gone(span, unknown, history.job(KEY), NOW + 60, "", tz=TZ))
     assert (tiles["CPU time"][0], tiles["Memory"][0]) == ("–", "–")
     assert tiles_of(render_gone(span, None, None, NOW + 60, "", tz=TZ)).keys() == {"Ran for"}
