@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from jobfeatures.errors import ParseError
+from jobfeatures.privatefile import opened
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.snapshot import Software
 
@@ -73,11 +74,8 @@ def _read_rocm(root: str) -> Iterator[Software]:
 
 
 def _read(path: str) -> str:
-    file = os.open(path, _FLAGS)
-    try:
+    with opened(path, _FLAGS) as file:
         content = os.read(file, MAX_BYTES + 1)
-    finally:
-        os.close(file)
     if len(content) > MAX_BYTES:
         raise ParseError(f"is longer than {MAX_BYTES} bytes", source=path)
     return content.decode("utf-8", "replace")

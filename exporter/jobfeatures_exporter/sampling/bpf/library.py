@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 
+from jobfeatures.privatefile import opened
+
 log = logging.getLogger(__name__)
 
 NAMES = ("libbpf.so.1", "libbpf.so.0")
@@ -149,13 +151,10 @@ def load_object(
             keep(name, bpf.call("bpf_link__fd", links[-1]))
             keep(f"{name}-program", bpf.call("bpf_program__fd", program_of(name)))
         if group is not None:
-            place = os.open(group, os.O_RDONLY | os.O_DIRECTORY)
-            try:
+            with opened(group, os.O_RDONLY | os.O_DIRECTORY) as place:
                 for name in packets:
                     links.append(bpf.call("bpf_program__attach_cgroup", program_of(name), place))
                     keep(name, bpf.call("bpf_link__fd", links[-1]))
-            finally:
-                os.close(place)
         links.append(bpf.call("bpf_program__attach_iter", program_of(iterator), None))
         keep(iterator, bpf.call("bpf_link__fd", links[-1]))
         for name in maps:

@@ -6,7 +6,8 @@ import os
 import stat
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import OPEN_FLAGS, Unreadable
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.allocation import parse_gpustat
 
 MAX_BYTES = 256
@@ -20,11 +21,8 @@ def read_gpustat(directory: str, unreadable: Unreadable, *, owner: int = 0) -> d
 
 
 def _read(path: str, owner: int) -> str | None:
-    descriptor = os.open(path, OPEN_FLAGS)
-    try:
+    with opened(path, READ_UNFOLLOWED) as descriptor:
         status = os.fstat(descriptor)
         if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
             raise ParseError("not a file of its owner", source=path)
         return parse_gpustat(os.read(descriptor, MAX_BYTES).decode("ascii", "replace"))
-    finally:
-        os.close(descriptor)

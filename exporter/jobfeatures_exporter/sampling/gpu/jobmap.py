@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey
+from jobfeatures.privatefile import opened
 from jobfeatures.publish.files import DIRECTORY, create_file, must_be_ours
 from jobfeatures_exporter.snapshot import GpuCard, JobGpu
 
@@ -58,12 +59,9 @@ class JobMap:
         if wanted == self._written:
             return
         try:
-            folder = os.open(self._path, DIRECTORY)
-            try:
+            with opened(self._path, DIRECTORY) as folder:
                 must_be_ours(folder, self._path)
                 self._write(folder, wanted)
-            finally:
-                os.close(folder)
         except (OSError, UnsafePathError) as error:
             self._written = None
             reason = f"{self._path}: {error.strerror}" if isinstance(error, OSError) else str(error)

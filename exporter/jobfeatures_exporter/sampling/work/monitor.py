@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
+from jobfeatures.privatefile import closing
 from jobfeatures_exporter.sampling.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_text
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
@@ -142,13 +143,11 @@ class WorkMonitor:
         job = _Job(self._budget)
         try:
             group = _open_group(self._config.path_cgroup, cgroup)
-            try:
+            with closing(group):
                 for cpu in self._cpus:
                     for name, events in (self._events or {}).items():
                         for event in events:
                             job.open(name, event, cpu, group)
-            finally:
-                os.close(group)
         except OSError as error:
             job.close()
             self._failed.add(key)
