@@ -22,7 +22,8 @@ from jobfeatures_exporter.sampling.software import read_software
 from jobfeatures_exporter.sampling.sysinfo import TEXT, read_sysinfo
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
-from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, sample_envelope
+from jobfeatures_exporter.sonar.process import SampleInput
+from jobfeatures_exporter.sonar.sample import attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
 CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we

@@ -83,39 +83,29 @@ class Work:
         return without_defaults(fields)
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
-    boot_secs: float | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleInput:
+    """Two looks at the node, and what was asked about its processes."""
+
+    snapshot: Snapshot
     now_secs: float
     ticks_per_sec: int
-    elapsed_secs: float | None
-    before: Mapping[int, ProcessSample] = field(default_factory=dict)
+    previous: Snapshot | None = None  # for `cpu_util`
+    elapsed_secs: float | None = None  # between the two, by a clock that is never set
+    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not reported
+    users: Mapping[int, str] = field(default_factory=dict)  # names by uid
 
 
-def measure_processes(
-    snapshot: Snapshot,
-    *,
-    previous: Snapshot | None,
-    elapsed_secs: float | None,
-    details: Mapping[int, ProcessDetail],
-    ticks_per_sec: int,
-) -> dict[int, Work]:
+def measure_processes(given: SampleInput) -> dict[int, Work]:
     """Return all processes by pid, but for those that are dead and only not yet taken off the list."""
-    boot_secs = snapshot.node.boot_time_secs if snapshot.node is not None else None
-    times = _Times(
-        boot_secs=boot_secs,
-        now_secs=snapshot.taken_at_secs,
-        ticks_per_sec=ticks_per_sec,
-        elapsed_secs=elapsed_secs if previous is not None else None,
-        before=previous.processes if previous is not None else {},
-    )
+    snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
     gpus = _gpu_work(snapshot)
     found = {}
     for pid, process in snapshot.processes.items():
         if process.state == DEAD:
             continue
-        detail = details.get(pid) or ProcessDetail()
+        detail = given.details.get(pid) or ProcessDetail()
         found[pid] = Work(
             pid=pid,
             ppid=process.ppid,
@@ -125,9 +115,9 @@ def measure_processes(
             threads=max(1, process.threads),
             anon_bytes=detail.anon_bytes,
             data_bytes=detail.data_bytes,
-            cpu_secs=_family_ticks(process) / ticks_per_sec,
-            cpu_avg_percent=_average(process, times),
-            cpu_util_percent=_utilisation(process, times),
+            cpu_secs=_family_ticks(process) / given.ticks_per_sec,
+            cpu_avg_percent=_average(process, given),
+            cpu_util_percent=_utilisation(process, given),
             io=detail.io,
             gpus=tuple(gpus.get(pid, ())),
         )
@@ -214,32 +204,33 @@ def _family_ticks(process: ProcessSample) -> int:
     )
 
 
-def _life_secs(process: ProcessSample, times: _Times) -> float | None:
+def _life_secs(process: ProcessSample, given: SampleInput) -> float | None:
     """Return how long a process has lived, a tick at least."""
-    if times.boot_secs is None:
+    node = given.snapshot.node
+    if node is None or node.boot_time_secs is None:
         return None
-    started_secs = times.boot_secs + process.start_ticks / times.ticks_per_sec
-    return max(1 / times.ticks_per_sec, times.now_secs - started_secs)
+    started_secs = node.boot_time_secs + process.start_ticks / given.ticks_per_sec
+    return max(1 / given.ticks_per_sec, given.snapshot.taken_at_secs - started_secs)
 
 
-def _average(process: ProcessSample, times: _Times) -> float:
-    life_secs = _life_secs(process, times)
+def _average(process: ProcessSample, given: SampleInput) -> float:
+    life_secs = _life_secs(process, given)
     if life_secs is None:
         return 0.0
-    return 100.0 * (process.user_ticks + process.system_ticks) / times.ticks_per_sec / life_secs
+    return 100.0 * (process.user_ticks + process.system_ticks) / given.ticks_per_sec / life_secs
 
 
-def _utilisation(process: ProcessSample, times: _Times) -> float | None:
+def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
     """Return the percentage of one core since the previous look; of a newer process, since it began."""
-    if times.elapsed_secs is None or times.elapsed_secs <= 0:
+    if given.previous is None or given.elapsed_secs is None or given.elapsed_secs <= 0:
         return None
-    before = times.before.get(process.pid)
-    ticks, secs = _family_ticks(process), times.elapsed_secs
+    before = given.previous.processes.get(process.pid)
+    ticks, secs = _family_ticks(process), given.elapsed_secs
     if before is not None and before.start_ticks == process.start_ticks:
         ticks = max(0, ticks - _family_ticks(before))
     else:
-        secs = min(secs, _life_secs(process, times) or secs)
-    return 100.0 * ticks / times.ticks_per_sec / secs
+        secs = min(secs, _life_secs(process, given) or secs)
+    return 100.0 * ticks / given.ticks_per_sec / secs
 
 
 def _is_in_container(snapshot: Snapshot, pid: int) -> bool:

@@ -7,7 +7,6 @@ is what consumers know: see docs/sonar.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jobfeatures.formats.sonar import CURRENT
@@ -26,9 +25,9 @@ from jobfeatures.formats.sonar.envelopes import (
 from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
-from jobfeatures_exporter.snapshot import GpuSample, NodeSample, ProcessDetail, Snapshot
+from jobfeatures_exporter.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
-from jobfeatures_exporter.sonar.process import Work, measure_processes, roll_up, whole
+from jobfeatures_exporter.sonar.process import SampleInput, Work, measure_processes, roll_up, whole
 
 FIRST_USER_UID = 1000  # below are the system's own
 # Members of the format that are called as we call them.
@@ -46,19 +45,6 @@ def attributes_of(config: SonarConfig) -> dict[str, str]:
     if config.sonar_min_cpu_time_secs:
         found["min_cpu_time"] = f"{config.sonar_min_cpu_time_secs:g}"
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleInput:
-    """Two looks at the node, and what was asked about its processes."""
-
-    snapshot: Snapshot
-    now_secs: float
-    ticks_per_sec: int
-    previous: Snapshot | None = None  # for `cpu_util`
-    elapsed_secs: float | None = None  # between the two, by a clock that is never set
-    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not reported
-    users: Mapping[int, str] = field(default_factory=dict)  # names by uid
 
 
 STALE_SECS = 60.0
@@ -161,13 +147,7 @@ def _share(value: float | None) -> int | None:
 def _jobs(given: SampleInput, config: SonarConfig, profile: str) -> list[Document]:
     works: dict[tuple[WorkId, str], list[Work]] = {}
     names = _names(given)
-    measured = measure_processes(
-        given.snapshot,
-        previous=given.previous,
-        elapsed_secs=given.elapsed_secs,
-        details=given.details,
-        ticks_per_sec=given.ticks_per_sec,
-    )
+    measured = measure_processes(given)
     for pid, work_id in identify(given.snapshot).items():
         detail = given.details.get(pid)
         if detail is None or pid not in measured:  # it has gone, or is about to
