@@ -206,7 +206,6 @@ PURE = {
     "jobfeatures_exporter.sampling.gpu.attribution",
     "jobfeatures_exporter.sampling.gpu.fdinfo",
     "jobfeatures_exporter.sampling.gpu.meter",
-    "jobfeatures_exporter.sampling.gpu.procdriver",
     "jobfeatures_exporter.sampling.status",
     "jobfeatures_exporter.sampling.lookplan",
     "jobfeatures_exporter.service.checks",

@@ -11,7 +11,7 @@ from typing import TypeVar
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
-from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent, use_of
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, parse_current_clock, parse_highest_clock
 from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, KfdProcess
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
@@ -152,15 +152,7 @@ def _processes(
         memory[process.pid] = _larger(memory.get(process.pid), process.memory_bytes)
         occupied = compute_percent(process.compute_units, node.compute_units)
         percents[process.pid] = _larger(percents.get(process.pid), occupied)
-    return tuple(
-        GpuProcess(
-            pid=pid,
-            memory_bytes=used,
-            ce_util_percent=percents.get(pid),
-            memory_util_percent=compute_percent(used, memory_bytes),
-        )
-        for pid, used in sorted(memory.items())
-    )
+    return tuple(use_of(pid, used, percents.get(pid), memory_bytes) for pid, used in sorted(memory.items()))
 
 
 def _larger(one: Number | None, other: Number | None) -> Number | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures_exporter.snapshot import GpuSample
+from jobfeatures_exporter.snapshot import GpuProcess, GpuSample
 
 
 class DriverError(JobfeaturesError):
@@ -27,6 +27,18 @@ class Paths:
 def compute_percent(part: float | None, whole: float | None) -> float | None:
     """Return a part of a whole in percent, None where either is unknown or the whole is nothing."""
     return None if part is None or not whole else 100.0 * part / whole
+
+
+def use_of(
+    pid: int, memory_bytes: int | None, util_percent: float | None, whole_bytes: int | None
+) -> GpuProcess:
+    """Return what a process does on a card with so much memory."""
+    return GpuProcess(
+        pid=pid,
+        memory_bytes=memory_bytes,
+        ce_util_percent=util_percent,
+        memory_util_percent=compute_percent(memory_bytes, whole_bytes),
+    )
 
 
 class Driver(Protocol):

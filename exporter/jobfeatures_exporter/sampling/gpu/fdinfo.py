@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from jobfeatures.errors import ParseError
 
+PLAIN, NANOSECS = {"": 1}, {"": 1, "ns": 1}
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20}
 # The region's name is the driver's: vram (amdgpu), vram0 (xe), local0 (i915) are the card's own memory.
 _OWN_MEMORY = re.compile(r"(?:vram|local)[0-9]*\Z")
@@ -63,7 +64,7 @@ def parse_fdinfo(text: str) -> DrmClient | None:
         if (kind := key.removeprefix("drm-engine-capacity-")) != key:
             capacity[kind] = max(1, _number(key, value))
         elif (kind := key.removeprefix("drm-engine-")) != key:
-            engines[kind] = _number(key, value, unit="ns")
+            engines[kind] = _number(key, value, NANOSECS)
         elif (kind := key.removeprefix("drm-total-cycles-")) != key:
             passed[kind] = _number(key, value)
         elif (kind := key.removeprefix("drm-cycles-")) != key:
@@ -95,11 +96,11 @@ def compute_utilisation(before: DrmClient, now: DrmClient, elapsed_secs: float) 
     return min(100.0, 100.0 * max(shares)) if shares else None
 
 
-def _number(key: str, value: str, *, unit: str = "") -> int:
-    number, _, found = value.partition(" ")
-    if not _NUMBER.match(number) or found.strip() not in {"", unit}:
+def _number(key: str, value: str, units: Mapping[str, int] = PLAIN) -> int:
+    number, _, unit = value.partition(" ")
+    if not _NUMBER.match(number) or unit.strip() not in units:
         raise ParseError("not a number", source="fdinfo", field=key, text=value)
-    return int(number)
+    return int(number) * units[unit.strip()]
 
 
 def _own_memory(values: Mapping[str, str]) -> int | None:
@@ -108,12 +109,5 @@ def _own_memory(values: Mapping[str, str]) -> int | None:
         for key, value in values.items():
             region = key.removeprefix(prefix)
             if region != key and _OWN_MEMORY.match(region) and region not in regions:
-                regions[region] = _size(key, value)
+                regions[region] = _number(key, value, UNITS)
     return sum(regions.values()) if regions else None
-
-
-def _size(key: str, value: str) -> int:
-    number, _, unit = value.partition(" ")
-    if not _NUMBER.match(number) or unit.strip() not in UNITS:
-        raise ParseError("not a size", source="fdinfo", field=key, text=value)
-    return int(number) * UNITS[unit.strip()]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
-from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent, use_of
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards
 from jobfeatures_exporter.sampling.sysfs import Sysfs
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
+from jobfeatures_exporter.snapshot import GpuCard, GpuSample
 
 MANUFACTURER = "Intel"
 VENDOR = "8086"
@@ -81,13 +81,7 @@ class IntelDriver:
             ce_clock_mhz=read.first(f"{drm.path}/{XE_CLOCK}/act_freq", f"{drm.path}/gt_act_freq_mhz"),
             energy_joules=read.scaled(f"{sensors}/energy1_input", MICRO),
             processes=tuple(
-                GpuProcess(
-                    pid=each.pid,
-                    memory_bytes=each.memory_bytes,
-                    ce_util_percent=each.ce_util_percent,
-                    memory_util_percent=compute_percent(each.memory_bytes, memory),
-                )
-                for each in clients
+                use_of(each.pid, each.memory_bytes, each.ce_util_percent, memory) for each in clients
             ),
         )
 

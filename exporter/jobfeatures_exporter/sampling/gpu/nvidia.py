@@ -9,15 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError
+from jobfeatures.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths, compute_percent, use_of
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
 from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_FOUND, Asked
-from jobfeatures_exporter.sampling.gpu.procdriver import CardFile, parse_card_file
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "NVIDIA"
@@ -41,6 +42,36 @@ _PROCESS_LISTS = (
     ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
     ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CardFile:
+    """What the kernel's driver reports about one card; `minor` is the N of /dev/nvidiaN."""
+
+    uuid: str
+    minor: int | None
+
+
+def parse_card_file(text: str) -> CardFile:
+    """Return UUID and minor number of /proc/driver/nvidia/gpus/ADDRESS/information. Raises ParseError.
+
+    Sample, shortened; the UUID holds question marks before the card was first used::
+
+        Model:           NVIDIA A100-SXM4-40GB
+        GPU UUID:        GPU-6bc1b3ea-2d5c-bd93-8e7b-6f1b1c0a9d1c
+        Bus Location:    0000:3b:00.0
+        Device Minor:    0
+    """
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            values.setdefault(name.strip(), value.strip())
+    uuid = values.get("GPU UUID", "")
+    if not uuid or "?" in uuid:
+        raise ParseError("no UUID", source="information", field="GPU UUID", text=uuid)
+    minor = values.get("Device Minor")
+    return CardFile(uuid, None if minor is None else parse_count(minor, field="Device Minor"))
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
@@ -271,12 +302,7 @@ class NvidiaDriver:
                 memory[process.pid] = known if used is None else max(used, known or 0)
         utilisation = self._process_utilisation(card.uuid, ask) if has_utilisation and memory else None
         return tuple(
-            GpuProcess(
-                pid=pid,
-                memory_bytes=used,
-                ce_util_percent=None if utilisation is None else utilisation.get(pid, 0.0),
-                memory_util_percent=compute_percent(used, card.memory_bytes),
-            )
+            use_of(pid, used, None if utilisation is None else utilisation.get(pid, 0.0), card.memory_bytes)
             for pid, used in memory.items()
         )
 

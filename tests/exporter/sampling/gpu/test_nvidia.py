@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.gpu.device import DriverError
-from jobfeatures_exporter.sampling.gpu.procdriver import CardFile, parse_card_file
+from jobfeatures_exporter.sampling.gpu.nvidia import CardFile, parse_card_file
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 INSTANCE = "mig gpu=0 uuid=MIG-3333 gi=1 ci=0 total=5000 used=100"
