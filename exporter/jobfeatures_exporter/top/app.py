@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.coordinate import Coordinate
 from textual.events import Key
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -129,20 +128,6 @@ class Top(App[None]):
         *(Binding(key, f"sort('{key}')", show=False) for key in BY_KEY if key not in "wcm"),
     ]
 
-    class Looked(Message):
-        """A look has been taken."""
-
-        def __init__(self, look: Look) -> None:
-            self.look = look
-            super().__init__()
-
-    class Failed(Message):
-        """Looking has failed by a fault of ours."""
-
-        def __init__(self, error: Exception) -> None:
-            self.error = error
-            super().__init__()
-
     def __init__(self, pages: Pages, *, interval_secs: float, order: str) -> None:
         super().__init__(ansi_color=True)
         self._top = Static(id="head")
@@ -159,8 +144,8 @@ class Top(App[None]):
         self._looker = Looker(
             pages,
             interval_secs,
-            show=lambda look: self.post_message(self.Looked(look)),
-            give_up=lambda error: self.post_message(self.Failed(error)),
+            show=lambda look: self.call_later(self._show, look),
+            give_up=lambda error: self.call_later(self._fail, error),
         )
         self.ended_by: signal.Signals | None = None
 
@@ -188,14 +173,12 @@ class Top(App[None]):
 
     # --- what comes in ----------------------------------------------------------------
 
-    def on_top_looked(self, event: Looked) -> None:
-        """Show a look."""
-        self._look = event.look
+    def _show(self, look: Look) -> None:
+        self._look = look
         self._draw()
 
-    def on_top_failed(self, event: Failed) -> None:
-        """End with the fault."""
-        raise event.error
+    def _fail(self, error: Exception) -> None:
+        raise error
 
     def on_resize(self) -> None:
         """Choose the columns anew."""
