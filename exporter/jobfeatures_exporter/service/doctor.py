@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from jobfeatures.batch import SYSTEMS
@@ -63,22 +64,13 @@ class Mark(StrEnum):
 class Finding:
     """One thing that was looked at."""
 
-    what: str
     mark: Mark
+    what: str
     words: str
     remedy: str = ""
 
 
-def _good(what: str, words: str) -> Finding:
-    return Finding(what, Mark.GOOD, words)
-
-
-def _note(what: str, words: str, remedy: str = "") -> Finding:
-    return Finding(what, Mark.NOTE, words, remedy)
-
-
-def _wrong(what: str, words: str, remedy: str) -> Finding:
-    return Finding(what, Mark.WRONG, words, remedy)
+_good, _note, _wrong = (partial(Finding, mark) for mark in Mark)
 
 
 def examine(config: DaemonConfig) -> Iterator[Finding]:
@@ -159,7 +151,7 @@ def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
     try:
         for each in named_hooks(system, config, node_name(config, {})):
             mark, words, remedy = _hook(system, each)
-            yield Finding(what, mark, f"{words} ({each.queue})" if each.queue else words, remedy)
+            yield Finding(mark, what, f"{words} ({each.queue})" if each.queue else words, remedy)
     except SourceError as error:
         yield _failed(what, error)
     except OSError as error:

@@ -10,22 +10,16 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.settings import DEFAULT_FILE, FILE_VARIABLE
 from jobfeatures.settingsfile import Document, read_settings, stamp_of, to_toml
-from jobfeatures_exporter.context import LastReload
-from jobfeatures_exporter.hookrequests import HookServer
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.daemon import Daemon
 
 log = logging.getLogger(__name__)
-
-
-class Served(Protocol):
-    """What shows whether the settings could be read, and what talks to hooks."""
-
-    reload: LastReload
-    hooks: HookServer
 
 
 def find_settings_file(file: str | None) -> str:
@@ -36,7 +30,7 @@ def find_settings_file(file: str | None) -> str:
 class KeptSettings:
     """One thread calls `look` now and then."""
 
-    def __init__(self, path: str, read: Callable[[], object], served: Served) -> None:
+    def __init__(self, path: str, read: Callable[[], object], served: Daemon) -> None:
         """`read` reads all settings and checks them; it raises JobfeaturesError where they are wrong."""
         self._path = path
         self._read = read

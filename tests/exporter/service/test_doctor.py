@@ -78,7 +78,7 @@ def test_a_node_that_is_well_has_nothing_wrong(config, daemon, monkeypatch):
     tree = FeatureTree(config.features_root)
     tree.prepare()
     tree.write_machine({"total_cpu": "4", "hs06": "40", "grace_secs": "60", "shutdowntime": "1999999999"})
-    monkeypatch.setattr(doctor, "_clock", lambda: doctor.Finding("clock", Mark.GOOD, "is kept right"))
+    monkeypatch.setattr(doctor, "_clock", lambda: doctor.Finding(Mark.GOOD, "clock", "is kept right"))
     findings = list(examine(replace(config, web_listen_address=address)))
     wrong = [each for each in findings if each.mark is Mark.WRONG]
     assert [
