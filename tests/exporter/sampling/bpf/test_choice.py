@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import threading
 
 import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.bpf import choice, library
-from jobfeatures_exporter.sampling.bpf.choice import choose_reader
+from jobfeatures_exporter.sampling.bpf.choice import begin_choice, choose_reader
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON
 from jobfeatures_exporter.snapshot import ProcessReader
 
@@ -66,6 +67,25 @@ def test_another_machines_proc_is_read_as_it_is(tmp_path):
 
 def test_a_node_without_control_groups_reads_proc(tmp_path):
     assert choose_reader(ExporterConfig(path_cgroup=str(tmp_path))).kernel is None
+
+
+def test_the_kernels_sums_are_begun_by_a_thread_that_has_ended_before_rights_are_given_up(monkeypatch):
+    begun, alive = [], []
+
+    def fail(_cgroup, *, kept, **_more):
+        begun.append((threading.current_thread().name, kept))
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    def give_up(_use, _also, _keep):
+        alive.extend(each.name for each in threading.enumerate())
+
+    monkeypatch.setattr(choice, "KernelSums", fail)
+    monkeypatch.setattr(choice, "digest_of", lambda: "0123")
+    monkeypatch.setattr(choice, "give_up_rights", give_up)
+    choose = begin_choice(ExporterConfig(), {"0123-groups": 7})
+    assert choose(ExporterConfig(), {}).process_reader == ProcessReader("procfs", "Operation not permitted")
+    assert begun == [("loading", {"groups": 7})]
+    assert "loading" not in alive
 
 
 @pytest.mark.parametrize("wanted", ["procfs", "auto"])
