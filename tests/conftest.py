@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import gettext
 import importlib
 import logging
 import os
@@ -41,6 +43,9 @@ for name, examples in {"quick": 5, "ci": 20, "thorough": 100, "fuzzing": 1000}.i
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+# argparse asks for every word whether it is translated, and looks for files each time: there are none.
+gettext.find = functools.cache(gettext.find)
+
 PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_exporter"}
 OF_JOBS = {"MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"}
 
@@ -61,16 +66,6 @@ class FakeClock:
     def advance(self, secs: float) -> None:
         self.now += secs
         self.monotonic += secs
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_was():
-    """Take away what a command that ran in this process has set: the next test may look at warnings."""
-    root = logging.getLogger()
-    level, handlers = root.level, root.handlers[:]
-    yield
-    root.setLevel(level)
-    root.handlers[:] = [each for each in root.handlers if each in handlers]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -220,9 +215,24 @@ def pytest_runtest_protocol(item):
     global _unit_test  # noqa: PLW0603  # audit hooks have no state of their own
     _unit_test = not any(item.get_closest_marker(each) for each in STARTS_PROGRAMS)
     try:
-        return (yield)
+        with logging_as_it_was():
+            return (yield)
     finally:
         _unit_test = False
+
+
+@contextlib.contextmanager
+def logging_as_it_was():
+    """Take away what a command that ran in this process has set: the next test may look at warnings."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    try:
+        yield
+    finally:
+        if root.level != level:  # to set it costs more than many a test: every logger forgets what is enabled
+            root.setLevel(level)
+        if root.handlers != handlers:
+            root.handlers[:] = [each for each in root.handlers if each in handlers]
 
 
 def _refuse_slow_programs(event, arguments):

@@ -34,6 +34,8 @@ def pytest_runtest_protocol(item, nextitem):
             reports = again
             reports[-1].user_properties.append((PROPERTY, "\n".join(failures)))
     for each in reports:
+        if is_terse and each.passed:
+            each.keywords = {}  # half of what would be sent
         if not is_terse or each.when == "call" or not each.passed or each.user_properties:
             item.ihook.pytest_runtest_logreport(report=each)
     if not is_terse:

@@ -1,6 +1,6 @@
 """One look at the node: frozen records with one timestamp. Sizes are bytes, times seconds.
 
-A reading that could not be made is None, never 0: a false zero is a counter reset.
+A reading that could not be made is None, never 0, which would be a counter reset.
 """
 
 from __future__ import annotations
