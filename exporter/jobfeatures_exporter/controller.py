@@ -33,7 +33,6 @@ from jobfeatures_exporter.service.supervision import describe_problems, describe
 from jobfeatures_exporter.sonar.cluster import SLURM
 from jobfeatures_exporter.sonar.clusterdocuments import add_cluster_documents
 from jobfeatures_exporter.sonar.output import make_sender
-from jobfeatures_exporter.sonar.sender import Sender
 from jobfeatures_exporter.web.asked import FRONT, Asked
 from jobfeatures_exporter.web.status import WebStatus
 
@@ -68,14 +67,10 @@ class Controller:
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._sender = make_sender(config, self._clock)
-        watches_schedule = "schedule" in config.enabled_collectors()
-        self._feeds = [AccountingFeed(source, is_taken=watches_schedule) for source in self.sources]
-        self._qualities = self._make_qualities(config) if watches_schedule else []
-        self._schedules: list[Keeper[ScheduleQuality]] = [
-            self._keep(f"{quality.name}-schedule", quality.ask) for quality in self._qualities
-        ]
-        if self._sender is not None:
-            self._add_documents(self._sender)
+        self._qualities: list[LiveQuality] = []
+        self._schedules: list[Keeper[ScheduleQuality]] = []
+        for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
+            self._use_accounting(source, queue, cluster)
 
     def _make_node_answers(self, config: DaemonConfig) -> NodeAnswers:
         """Return what answers nodes, of the first batch system. Raises ConfigurationError."""
@@ -87,39 +82,38 @@ class Controller:
             timeout_secs=config.controller_timeout_secs,
         )
 
-    def _add_documents(self, sender: Sender) -> None:
-        """Let what Slurm tells be sent: Sonar's format has records of no other batch system's jobs."""
-        for feed, queue, cluster in zip(self._feeds, self._queues, self._clusters, strict=True):
-            if feed.name == SLURM:
-                add_cluster_documents(
-                    sender,
-                    self._config,
-                    feed,
-                    self._clock,
-                    history_secs=self._config.controller_history_secs,
-                    queue=lambda keeper=queue: keeper.status.table,  # type: ignore[misc]  # bound now
-                    cluster=lambda keeper=cluster: keeper.status.table,  # type: ignore[misc]
-                )
+    def _use_accounting(
+        self, source: ClusterSource, queue: Keeper[JobTable], cluster: Keeper[Cluster]
+    ) -> None:
+        """Let accounting serve the quality of the schedule, and documents. Raises ConfigurationError.
 
-    def _make_qualities(self, config: DaemonConfig) -> list[LiveQuality]:
-        """Return what watches each schedule. Raises ConfigurationError."""
-        options = make_options(config)
-        return [
-            LiveQuality(
+        Sonar's format has records of no other batch system's jobs than Slurm's.
+        """
+        config, watches_schedule = self._config, "schedule" in self._config.enabled_collectors()
+        sender = self._sender if source.name == SLURM else None
+        feed = AccountingFeed(source, is_taken=watches_schedule)
+        if watches_schedule:
+            options = make_options(config)
+            quality = LiveQuality(
                 source,
                 self._clock,
-                # Sonar's documents are made of the same answers, of Slurm's.
-                options
-                if self._sender is not None and source.name == SLURM
-                else replace(options, fed_secs=None),
+                options if sender is not None else replace(options, fed_secs=None),
                 feed=feed,
-                queue=lambda keeper=queue: keeper.status,  # type: ignore[misc]  # bound now
-                cluster=lambda keeper=cluster: keeper.status,  # type: ignore[misc]
+                queue=lambda: queue.status,
+                cluster=lambda: cluster.status,
             )
-            for source, feed, queue, cluster in zip(
-                self.sources, self._feeds, self._queues, self._clusters, strict=True
+            self._qualities.append(quality)
+            self._schedules.append(self._keep(f"{quality.name}-schedule", quality.ask))
+        if sender is not None:
+            add_cluster_documents(
+                sender,
+                config,
+                feed,
+                self._clock,
+                history_secs=config.controller_history_secs,
+                queue=lambda: queue.status.table,
+                cluster=lambda: cluster.status.table,
             )
-        ]
 
     def _keep(
         self, name: str, ask: Callable[[], Any], on_change: Callable[[], None] = lambda: None
