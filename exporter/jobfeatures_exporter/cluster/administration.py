@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from jobfeatures.administration import Answer
 from jobfeatures.batch.source import AdministrationSource, ClusterSource, Keeper
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
 
-
-class Question(NamedTuple):
-    """One line of the table."""
-
-    ask: Callable[[AdministrationSource], Callable[[], Answer]]
-    interval_secs: Callable[[DaemonConfig], float]
-
-
-QUESTIONS = {  # by collector; what is not shown is not asked
-    "scheduler": Question(
-        lambda source: source.poll_scheduler, lambda config: config.controller_scheduler_interval_secs
-    ),
-    "licences": Question(
-        lambda source: source.poll_licences, lambda config: config.controller_licences_interval_secs
-    ),
-    "fairshare": Question(
-        lambda source: source.poll_shares, lambda config: config.controller_fairshare_interval_secs
-    ),
-    "reservations": Question(
-        lambda source: source.poll_reservations, lambda config: config.controller_reservations_interval_secs
-    ),
+# By collector, with a setting of how often; what is not shown is not asked.
+QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], Answer]]] = {
+    "scheduler": lambda source: source.poll_scheduler,
+    "licences": lambda source: source.poll_licences,
+    "fairshare": lambda source: source.poll_shares,
+    "reservations": lambda source: source.poll_reservations,
 }
 
 
@@ -42,12 +26,12 @@ def make_keepers(
     for source in sources:
         if not isinstance(source, AdministrationSource):
             continue
-        for name, question in QUESTIONS.items():
+        for name, ask_of in QUESTIONS.items():
             if name in enabled:
-                interval_secs = question.interval_secs(config)
+                interval_secs: float = getattr(config, f"controller_{name}_interval_secs")
                 yield Keeper(
                     f"{source.name}-{name}",
-                    question.ask(source),
+                    ask_of(source),
                     interval_secs=interval_secs,
                     min_interval_secs=interval_secs / 2,
                     clock=clock,
