@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from jobfeatures.batch.groups import Membership
@@ -29,6 +30,7 @@ from jobfeatures_exporter.snapshot import (
 
 EXTERN_STEP = "extern"
 _NETWORK = Figures._fields.index("received_bytes")
+_IO_OF = attrgetter(*ProcessIo._fields)  # which the kernel sums under the same names
 _ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
 
 
@@ -184,13 +186,7 @@ class JobRecorder:
         return {
             "processes": sum([each.processes for each in there]),
             "threads": sum([each.threads for each in there]),
-            "process_io": ProcessIo(
-                read_bytes=done.read_bytes,
-                written_bytes=done.written_bytes,
-                data_read_bytes=done.data_read_bytes,
-                data_written_bytes=done.data_written_bytes,
-                data_cancelled_bytes=done.data_cancelled_bytes,
-            ),
+            "process_io": ProcessIo._make(_IO_OF(done)),
             "network": row[_NETWORK:] if self.counts_network else None,
             "scheduling": Scheduling(
                 waiting_secs=done.waiting / 1e9,

@@ -124,8 +124,7 @@ class Sampler:
         self._steps = StepBook(budget, self._unreadable) if steps else None
         self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
-        self._reader = PROCFS_ALONE.process_reader
-        self._no_network = PROCFS_ALONE.no_network
+        self._reader = PROCFS_ALONE
         self._wants_all = wants_all
         self._shows = shows
         self._open_files = OpenFileBook(procfs, self._unreadable)
@@ -147,8 +146,7 @@ class Sampler:
     def read_by(self, reader: Choice) -> None:
         """Read processes in this way; before the first look."""
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, self._unreadable)
-        self._reader = reader.process_reader
-        self._no_network = reader.no_network
+        self._reader = reader
         self._book.counts_network = reader.no_network == ""
 
     def sample(self) -> Snapshot:
@@ -189,8 +187,8 @@ class Sampler:
             processes=processes,
             lists_all=lists_all,
             process_count=None if lists_all or self._kernel is None else self._kernel.processes,
-            reader=self._reader,
-            no_network=self._no_network,
+            reader=self._reader.process_reader,
+            no_network=self._reader.no_network,
             kernel_checks=None if self._kernel is None else self._kernel.checks(),
             keys=keys,
             epoch=self._epoch,
