@@ -230,9 +230,5 @@ def _minus(whole: float | None, part: float | None) -> float | None:
 
 
 def _sum_all(values: Iterable[float | None]) -> float | None:
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    found = list(values)
+    return None if None in found else sum(each or 0.0 for each in found)
