@@ -14,6 +14,7 @@ from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, ClusterNode, JobState, Limits, Partition
 from jobfeatures_exporter import controller
 from jobfeatures_exporter.cli import main
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.collectors import COLLECTORS, CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import Controller, make_cluster_sources
@@ -256,10 +257,17 @@ def test_answers_of_accounting_are_kept_only_where_somebody_takes_them(source, c
     sender = StandInSender()
     monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
     settings = {"sonar_cluster": "hpc.example.org", "collector_schedule": watched}
+    feeds = []
+
+    def make_feed(*given, **named):
+        feeds.append(AccountingFeed(*given, **named))
+        return feeds[-1]
+
+    monkeypatch.setattr(controller, "AccountingFeed", make_feed)
     served = Controller(config(**settings), clock)
     poll(served)
     sender.makers[JOBS][1]()
-    assert (served._feeds[0].take() is not None) is watched
+    assert [each.take() is not None for each in feeds] == [watched]
 
 
 def test_the_sender_lives_as_long_as_the_controller(source, monkeypatch):
