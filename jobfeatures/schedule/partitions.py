@@ -46,24 +46,12 @@ class Runner(Protocol):
         """Return the results that these stand for; what a function raised is raised."""
 
 
-class Here:
-    """Runs functions at once, in this process."""
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the function's result."""
-        return function(*arguments)
-
-    def gather(self, found: list[Any]) -> list[Any]:
-        """Return what there is already."""
-        return found
-
-
 def evaluate_partitions(
     files: Sequence[str],
     options: Options,
     read: Callable[[str], ScheduleLog],
     *,
-    runner: Runner | None = None,
+    runner: Runner,
     hands: int = HANDS,
 ) -> Values:
     """Return the figures of the whole log: those of `make_document`'s fields that are sums or by user.
@@ -71,7 +59,6 @@ def evaluate_partitions(
     `files` are the log's in its order; `read` returns the jobs of one.
     Raises ScheduleError, and what `read` raises.
     """
-    runner = runner or Here()
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
     parts = [runner.submit(read, each) for each in files]
     shifts = compute_shifts(files, runner.gather([runner.submit(zero_of, part) for part in parts]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import accumulate
 
 from jobfeatures.joblog import Number
 from jobfeatures.schedule.quality import QUANTILES, Histogram
@@ -29,13 +30,8 @@ class Tally:
 
     def histogram(self) -> Histogram:
         """Return what it holds."""
-        total, counts = 0, []
-        for count in self._counts:
-            total += count
-            counts.append(total)
-        return Histogram(
-            self._bounds, tuple(counts), self._sum if self._unit == 1 else self._sum / self._unit
-        )
+        total = self._sum if self._unit == 1 else self._sum / self._unit
+        return Histogram(self._bounds, tuple(accumulate(self._counts)), total)
 
 
 def compute_quantiles(values: Iterable[float]) -> dict[float, float]:

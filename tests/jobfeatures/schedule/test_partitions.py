@@ -23,6 +23,20 @@ SUMS = (
 )  # fmt: skip
 
 
+class Here:
+    """Runs functions at once, in this process."""
+
+    def submit(self, function, *arguments):
+        return function(*arguments)
+
+    def gather(self, found):
+        return found
+
+
+def evaluated(files, options, **how):
+    return evaluate_partitions(files, options, read, runner=Here(), **how)
+
+
 def read(path):
     return from_swf(read_columns(path), path)
 
@@ -82,9 +96,9 @@ def test_pieces_of_a_log_tell_the_same_as_the_whole(tmp_path_factory, jobs, cuts
         whole = whole_of(names[0], options)
     except ScheduleError:
         with pytest.raises(ScheduleError):
-            evaluate_partitions(names[1:], options, read, hands=hands)
+            evaluated(names[1:], options, hands=hands)
         return
-    assert_same(whole, evaluate_partitions(names[1:], options, read, hands=hands))
+    assert_same(whole, evaluated(names[1:], options, hands=hands))
 
 
 @pytest.fixture
@@ -102,7 +116,7 @@ def halves(write):
 
 def test_files_count_from_zeros_of_their_own(halves):
     whole, *parts = halves
-    assert_same(whole_of(whole, Options()), evaluate_partitions(parts, Options(), read))
+    assert_same(whole_of(whole, Options()), evaluated(parts, Options()))
 
 
 def test_shares_and_filters_are_those_of_the_whole(halves):
@@ -115,7 +129,7 @@ def test_shares_and_filters_are_those_of_the_whole(halves):
         Options(filters=(Filter("queue", frozenset({"1"})),), recompute=True),
     ):
         expected = whole_of(whole, options)
-        found = evaluate_partitions(parts, options, read)
+        found = evaluated(parts, options)
         assert_same(expected, found)
         assert found["recomputed"] == expected["recomputed"]
         for name in ("default", "default_from", "total", "total_from", "users", "unknown_requests"):
@@ -125,35 +139,34 @@ def test_shares_and_filters_are_those_of_the_whole(halves):
 def test_a_file_without_a_time_zero_among_others_that_have_one_is_told(halves, write):
     other = write("c.swf", [line(1, 0, 1)], "MaxProcs: 20")
     with pytest.raises(ScheduleError, match=r"c\.swf: has no time zero"):
-        evaluate_partitions([halves[1], other], Options(), read)
+        evaluated([halves[1], other], Options())
 
 
 def test_without_a_total_one_has_to_be_given(write):
     name = write("d.swf", [line(1, 0, 1)])
     with pytest.raises(ScheduleError, match="does not say how much cpu there is"):
-        evaluate_partitions([name], Options(), read)
+        evaluated([name], Options())
     rules = ShareRules(totals={"cpu": 4000})
-    assert evaluate_partitions([name], Options(rules=rules), read)["share"] == 4
+    assert evaluated([name], Options(rules=rules))["share"] == 4
 
 
 def test_nobody_left_is_told(write):
     with pytest.raises(ScheduleError, match="never started"):
-        evaluate_partitions([write("e.swf", [line(1, 0, 1, runtime=-1, wait=-1)])], Options(), read)
+        evaluated([write("e.swf", [line(1, 0, 1, runtime=-1, wait=-1)])], Options())
     with pytest.raises(ScheduleError, match="no job passes the filter"):
-        evaluate_partitions(
+        evaluated(
             [write("f.swf", [line(1, 0, 1)], "MaxProcs: 4")],
             Options(filters=(Filter("user", frozenset({"nobody"})),)),
-            read,
         )
 
 
 def test_a_share_of_nothing_is_an_error_in_pieces_too(halves):
     rules = ShareRules(users={"3": {"cpu": 0}}, default={"cpu": 1000})
     with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
-        evaluate_partitions(halves[1:], Options(rules=rules), read)
+        evaluated(halves[1:], Options(rules=rules))
     filters = (Filter("user", frozenset({"3"})),)
     with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
-        evaluate_partitions(halves[1:], Options(rules=rules, filters=filters), read)
+        evaluated(halves[1:], Options(rules=rules, filters=filters))
 
 
 @pytest.mark.filterwarnings("default")  # other people's
