@@ -52,7 +52,6 @@ class Cycles:
 class Scheduler(Answer):
     """How busy the controller is. `jobs` counts events, `queued` what waits to be sent, by their names."""
 
-    begin_secs: int | None = None
     threads: int | None = None
     queued: Mapping[str, int] = field(default_factory=dict)
     jobs: Mapping[str, int] = field(default_factory=dict)

@@ -56,8 +56,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=is_complete_job(job, asks))
     reported_at_secs = SystemClock().now_secs()
     try:
-        ask = system.load("site").ask_in_prolog
-        answer: Job | None = ask(job, config, node_name=name, timeout_secs=timeout_secs)
+        answer = ask(system, job, config, node_name=name, timeout_secs=timeout_secs)
         if answer is None and asks:
             raise SourceError("the batch system does not know the job")
         if answer is None:
@@ -113,7 +112,7 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
         if former is not None and find_objection(former.job, job) is None:
             job = fill_unknown(job, former.job)
     if not asks:
-        job = system.load("site").ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job
+        job = ask(system, job, config, node_name=name, timeout_secs=0.0) or job
     write(
         tree,
         job,
@@ -128,6 +127,12 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
 def is_complete_job(job: Job, asks: bool) -> bool:
     """Return whether all that can be known of a job is known; what a hook may not ask for does not count."""
     return not asks and job.limits.wall_secs is not None
+
+
+def ask(system: System, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return what the hook's environment lacks. Raises JobfeaturesError."""
+    found: Callable[..., Job | None] | None = getattr(system.load("site"), "ask_in_prolog", None)
+    return found and found(job, config, node_name=node_name, timeout_secs=timeout_secs)
 
 
 def needs_server(system: System, job: Job, config: Config) -> bool:

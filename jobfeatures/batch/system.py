@@ -5,9 +5,9 @@ systems. The rest are parts, imported when they are wanted:
 
 ``site``    `is_here(config)`, which ``batch.sources = auto`` goes by, and
             `make_source(config, clock, node_name)`, a `BatchSource`; for the controller role
-            `make_cluster_source(config, clock, timeout_secs)`; for hooks `ask_in_prolog(job,
-            config, node_name=…, timeout_secs=…)`, what their environment lacks (None: nothing is
-            to be asked or known), and where a server is asked for it `needs_server(job, config)`
+            `make_cluster_source(config, clock, timeout_secs)`; where hooks are not told all,
+            `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing is to be
+            asked or known), and where a server is asked for it `needs_server(job, config)`
 ``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`
 ``groups``  HIERARCHY, the shapes of its control groups
 """

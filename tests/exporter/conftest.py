@@ -394,7 +394,6 @@ def make_administration() -> tuple[Answer, ...]:
     )
     return (
         Scheduler(
-            begin_secs=int(NOW) - 7200,
             threads=3,
             queued={"agent": 0, "accounting": 5},
             jobs={"submitted": 31, "started": 30, "completed": 28, "canceled": 1, "failed": 0},

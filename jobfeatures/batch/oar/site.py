@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jobfeatures.clock import Clock
-from jobfeatures.model import Job
-
 if TYPE_CHECKING:
     from jobfeatures.batch.controller.source import ControllerSource
     from jobfeatures.batch.oar.clustersource import OarCluster
     from jobfeatures.batch.oar.nodefiles import OarSource
+    from jobfeatures.clock import Clock
     from jobfeatures.config import Config
 
 CONFIGURATION = "/etc/oar/oar.conf"
@@ -50,9 +48,3 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Oa
     from jobfeatures.batch.oar.clustersource import OarCluster  # a hook has no use for it
 
     return OarCluster(clock, oarstat=config.oar_oarstat, timeout_secs=timeout_secs)
-
-
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return None: the prologue is given all that there is without a question to the server."""
-    del job, config, node_name, timeout_secs
-    return None

@@ -20,7 +20,6 @@ from jobfeatures.batch.pbs.values import (
     share_of,
     split_array_id,
 )
-from jobfeatures.config import Config
 from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.quantities import parse_count
 
@@ -71,12 +70,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
         restarts=None if runs is None else max(0, runs - 1),
         allocated_gpus=mine.gpus or None,
     )
-
-
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return None: the hook knows all that there is, and all nodes of a job start at once."""
-    del job, config, node_name, timeout_secs
-    return None
 
 
 _JOB = re.compile(

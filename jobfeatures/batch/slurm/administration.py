@@ -34,7 +34,6 @@ SHARE_FIELDS = ("Account", "User", "NormShares", "RawUsage", "EffectvUsage", "Fa
 
 _MICRO = 1e-6
 _VALUE = re.compile(r"\t?([A-Z][^:\t]*):\s+([0-9]{1,18})\s*\Z")
-_BEGIN = re.compile(r"Data since .*\(([0-9]{1,12})\)\s*\Z")
 _REQUESTS = re.compile(
     r"\t(\S.{0,63}?)\s*\(\s*[0-9]{1,10}\)\s+count:([0-9]{1,18})\s+ave_time:[0-9]+\s+total_time:([0-9]{1,18})\b"
 )
@@ -56,14 +55,12 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
     """Return what sdiag prints; raises ParseError where it is something else."""
     values: dict[tuple[str, str], int] = {}
     requests: dict[str, list[Requests]] = {"types": [], "users": []}
-    section = begin = ""
+    section = ""
     for line in text.splitlines():
         if line and not line.startswith(("\t", "*")):
             # A section's title may be followed by a warning; values without indent belong to the top.
             section = next((each for title, each in _SECTIONS.items() if line.startswith(title)), "")
-        if found := _BEGIN.match(line):
-            begin = found[1]
-        elif found := _VALUE.match(line):
+        if found := _VALUE.match(line):
             values[section, found[1]] = int(found[2])
         elif section in requests and (found := _REQUESTS.match(line)):
             requests[section].append(Requests(found[1], int(found[2]), int(found[3]) * _MICRO))
@@ -72,7 +69,6 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
     return Scheduler(
         source=NAME,
         taken_at_secs=taken_at_secs,
-        begin_secs=int(begin) if begin else None,
         threads=values["", "Server thread count"],
         queued={word: values["", key] for key, word in _QUEUED.items() if ("", key) in values},
         jobs={key.removeprefix("Jobs "): values["", key] for key in _JOBS if ("", key) in values},

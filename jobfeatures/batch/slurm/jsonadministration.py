@@ -50,7 +50,6 @@ def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) 
     return Scheduler(
         source=NAME,
         taken_at_secs=taken_at_secs,
-        begin_secs=found.nonzero("req_time_start"),
         threads=threads,
         queued={name: each for name, each in queued.items() if each is not None},
         jobs={name: each for name, each in jobs.items() if each is not None},

@@ -34,7 +34,6 @@ def test_a_room_has_the_parts_that_its_description_promises(system: System) -> N
     assert hasattr(site, "make_cluster_source") == system.has_cluster
     assert system.key_sources
     if system.job_variable is not None:
-        assert callable(site.ask_in_prolog)
         assert callable(system.load("prolog").job_from_prolog)
         assert system.is_plain or callable(system.load("prolog").job_id_of)
     if system.has_groups:

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.oar.prolog import job_from_prolog
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits
 
@@ -41,8 +39,6 @@ def test_a_job_is_told() -> None:
         allocated_cpus=2,
         limits=Limits(wall_secs=240, cpu_secs=720),
     )
-    ask = SYSTEMS["oar"].load("site").ask_in_prolog
-    assert ask(job, Config(), node_name="oar1", timeout_secs=1.0) is None
 
 
 def test_a_bad_value_is_told_and_stays_unknown() -> None:

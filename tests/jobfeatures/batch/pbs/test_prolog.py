@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.openpbs import ask_in_prolog as ask_in_hook
 from jobfeatures.batch.pbs.openpbs import job_from_prolog as job_from_hook
 from jobfeatures.batch.pbs.torque import ask_in_prolog, job_from_prolog
 from jobfeatures.commands.common import which_batch_system, which_job
@@ -64,11 +63,6 @@ def test_the_hook_of_pbs_tells_all_there_is() -> None:
     )
     job = job_from_hook(HOOK, node_name="n2")
     assert (job.allocated_cpus, job.limits.memory_bytes) == (2, 4 * 2**30)
-
-
-def test_nothing_is_asked_in_the_hook_of_pbs() -> None:
-    job = job_from_hook(HOOK, node_name="n1")
-    assert ask_in_hook(job, Config(), node_name="n1", timeout_secs=1.0) is None
 
 
 def test_a_malformed_value_is_told_and_stays_unknown() -> None:

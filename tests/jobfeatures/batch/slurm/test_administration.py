@@ -33,7 +33,7 @@ def captured() -> str:
 
 def test_a_captured_answer_of_sdiag_is_read_whole(captured):
     found = sdiag(captured)
-    assert (found.begin_secs, found.threads, found.backfilled_jobs) == (1795395775, 3, 2)
+    assert (found.threads, found.backfilled_jobs) == (3, 2)
     assert found.queued == {"agent": 0, "accounting": 0}
     assert found.jobs == {"submitted": 4, "started": 2, "completed": 1, "canceled": 0, "failed": 0}
     assert asdict(found.cycles["main"]) == pytest.approx(

@@ -39,7 +39,7 @@ STATISTICS = {
 
 def test_statistics_are_read_with_numbers_of_either_shape():
     found = parse_json_diag(JsonRecord({"statistics": STATISTICS}), **ABOUT)
-    assert (found.begin_secs, found.threads, found.backfilled_jobs) == (1795260000, 3, 2)
+    assert (found.threads, found.backfilled_jobs) == (3, 2)
     assert (found.queued, found.jobs) == ({"accounting": 5}, {"submitted": 7})
     assert found.cycles["main"] == Cycles(
         count=10, last_secs=0.0005, mean_secs=0.00025, max_secs=2.0, mean_depth_jobs=4, queue_jobs=9
