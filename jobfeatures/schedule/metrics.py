@@ -37,11 +37,6 @@ class Distribution(NamedTuple):
     quantiles: tuple[float, ...] = ()  # at QUANTILES
     most: float | None = None
 
-    @property
-    def median(self) -> float | None:
-        """Return the value in the middle."""
-        return self.quantiles[QUANTILES.index(0.5)] if self.quantiles else None
-
 
 def measure(arrival: Array, start: Array, end: Array, runtime: Array, tau_secs: float = TAU_SECS) -> Measures:
     """Return wait, response, slowdown and bounded slowdown of each job.

@@ -227,10 +227,6 @@ class Nodes:
             for (a, b, c), (x, y, z) in zip(self._frees, self._spares, strict=True)
         ]
 
-    def where(self, job: int) -> Placed:
-        """Return on which nodes a job is, and with how many of its parts."""
-        return self._placed[job]
-
 
 def whole(node: Node) -> Free:
     """Return what of an empty node is free."""

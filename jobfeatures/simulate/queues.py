@@ -156,19 +156,18 @@ class FairQueue:
 
     def started(self, job: int) -> None:
         """Charge a job from now on."""
-        user = self._users[job]
-        self._settle(user, self._now)
-        rate = self._cpus[job] * self._weights[user]
-        self._rate[user] += rate
-        self._running += rate
+        self._charge(job, 1)
 
     def ended(self, job: int) -> None:
         """Charge a job no more."""
+        self._charge(job, -1)
+
+    def _charge(self, job: int, sign: int) -> None:
         user = self._users[job]
         self._settle(user, self._now)
-        rate = self._cpus[job] * self._weights[user]
-        self._rate[user] -= rate
-        self._running -= rate
+        rate = self._cpus[job] * self._weights[user] * sign
+        self._rate[user] += rate
+        self._running += rate
 
     def next_refresh(self) -> float:
         """Return when a refresh may change the order of those who wait."""

@@ -63,11 +63,6 @@ class Outcome(NamedTuple):
     submits: Array
     starts: Array
 
-    @property
-    def waits(self) -> Array:
-        """Return how long each waited."""
-        return self.starts - self.submits
-
 
 def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog] = (), store: Store | None = None) -> Pool:
     """Return a pool: the log's machine, else the most in use. Raises ScheduleError.

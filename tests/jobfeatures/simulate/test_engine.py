@@ -76,7 +76,7 @@ class Watched(Nodes):
         self.nodes = {}
 
     def give(self, job):
-        self.nodes[job] = [node for node, count in self.where(job) for _ in range(count)]
+        self.nodes[job] = [node for node, count in self._placed[job] for _ in range(count)]
         super().give(job)
 
 
