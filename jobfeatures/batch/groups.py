@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +29,25 @@ class Membership:
 class BatchHierarchy:
     """How one batch system names control groups.
 
-    `match` reads a path from the hierarchy's root. `job_directories` are the
-    shapes, one pattern a level (fnmatch), of the directories of whole jobs.
+    `paths` are patterns of paths from the hierarchy's root; their groups are named as what `Membership` has.
+    `job_directories` are the shapes, one pattern a level (fnmatch), of the directories of whole jobs.
     """
 
     name: str
-    match: Callable[[str], Membership | None]
+    paths: tuple[re.Pattern[str], ...]
     job_directories: tuple[tuple[str, ...], ...]
+
+    def match(self, path: str) -> Membership | None:
+        """Return what a path says, None where it is none of this batch system's."""
+        for pattern in self.paths:
+            if found := pattern.match(path):
+                said: dict[str, Any] = {
+                    name: text and unescape(text) for name, text in found.groupdict().items()
+                }
+                if "uid" in said:
+                    said["uid"] = int(said["uid"])
+                return Membership(batch_system=self.name, **said)
+        return None
 
 
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")

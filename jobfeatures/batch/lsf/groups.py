@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 
-from jobfeatures.batch.groups import BatchHierarchy, Membership
+from jobfeatures.batch.groups import BatchHierarchy
 
+# Source: LSF 10.1, ``/lsf/<cluster>/job.<id>.<pid>.<time>``, one directory
+# for each of the job's tasks on the host; ``<id>`` of an array is ``123[4]``.
 _JOB = re.compile(
     r"/lsf/[^/]{1,255}/job\.(?P<job_id>[1-9][0-9]{0,9}(?:\[[0-9]{1,9}\])?)\.[0-9]{1,10}\.[0-9]{1,20}(?:/|\Z)",
     re.ASCII,
 )
 
 
-def match(path: str) -> Membership | None:
-    """Return what a path of LSF's says.
-
-    Source: LSF 10.1, ``/lsf/<cluster>/job.<id>.<pid>.<time>``, one directory
-    for each of the job's tasks on the host; ``<id>`` of an array is ``123[4]``.
-    """
-    found = _JOB.match(path)
-    return Membership(batch_system="lsf", job_id=found["job_id"]) if found else None
-
-
-HIERARCHY = BatchHierarchy("lsf", match, (("lsf", "*", "job.[1-9]*"),))
+HIERARCHY = BatchHierarchy("lsf", (_JOB,), (("lsf", "*", "job.[1-9]*"),))

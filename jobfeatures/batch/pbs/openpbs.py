@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts
-from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
+from jobfeatures.batch.groups import BatchHierarchy
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     job_id_of,
@@ -72,29 +72,18 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     )
 
 
+# Source: pbs_cgroups hook of OpenPBS 20 to 23:
+# ``/pbs_jobs.service/jobid/<id>`` on v1, ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with
+# an id such as ``123.server``, ``123[4].server`` of an array, or the latter
+# escaped by systemd, ``123\x5b4\x5d.server``. The server's name is left out.
 _JOB = re.compile(
-    r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/(?P<name>[^/]{1,255})",
+    r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/"
+    r"(?P<job_id>[1-9][0-9]{0,11}(?:(?:\[|\\x5b)[0-9]{1,9}(?:\]|\\x5d))?)(?:(?:\.|\\x2e)[^/]*)?(?:/|\Z)",
     re.ASCII,
 )
-_ID = re.compile(r"(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\])?)(?:\.[^/]*)?", re.ASCII)
-
-
-def match_group(path: str) -> Membership | None:
-    r"""Return what a path of PBS's says.
-
-    Source: pbs_cgroups hook of OpenPBS 20 to 23:
-    ``/pbs_jobs.service/jobid/<id>`` on v1, ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with
-    an id such as ``123.server``, ``123[4].server`` of an array, or the latter
-    escaped by systemd, ``123\x5b4\x5d.server``. The server's name is left out.
-    """
-    found = _JOB.match(path)
-    job = _ID.fullmatch(unescape(found["name"])) if found else None
-    return Membership(batch_system=NAME, job_id=job["job_id"]) if job else None
-
-
 HIERARCHY = BatchHierarchy(
     NAME,
-    match_group,
+    (_JOB,),
     (
         ("pbs_jobs.service", "jobid", "[1-9]*"),
         ("pbs_jobs.service", "jobs", "[1-9]*"),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts
-from jobfeatures.batch.groups import BatchHierarchy, Membership
+from jobfeatures.batch.groups import BatchHierarchy
 from jobfeatures.batch.pbs.momfiles import read_nodefile
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
@@ -99,19 +99,11 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     )
 
 
+# Source: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before
+# the first dot, of an array ``123[4].server``, formerly ``123-4.server``.
 _JOB = re.compile(
     r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII
 )
 
 
-def match_group(path: str) -> Membership | None:
-    """Return what a path of Torque's says.
-
-    Source: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before
-    the first dot, of an array ``123[4].server``, formerly ``123-4.server``.
-    """
-    found = _JOB.match(path)
-    return Membership(batch_system=NAME, job_id=found["job_id"]) if found else None
-
-
-HIERARCHY = BatchHierarchy(NAME, match_group, (("torque", "[1-9]*"),))
+HIERARCHY = BatchHierarchy(NAME, (_JOB,), (("torque", "[1-9]*"),))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
-from jobfeatures.batch.groups import BatchHierarchy, Membership
+from jobfeatures.batch.groups import BatchHierarchy
 
+# Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
+# ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
+# ``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
+# where the job may be named by SLUID: ``s`` and 13 Crockford base-32 digits.
 _ID = r"[1-9][0-9]{0,9}"
 _STEP = r"(?:/step_(?P<step>[A-Za-z0-9_.+-]{1,64}))?(?:/|\Z)"
 _V1 = re.compile(
@@ -18,33 +22,6 @@ _V2 = re.compile(
 )
 
 
-def match(path: str) -> Membership | None:
-    """Return what a path of Slurm's says.
-
-    Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
-    ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
-    ``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
-    where the job may be named by SLUID: ``s`` and 13 Crockford base-32 digits.
-    """
-    if found := _V1.match(path):
-        return Membership(
-            batch_system="slurm",
-            job_id=found["job_id"],
-            step=found["step"],
-            node=found["node"],
-            uid=int(found["uid"]),
-        )
-    if found := _V2.match(path):
-        return Membership(
-            batch_system="slurm",
-            job_id=found["job_id"],
-            sluid=found["sluid"],
-            step=found["step"],
-            node=found["node"],
-        )
-    return None
-
-
 HIERARCHY = BatchHierarchy(
-    "slurm", match, (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*"))
+    "slurm", (_V1, _V2), (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*"))
 )
