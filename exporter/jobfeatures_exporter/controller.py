@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch import SYSTEMS
@@ -20,7 +19,7 @@ from jobfeatures.schedule.quality import ScheduleQuality
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.cluster.administration import make_keepers
 from jobfeatures_exporter.cluster.discovery import TargetGroup, make_targets
-from jobfeatures_exporter.cluster.livequality import LiveQuality, make_options
+from jobfeatures_exporter.cluster.livequality import LiveQuality
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.collectors import collect
@@ -93,12 +92,12 @@ class Controller:
         sender = self._sender if source.name == SLURM else None
         feed = AccountingFeed(source, is_taken=watches_schedule)
         if watches_schedule:
-            options = make_options(config)
             quality = LiveQuality(
                 source,
                 self._clock,
-                options if sender is not None else replace(options, fed_secs=None),
+                config,
                 feed=feed,
+                fed_secs=None if sender is None else config.sonar_jobs_interval_secs,
                 queue=lambda: queue.status,
                 cluster=lambda: cluster.status,
             )

@@ -14,7 +14,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.schedule.quality import Verdict
 from jobfeatures_exporter.cluster import livequality
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.cluster.livequality import LiveQuality, make_options
+from jobfeatures_exporter.cluster.livequality import LiveQuality
 from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
 
@@ -35,7 +35,7 @@ def watch(slurm, monkeypatch):
         made = LiveQuality(
             source,
             clock,
-            make_options(ExporterConfig(role=CONTROLLER, schedule_history_secs=DAY, **settings)),
+            ExporterConfig(role=CONTROLLER, schedule_history_secs=DAY, **settings),
             feed=AccountingFeed(source),
             queue=lambda: KeeperStatus("slurm-queue", source.poll_queue()),
             cluster=lambda: KeeperStatus("slurm-nodes", source.poll_cluster()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from jobfeatures.batch.source import AnswerT, HistorySource, KeeperStatus
 from jobfeatures.clock import Clock
@@ -21,7 +21,7 @@ from jobfeatures.schedule.history import compute_begin, make_rules
 from jobfeatures.schedule.live import LiveSchedule
 from jobfeatures.schedule.outlook import OVERRUN_SECS
 from jobfeatures.schedule.quality import ScheduleQuality
-from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
+from jobfeatures.schedule.shares import CPU, STEPS, Shares, make_shares
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed, AccountingSource
 from jobfeatures_exporter.cluster.monotone import compute_shown
 from jobfeatures_exporter.config import DaemonConfig
@@ -36,30 +36,6 @@ ACCOUNTING_SECS = 300.0  # between two questions, at least
 OTHERS_WAIT_SECS = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QualityOptions:
-    """What is wanted."""
-
-    rules: ShareRules
-    mode: Mode
-    history_secs: float
-    interval_secs: float  # how often accounting is asked
-    top_users: int
-    fed_secs: float | None = None  # how often the feed is asked by another, None: never
-
-
-def make_options(config: DaemonConfig) -> QualityOptions:
-    """Return what the settings want. Raises ConfigurationError."""
-    return QualityOptions(
-        rules=make_rules(config.schedule_share, config.schedule_share_of),
-        mode=Mode(config.schedule_mode),
-        history_secs=config.schedule_history_secs,
-        interval_secs=max(ACCOUNTING_SECS, config.controller_interval_secs),
-        top_users=config.schedule_top_users,
-        fed_secs=config.sonar_jobs_interval_secs,
-    )
-
-
 class LiveQuality:
     """One batch system's schedule. `ask` is for one thread."""
 
@@ -67,16 +43,20 @@ class LiveQuality:
         self,
         source: AccountingSource,
         clock: Clock,
-        options: QualityOptions,
+        config: DaemonConfig,
         *,
         feed: AccountingFeed,
+        fed_secs: float | None = None,
         queue: Callable[[], KeeperStatus[JobTable]],
         cluster: Callable[[], KeeperStatus[Cluster]],
     ) -> None:
+        """Raise ConfigurationError. `fed_secs`: how often the feed is asked by another, None: never."""
         self.name = source.name
         self._source = source
         self._clock = clock
-        self._options = options
+        self._config = config
+        self._rules = make_rules(config.schedule_share, config.schedule_share_of)
+        self._mode = Mode(config.schedule_mode)
         self._feed = feed
         self._queue = queue
         self._cluster = cluster
@@ -84,8 +64,9 @@ class LiveQuality:
         self._live: LiveSchedule | None = None
         self._shown: ScheduleQuality | None = None
         self._reported_secs = 0.0  # accounting has reported what had ended then, but for what it learns late
-        self._wait_secs = options.interval_secs if options.fed_secs is None else 2 * options.fed_secs
-        self._overlap_secs = max(SETTLE_SECS, 2 * (options.fed_secs or 0))
+        own_secs = max(ACCOUNTING_SECS, config.controller_interval_secs)
+        self._wait_secs = own_secs if fed_secs is None else 2 * fed_secs
+        self._overlap_secs = max(SETTLE_SECS, 2 * (fed_secs or 0))
 
     def stop(self) -> None:
         """Wait for nothing any more."""
@@ -110,7 +91,9 @@ class LiveQuality:
                 rejected += self._ask_accounting(live)
         live.forget_missing(live.horizon_secs(self._reported_secs - SETTLE_SECS))
         live.settle(min(live.horizon_secs(self._reported_secs), self._reported_secs - SETTLE_SECS))
-        found = live.quality(self._source.name, table.taken_at_secs, top_users=self._options.top_users)
+        found = live.quality(
+            self._source.name, table.taken_at_secs, top_users=self._config.schedule_top_users
+        )
         self._shown = compute_shown(self._shown, found)
         return replace(self._shown, rejected=tuple(rejected))
 
@@ -131,9 +114,9 @@ class LiveQuality:
         return table
 
     def _begin(self) -> LiveSchedule:
-        begin_secs = compute_begin(self._clock.now_secs(), self._options.history_secs)
+        begin_secs = compute_begin(self._clock.now_secs(), self._config.schedule_history_secs)
         self._reported_secs = begin_secs
-        return LiveSchedule(begin_secs=begin_secs, mode=self._options.mode, overrun_secs=OVERRUN_SECS)
+        return LiveSchedule(begin_secs=begin_secs, mode=self._mode, overrun_secs=OVERRUN_SECS)
 
     def _make_shares(self, live: LiveSchedule) -> Shares:
         """Return the shares, for as long as this process lives. Raises SourceError.
@@ -141,7 +124,7 @@ class LiveQuality:
         Users are counted over the first `history_secs`: that part of the
         history does not change, so a start in the same span counts the same.
         """
-        rules, total = self._options.rules, 0
+        rules, total = self._rules, 0
         if CPU not in rules.default:
             total = sum(node.cpus or 0 for node in self._answer_of(self._cluster).nodes)
             if not total:
@@ -151,7 +134,7 @@ class LiveQuality:
             rules,
             total=total * STEPS[CPU],
             total_from="nodes",
-            all_users=live.users_of_ended(live.begin_secs + self._options.history_secs),
+            all_users=live.users_of_ended(live.begin_secs + self._config.schedule_history_secs),
             groups_of={},
         )
 

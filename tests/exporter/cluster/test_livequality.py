@@ -21,7 +21,7 @@ from jobfeatures.schedule.shares import ShareRules
 from jobfeatures_exporter import controller
 from jobfeatures_exporter.cluster import livequality
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.cluster.livequality import LiveQuality, compute_begin, make_options, make_rules
+from jobfeatures_exporter.cluster.livequality import LiveQuality, compute_begin, make_rules
 from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import Controller
@@ -129,16 +129,11 @@ def make_log(begin, days, *, count=600, seed=1):
     return sorted(found, key=lambda each: (each.submit_secs, int(each.job_id)))
 
 
-def options(**settings):
-    made = make_options(ExporterConfig(role=CONTROLLER, **settings))
-    return replace(made, fed_secs=None)
-
-
 def watch(source, clock, feed=None, **settings):
     return LiveQuality(
         source,
         clock,
-        options(**settings),
+        ExporterConfig(role=CONTROLLER, **settings),
         feed=feed or AccountingFeed(source),
         queue=lambda: KeeperStatus("slurm-queue", source.poll_queue()),
         cluster=lambda: KeeperStatus("slurm-nodes", source.poll_cluster()),
@@ -380,7 +375,7 @@ def test_a_queue_that_fails_is_told_and_not_waited_for(clock, begin):
     made = LiveQuality(
         source,
         clock,
-        options(),
+        ExporterConfig(role=CONTROLLER),
         feed=AccountingFeed(source),
         queue=lambda: KeeperStatus("slurm-queue", None, failures=1),
         cluster=lambda: KeeperStatus("slurm-nodes", None),
