@@ -139,12 +139,8 @@ class GridEngineJobs:
 
     def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
         """Yield group and shepherd of a job, then those of its tasks here that `qrsh -inherit` started."""
-        yield self._number(f"{path}/addgrpid", owners), self._number(f"{path}/pid", owners)
-        for name in list_tasks(path):
-            yield (
-                self._number(f"{path}/{name}/addgrpid", owners),
-                self._number(f"{path}/{name}/pid", owners),
-            )
+        for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
+            yield self._number(f"{folder}/addgrpid", owners), self._number(f"{folder}/pid", owners)
 
     @staticmethod
     def _number(path: str, owners: Collection[int]) -> int | None:

@@ -17,24 +17,21 @@ from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.scratch import STARTER_COMMAND, find_owner, list_scratch, read_ads
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.sluid import Answer
 from jobfeatures_exporter.snapshot import ProcessSample
 
 MAX_ASKED = 64  # processes of one slot and look
 MAX_ANCESTORS = 256
-MAX_GAP_LOOKS = 32
 
 
-class _Answer:
+class _Answer(Answer):
     """What is known of one slot, and of which starter."""
 
-    __slots__ = ("gap", "job_id", "next_look", "proven", "starter")
+    __slots__ = ("starter",)
 
     def __init__(self) -> None:
-        self.job_id: str | None = None
-        self.proven = False
+        super().__init__()
         self.starter: tuple[int, int] | None = None  # pid, start time
-        self.gap = 0
-        self.next_look = 0
 
 
 class SlotResolver:
@@ -86,11 +83,7 @@ class SlotResolver:
             if not pids or (starter is not None and starter.start_ticks == start_ticks):
                 return False
             self._answers[slot] = answer = _Answer()
-        if not pids or self._look < answer.next_look:
-            return False
-        answer.gap = min(max(1, answer.gap * 2), MAX_GAP_LOOKS)
-        answer.next_look = self._look + answer.gap
-        return True
+        return bool(pids) and answer.is_due(self._look)
 
     def _ask(self, slot: str, starter: ProcessSample, owner: int) -> None:
         path = f"{self._execute}/dir_{starter.pid}"

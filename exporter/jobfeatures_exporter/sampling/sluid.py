@@ -34,8 +34,8 @@ def parse_job_variable(environ: bytes) -> str | None:
     return match[1].decode("ascii") if match else None
 
 
-class _Answer:
-    """What is known of one SLUID. `proven`: root's own title said so."""
+class Answer:
+    """What is known of one SLUID. `proven`: root's own title said so. It is asked for at growing gaps."""
 
     __slots__ = ("gap", "job_id", "next_look", "proven")
 
@@ -45,6 +45,14 @@ class _Answer:
         self.gap = 0
         self.next_look = 0
 
+    def is_due(self, look: int) -> bool:
+        """Return whether to ask at this look; if so it is taken for asked."""
+        if look < self.next_look:
+            return False
+        self.gap = min(max(1, self.gap * 2), MAX_GAP_LOOKS)
+        self.next_look = look + self.gap
+        return True
+
 
 class SluidResolver:
     """Keeps the job numbers of the SLUIDs on the node."""
@@ -52,7 +60,7 @@ class SluidResolver:
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
         self._unreadable = unreadable
-        self._answers: dict[str, _Answer] = {}
+        self._answers: dict[str, Answer] = {}
         self._look = 0
 
     def update(
@@ -66,10 +74,8 @@ class SluidResolver:
         for sluid in self._answers.keys() - jobs.keys():
             del self._answers[sluid]
         for sluid, processes in jobs.items():
-            answer = self._answers.setdefault(sluid, _Answer())
-            if not answer.proven and self._look >= answer.next_look and processes:
-                answer.gap = min(max(1, answer.gap * 2), MAX_GAP_LOOKS)
-                answer.next_look = self._look + answer.gap
+            answer = self._answers.setdefault(sluid, Answer())
+            if not answer.proven and processes and answer.is_due(self._look):
                 self._ask(answer, processes[:MAX_ASKED])
         proven = {answer.job_id for answer in self._answers.values() if answer.proven} | set(taken)
         numbers: dict[str, str] = {}
@@ -80,7 +86,7 @@ class SluidResolver:
                 proven.add(answer.job_id)
         return numbers
 
-    def _ask(self, answer: _Answer, processes: Sequence[ProcessSample]) -> None:
+    def _ask(self, answer: Answer, processes: Sequence[ProcessSample]) -> None:
         for process in processes:
             job_id = self._titled(process.pid)
             if job_id is not None:
