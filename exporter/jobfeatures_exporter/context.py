@@ -111,12 +111,15 @@ class Context:
         here = {
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
-        if self.snapshot is not None:
-            left = self.leftovers.keys() | self.empty_groups
-            for key in self.snapshot.jobs:
-                if isinstance(key, JobKey) and key not in here and key not in left:
-                    here[key] = self.jobs.get(key) or _unknown(key)
+        left = self.leftovers.keys() | self.empty_groups
+        for key in self._seen:
+            if isinstance(key, JobKey) and key not in here and key not in left:
+                here[key] = self.jobs.get(key) or _unknown(key)
         return here
+
+    @cached_property
+    def _seen(self) -> Mapping[WorkKey, JobSample]:
+        return {} if self.snapshot is None else self.snapshot.jobs
 
     @cached_property
     def empty_groups(self) -> frozenset[JobKey]:
@@ -125,11 +128,9 @@ class Context:
         Their batch system has none such, or says that they are not on this node. Where it does
         not answer, a job may yet come to an empty group.
         """
-        if self.snapshot is None:
-            return frozenset()
         return frozenset(
             key
-            for key, sample in self.snapshot.jobs.items()
+            for key, sample in self._seen.items()
             if not sample.processes and isinstance(key, JobKey) and self._is_denied(key, sample)
         )
 
@@ -146,8 +147,7 @@ class Context:
     @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:
         """Return the ended jobs of which processes are seen, with the time their end was reported."""
-        seen = self.snapshot.jobs if self.snapshot is not None else {}
-        return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in seen}
+        return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in self._seen}
 
     @property
     def allocatable_cpus(self) -> int | None:
@@ -237,17 +237,14 @@ class Context:
         return ended
 
     def _samples(self, kinds: frozenset[Kind]) -> list[JobSample]:
-        if self.snapshot is None:
-            return []
-        found = [sample for key, sample in self.snapshot.jobs.items() if kind_of(key) in kinds]
-        if Kind.BATCH in kinds:
+        found = [sample for key, sample in self._seen.items() if kind_of(key) in kinds]
+        if Kind.BATCH in kinds and self.snapshot is not None:
             found += [each.sample for each in self._ended_only.values()]
         return found
 
     @cached_property
     def _ended_only(self) -> dict[JobKey, EndedJob]:
-        here = self.snapshot.jobs if self.snapshot is not None else {}
-        return {key: each for key, each in self.ended.items() if key not in here}
+        return {key: each for key, each in self.ended.items() if key not in self._seen}
 
     def wall_end_secs(self, job: Job) -> float | None:
         """Return when a job's wall limit ends it, by this node's clock; None where unknown or unlimited."""
@@ -268,8 +265,7 @@ class Context:
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
         """Return the seconds until a job has used up its CPU limit, by its use here; None: not known."""
-        job = self.jobs.get(key)
-        sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
+        job, sample = self.jobs.get(key), self._seen.get(key)
         if job is None or sample is None or not isinstance(job.limits.cpu_secs, int) or len(job.nodes) > 1:
             return None
         used_secs = cpu_secs_of(sample)
@@ -301,7 +297,7 @@ class Context:
     def _own_waste(self, key: JobKey, job: Job) -> OwnWaste:
         view = self.statuses.get(key)
         status = view.status if view is not None else None
-        sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
+        sample = self._seen.get(key)
         wall_end_secs, cpu_secs = self.limit_ends[key]
         cpus, now_secs = job.allocated_cpus, self.now_secs
         cpu_end_secs = None if cpu_secs is None else now_secs + cpu_secs

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot
+from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot, StepSample
 
 MIN_SECS = 5.0  # two looks that are closer would measure clock ticks
 APART_SECS = 1.0  # of looks that are kept, however often somebody scrapes
 KEPT = 64
 
 
-def cpu_secs_of(sample: JobSample) -> float | None:
-    """Return the CPU seconds that a job has used here, None where one of the modes cannot be read."""
+def cpu_secs_of(sample: JobSample | StepSample) -> float | None:
+    """Return the CPU seconds that a job or step has used here, None where one of the modes cannot be read."""
     if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
         return None
     return sample.user_cpu_secs + sample.system_cpu_secs

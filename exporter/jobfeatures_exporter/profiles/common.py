@@ -10,6 +10,7 @@ from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.collectors.cores import core_nanosecs, find_own_cores
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Number, Values
+from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.snapshot import (
     GpuSample,
     JobGpu,
@@ -126,9 +127,7 @@ def cpu_readings(
 ) -> list[Reading]:
     """Return CPU seconds by mode, and their sum where it is asked for and both are known."""
     found = known(values, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
-    if total is not None and sample.user_cpu_secs is not None and sample.system_cpu_secs is not None:
-        found.append((total, values, sample.user_cpu_secs + sample.system_cpu_secs))
-    return found
+    return found if total is None else [*found, *known(values, (total, cpu_secs_of(sample)))]
 
 
 def known(values: Values, *found: tuple[Metric, Number | None]) -> list[Reading]:

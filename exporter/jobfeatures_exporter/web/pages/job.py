@@ -15,7 +15,7 @@ from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.history import HOUR_SECS, Course, Span
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
-from jobfeatures_exporter.snapshot import Accounting, JobSample, StepSample
+from jobfeatures_exporter.snapshot import Accounting, JobSample
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, find_cpu_secs, identity_of
 from jobfeatures_exporter.view.numbers import Numbers
@@ -34,7 +34,6 @@ from jobfeatures_exporter.web.pages.jobs import job_tiles
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
-    UNKNOWN,
     Cell,
     PageData,
     Row,
@@ -181,17 +180,15 @@ def _steps(sample: JobSample | None) -> Html | None:
     if sample is None or not sample.steps:
         return None
     rows = [
-        Row(name(each.step, 32), _step_cpu(each), known(each.memory.used, format_bytes))
+        Row(
+            name(each.step, 32),
+            known(cpu_secs_of(each), format_core_time),
+            known(each.memory.used, format_bytes),
+        )
         for each in sample.steps
     ]
     made = table("Steps of the job", ["Step", "CPU time", "Memory"], rows, identity="steps-table")
     return section("Steps", "steps", made)
-
-
-def _step_cpu(each: StepSample) -> str:
-    if each.user_cpu_secs is None or each.system_cpu_secs is None:
-        return UNKNOWN
-    return format_core_time(each.user_cpu_secs + each.system_cpu_secs)
 
 
 def _gpus(data: PageData, shown: JobView) -> Html | None:
