@@ -24,7 +24,10 @@ def check_features_root(config: DaemonConfig) -> None:
     try:
         found = os.stat(root, follow_symlinks=False)
     except FileNotFoundError:
-        _check_parent(os.path.dirname(root), root)
+        parent = os.path.dirname(root)
+        if not os.path.isdir(parent):
+            raise ConfigurationError(KEY, f"{root} cannot be made: there is no folder {parent}") from None
+        _check_writable(parent, f"{root} cannot be made")
         return
     except OSError as error:
         raise ConfigurationError(KEY, f"cannot read {root}: {error.strerror}; {INSTEAD}") from None
@@ -39,12 +42,6 @@ def check_features_root(config: DaemonConfig) -> None:
             KEY, f"others may write to {root} (mode {stat.S_IMODE(found.st_mode):o}); chmod go-w {root}"
         )
     _check_writable(root, f"cannot write to {root}")
-
-
-def _check_parent(parent: str, root: str) -> None:
-    if not os.path.isdir(parent):
-        raise ConfigurationError(KEY, f"{root} cannot be made: there is no folder {parent}")
-    _check_writable(parent, f"{root} cannot be made")
 
 
 def _check_writable(folder: str, what: str) -> None:

@@ -171,14 +171,10 @@ def _sum(group: list[Work], pid: int) -> Work:
         cpu_secs=sum(work.cpu_secs for work in group),
         cpu_avg_percent=sum(work.cpu_avg_percent for work in group),
         cpu_util_percent=_total([work.cpu_util_percent for work in group]),
-        io=_sum_io(ios) if ios else None,
+        io=ProcessIo(*map(sum, zip(*ios, strict=True))) if ios else None,
         gpus=tuple(gpus.values()),
         rolled_up=len(group) - 1,
     )
-
-
-def _sum_io(ios: list[ProcessIo]) -> ProcessIo:
-    return ProcessIo(*map(sum, zip(*ios, strict=True)))
 
 
 def _sum_gpus(one: GpuWork, other: GpuWork) -> GpuWork:
