@@ -9,8 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from jobfeatures.errors import CommandError, SourceError, shown
 
@@ -23,8 +22,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOSES_FILES = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(NamedTuple):
     """What a program printed, and its exit status (negative: the signal that ended it)."""
 
     stdout: bytes

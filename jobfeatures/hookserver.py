@@ -15,8 +15,7 @@ import pickle
 import signal
 import sys
 import threading
-from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
@@ -30,8 +29,7 @@ from jobfeatures.site import Site
 NICENESS = -10  # a millisecond of work a job, for which a prolog waits: before what jobs do
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What requests are served by."""
 
     config: Config

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from jobfeatures.jobs.evidence import (
     HOLD_SECS,
@@ -26,8 +27,7 @@ TICK_SECS = 0.001
 _PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
 
 
-@dataclass(frozen=True, slots=True)
-class Roll:
+class Roll(NamedTuple):
     """What is known of all jobs at one time; replaced as a whole."""
 
     findings: Mapping[JobKey, Finding]

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jobfeatures.errors import ConfigurationError, shown
 
@@ -32,16 +32,14 @@ FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
 ConfigT = TypeVar("ConfigT")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of value: `parse` takes text (or a TOML value), raises ValueError with reason and a hint."""
 
     name: str
     parse: Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting, as documentation and parsers see it."""
 
     key: str
@@ -79,8 +77,7 @@ class Tables:
     live: str = ""  # as of a `Setting`
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """One such table: `label` is "long" of ``[partition.long]``, `origin` file and table."""
 
     label: str

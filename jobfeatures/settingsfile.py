@@ -12,8 +12,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.privatefile import open_at_once
@@ -24,8 +23,7 @@ MAX_FILES = 100
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # https://toml.io/en/v1.0.0#integer
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsFile(NamedTuple):
     """One file, as it was read."""
 
     path: str
@@ -33,8 +31,7 @@ class SettingsFile:
     table: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A file and its drop-ins in the order in which they count, and what they say together."""
 
     path: str

@@ -21,7 +21,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.metrics import JOB, Metric, counter, gauge
 from jobfeatures.model import Job, JobKey
@@ -52,24 +52,21 @@ _OWN = ("batch_exporter_", "process_")
 _SumKey = tuple[str, str, Values]  # metric, batch system, values of further labels
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(NamedTuple):
     """How much a job counts: batch jobs before all else, then by CPUs."""
 
     is_batch: bool = False
     cpus: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """What is left of a page; `hidden` are the jobs without series of their own, see `job_labels`."""
 
     families: list[Family]
     hidden: frozenset[Values] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """What is remembered of a job while there is too much."""
 
     seen_secs: float

@@ -12,7 +12,8 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.rates import compute_busy_share, compute_rate, cpu_secs_of
@@ -27,8 +28,7 @@ MAX_PAST = 200  # ended jobs, the latest, of which more than their points is kep
 _NAN = math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Course(NamedTuple):
     """What one thing used at some times since the epoch, oldest first; NaN is not known."""
 
     times_secs: tuple[float, ...] = ()
@@ -37,8 +37,7 @@ class Course:
     gpus: tuple[float, ...] = ()  # busy ones, in cards; empty where there are none
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """When a job began and ended, since the epoch; None: it has not."""
 
     key: JobKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot, StepSample
@@ -32,8 +32,7 @@ def idle_secs_of(cpu: CpuSecs) -> float:
     return cpu.idle + cpu.iowait
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     read_at_secs: float  # monotonic
     used_secs: Mapping[JobKey, float]
     node: CpuSecs | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,7 @@ class Membership:
         return self.job_id or self.sluid or self.slot or ""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHierarchy:
+class BatchHierarchy(NamedTuple):
     """How one batch system names control groups.
 
     `paths` are patterns of paths from the hierarchy's root; their groups are named as what `Membership` has.

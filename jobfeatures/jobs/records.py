@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from jobfeatures.errors import ParseError
 from jobfeatures.jsontext import parse_own
@@ -35,8 +35,7 @@ class Standing(enum.Enum):
     WHOLE = "whole"  # all that its writer will ever tell
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A prolog's record. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
 
     job: Job

@@ -12,8 +12,8 @@ anything else names nothing: dots, escapes and the like need not be understood.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from jobfeatures.features.keys import JOB_ID, KEYS, LOG_CORES, PHYS_CORES, Lifetime
 
@@ -34,8 +34,7 @@ _FIXED = frozenset({JOB_ID.name, PHYS_CORES.name, LOG_CORES.name})
 _KNOWN = frozenset(key.name for key in KEYS)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What an address names. Without a key it is the directory; a machine's has no token."""
 
     area: str

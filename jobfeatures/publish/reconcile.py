@@ -7,15 +7,14 @@ which nothing is proven keeps what it has.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.jobs.evidence import JobObservation, Presence
 from jobfeatures.model import JobKey
 from jobfeatures.roster import Roll
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What is to be done, in no particular order."""
 
     write: tuple[JobObservation, ...]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.errors import ParseError
 from jobfeatures.publish.reasons import ACTIONS
@@ -28,8 +28,7 @@ _VARIABLE = re.compile(rb"([A-Z_][A-Z0-9_]{0,63})=")
 _SYSTEM = re.compile(r"[a-z]{1,32}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What a hook wants done, with the variables that it was given; `reported_at_secs`: when (epoch)."""
 
     action: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
@@ -34,8 +35,7 @@ REASONS = (*(str(each) for each in Reason), UNSAFE, UNREADABLE, LOCK_TIMEOUT, PO
 LOCK_BUDGET_SECS = 1.0  # of one refresh, over all jobs
 
 
-@dataclass(frozen=True, slots=True)
-class StatusTarget:
+class StatusTarget(NamedTuple):
     """Where a job's status is, who has to own it, and how many CPUs it may claim (None: unknown)."""
 
     path: str
@@ -62,8 +62,7 @@ class StatusView:
         return None if self.written_at_secs is None else max(0.0, now_secs - self.written_at_secs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(NamedTuple):
     """A view, and what it takes to judge the next look."""
 
     view: StatusView = StatusView()
@@ -187,7 +186,7 @@ def _without_status(old: _Kept) -> _Kept:
 
 def _with_problem(old: _Kept, reason: str, text: str) -> _Kept:
     view = replace(old.view, problem=text, problems=_counted(old.view.problems, reason))
-    return replace(old, view=view, reason=str(reason))
+    return old._replace(view=view, reason=str(reason))
 
 
 def _counted(problems: Mapping[str, int], reason: str) -> dict[str, int]:

@@ -20,6 +20,7 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
@@ -38,8 +39,7 @@ class UnreadableError(UnsafePathError):
     """A file or directory that the kernel would not open or read for us."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusFiles:
+class StatusFiles(NamedTuple):
     """What was read under one lock: contents by name, and the newest modification time (epoch seconds)."""
 
     values: dict[str, bytes]

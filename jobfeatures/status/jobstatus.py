@@ -11,6 +11,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.errors import ParseError
 
@@ -42,8 +43,7 @@ class StatusViolation(ParseError):  # noqa: N818  # the field's word for it: the
         self.reason_code = reason_code
 
 
-@dataclass(frozen=True, slots=True)
-class StatusKey:
+class StatusKey(NamedTuple):
     """One key. `value_type` is "integer" or "boolean"; integers lie within `lowest` and `highest`."""
 
     name: str

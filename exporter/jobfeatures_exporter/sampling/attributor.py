@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.htcondor import EXECUTE
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 Key = JobKey | UnitKey | int
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
+class Attribution(NamedTuple):
     """One look: whose each process is, and which job is meant where a control group names something else."""
 
     keys: dict[int, Key]

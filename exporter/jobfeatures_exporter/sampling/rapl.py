@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError
@@ -29,8 +29,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _PACKAGE = re.compile(r"package-([0-9]{1,4}(?:-die-[0-9]{1,4})?)\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Zone:
+class Zone(NamedTuple):
     """One counter: `domain` is ``package-0``, ``dram-0`` or ``psys``."""
 
     domain: str

@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobfeatures.command import run_command
 from jobfeatures.errors import CommandError, ParseError
@@ -32,16 +32,14 @@ _NODE = re.compile(r"node([0-9]{1,6})\Z")
 _INFO = re.compile(r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,9})[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Processor:
+class Processor(NamedTuple):
     """Where one logical processor sits. A core's number counts within its package and may leave gaps."""
 
     package: int
     core: int | str
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Processors of a node whose cores are all alike."""
 
     sockets: int

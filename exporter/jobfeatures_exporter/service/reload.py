@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.settings import settings_of, tables_of
@@ -12,8 +12,7 @@ from jobfeatures_exporter.config import ExporterConfig
 SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """Settings to run with from now on, the keys of what is new in them, and of what needs a restart."""
 
     config: ExporterConfig

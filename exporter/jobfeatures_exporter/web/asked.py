@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 WASTED = "wasted"  # an order of jobs: those that waste most now come first
 DENSE = "dense"  # a view: one line a job
 MAX_LETTERS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One page: that at /, or that of a job."""
 
     job_id: str = ""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures_exporter.snapshot import GpuProcess, GpuSample
@@ -14,8 +13,7 @@ class DriverError(JobfeaturesError):
     """A driver cannot be used now; it is made anew at the next reading."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(NamedTuple):
     """Where the kernel's files are."""
 
     procfs: str = "/proc"

@@ -7,7 +7,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
@@ -181,4 +181,4 @@ def chosen_drivers(names: Collection[str], paths: Paths) -> list[str]:
 
 def is_loaded(name: str, paths: Paths) -> bool:
     """Return whether the kernel's driver is loaded."""
-    return any(os.path.exists(path.format(**asdict(paths))) for path in DRIVERS[name])
+    return any(os.path.exists(path.format(**paths._asdict())) for path in DRIVERS[name])
