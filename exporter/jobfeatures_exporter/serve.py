@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Objects more than there were; a look at 1,000 jobs makes as many, and no rings of them.
-GARBAGE_AFTER = 50_000
-
 ReaderChooser = Callable[[DaemonConfig, Mapping[str, int]], Choice]
 
 
@@ -109,7 +106,6 @@ async def _serve(
             reloader.listen(asyncio.get_running_loop())
             notifier.ready(reloader.status())
             gc.freeze()  # what has been made by now stays: it need not be gone through for garbage any more
-            gc.set_threshold(GARBAGE_AFTER)
             async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), duration_secs)

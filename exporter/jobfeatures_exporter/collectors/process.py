@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -51,7 +51,7 @@ def families(context: Context) -> Iterator[Family]:
     They are read here and not by prometheus_client's collector, which lists
     every open descriptor, and this exporter keeps thousands.
     """
-    yield Family(BUILD, [((__version__, find_revision(), platform.python_version()), 1)])
+    yield Family(BUILD, [((__version__, find_revision(), sys.version.partition(" ")[0]), 1)])
     if context.snapshot is not None:
         yield Family.single(SAMPLE, context.snapshot.duration_secs)
     if context.reload is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 from struct import Struct
 
 from jobfeatures_exporter.sampling.work.events import Event
@@ -23,9 +22,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
     """Return a counter's descriptor: of programs on a CPU, in a control group or all. Raises OSError."""
-    number = _NUMBERS.get(platform.machine())
+    number = _NUMBERS.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, f"perf_event_open on {platform.machine()}")
+        raise OSError(errno.ENOSYS, f"perf_event_open on {os.uname().machine}")
     attributes = _ATTRIBUTES.pack(
         event.type, _ATTRIBUTES.size, event.config, 0, 0, _TIMES, _USER_ONLY, 0, 0, 0
     )
