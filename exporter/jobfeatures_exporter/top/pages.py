@@ -48,10 +48,9 @@ class LocalProcesses:
             booted = read_stat(self._procfs).boot_time_secs
         except (OSError, JobfeaturesError):
             return False
-        return (
-            None not in {booted, boot_time_secs}
-            and abs((booted or 0) - (boot_time_secs or 0)) <= SAME_BOOT_SECS
-        )
+        if booted is None or boot_time_secs is None:
+            return False
+        return abs(booted - boot_time_secs) <= SAME_BOOT_SECS
 
     def close(self) -> None:
         """Close all descriptors."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from jobfeatures_exporter.view.units import (
     format_figure,
     format_share,
     format_span,
+    natural,
 )
 
 GAP = 2  # between columns
@@ -40,12 +40,6 @@ class Column:
     value_of: Callable[[JobView], Any]
     is_number: bool = True  # stands at the right, and the largest comes first
     largest_first: bool = True
-
-
-def natural(text: str) -> tuple[tuple[int, str], ...]:
-    """Return what sorts job9 before job10."""
-    parts = enumerate(re.split("([0-9]+)", text))
-    return tuple((len(part) if at % 2 else 0, part) for at, part in parts)
 
 
 def _of(used: float | None, given: float | None, form: Form) -> str:
@@ -101,10 +95,15 @@ def _text(
     def shown(job: JobView) -> str:
         return fit(text_of(job), width) or unknown
 
-    def value_of(job: JobView) -> tuple[tuple[int, str], ...] | None:
-        return natural(text_of(job)) if text_of(job) else None
-
-    return Column(key, head, meaning, shown, value_of, is_number=False, largest_first=False)
+    return Column(
+        key,
+        head,
+        meaning,
+        shown,
+        lambda job: natural(text_of(job)) or None,
+        is_number=False,
+        largest_first=False,
+    )
 
 
 COLUMNS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 
@@ -52,6 +53,11 @@ def _power_of(size: float) -> int:
         size /= 1024
         power += 1
     return power
+
+
+def natural(text: str) -> str:
+    """Return a text that sorts numbers within names by their value: job9 before job10."""
+    return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
 
 
 def format_count(value: float) -> str:

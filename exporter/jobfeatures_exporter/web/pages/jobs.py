@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from jobfeatures_exporter.view.units import (
     format_share,
     format_span,
     machine_time,
+    natural,
 )
 from jobfeatures_exporter.web.pages.course import job_lines
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
@@ -118,11 +118,6 @@ def _identity(each: JobView) -> Cell:
         job_link(each.key), join(f"{each.key.batch_system} ", state if each.is_running else badge(state))
     )
     return Cell(content, natural(each.key.job_id), "job")
-
-
-def natural(text: str) -> str:
-    """Return a text that sorts numbers within names by their value."""
-    return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
 
 
 def _user(each: JobView) -> Cell:
