@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,10 +107,8 @@ class NvidiaDriver:
         """Let go of the library."""
         for detail in self._details.values():
             detail.close()
-        try:
+        with suppress(self._nvml.NVMLError):  # it was not there any more
             self._nvml.nvmlShutdown()
-        except self._nvml.NVMLError:  # it was not there any more
-            return
 
     def read(self) -> Iterator[GpuSample]:
         """Yield each card, and each MIG instance behind its card. Raises DriverError."""
@@ -168,7 +167,6 @@ class NvidiaDriver:
 
     def _describe(self, index: int, uuid: str, ask: Asked) -> GpuCard:
         nvml = self._nvml
-        memory = self._memory(ask)
         limits = ask("nvmlDeviceGetPowerManagementLimitConstraints")  # [minimum, maximum], mW
         pci = ask("nvmlDeviceGetPciInfo")
         address = getattr(pci, "busId", "")
@@ -188,7 +186,7 @@ class NvidiaDriver:
             architecture="" if architecture is None else ARCHITECTURES.get(architecture, ""),
             driver=self._version,
             firmware=ask.text("nvmlDeviceGetVbiosVersion"),
-            memory_bytes=None if memory is None else int(memory.total),
+            memory_bytes=self._memory(ask)[1],
             power_limit_watts=ask.number("nvmlDeviceGetPowerManagementLimit", scale=1e-3),
             max_power_limit_watts=None if limits is None else limits[1] / 1e3,
             min_power_limit_watts=None if limits is None else limits[0] / 1e3,
@@ -198,7 +196,7 @@ class NvidiaDriver:
 
     def _sample(self, card: GpuCard, ask: Asked, *, with_processes: bool) -> GpuSample:
         nvml = self._nvml
-        memory = self._memory(ask)
+        used, total = self._memory(ask)
         rates = ask("nvmlDeviceGetUtilizationRates")
         busy = self._mean_utilisation(card.uuid, ask)
         if busy is None and rates is not None:
@@ -212,9 +210,9 @@ class NvidiaDriver:
             fan_percent=ask.number("nvmlDeviceGetFanSpeed"),
             compute_mode="" if mode is None else COMPUTE_MODES.get(mode, ""),
             performance_state=state if state is not None and state <= MAX_PERFORMANCE_STATE else None,
-            memory_used_bytes=None if memory is None else int(memory.used),
+            memory_used_bytes=used,
             ce_util_percent=busy,
-            memory_util_percent=None if memory is None else compute_percent(memory.used, memory.total),
+            memory_util_percent=compute_percent(used, total),
             temperature_celsius=ask.number("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_watts=ask.number("nvmlDeviceGetPowerUsage", scale=1e-3),
             power_limit_watts=ask.number("nvmlDeviceGetEnforcedPowerLimit", scale=1e-3),
@@ -230,9 +228,9 @@ class NvidiaDriver:
         uuid = ask.text("nvmlDeviceGetUUID")
         if not uuid:
             return
+        used, total = self._memory(ask)
         card = self._cards.get(uuid)
         if card is None:
-            memory = self._memory(ask)
             card = GpuCard(
                 uuid=uuid,
                 parent_uuid=parent.uuid,
@@ -243,18 +241,17 @@ class NvidiaDriver:
                 architecture=parent.architecture,
                 driver=parent.driver,
                 firmware=parent.firmware,
-                memory_bytes=None if memory is None else int(memory.total),
+                memory_bytes=total,
             )
             if not ask.failing:
                 self._cards[uuid] = card
-        memory = self._memory(ask)
         rates = ask("nvmlDeviceGetUtilizationRates")
         yield GpuSample(
             card=card,
             taken_at_secs=self._clock.now_secs(),
-            memory_used_bytes=None if memory is None else int(memory.used),
+            memory_used_bytes=used,
             ce_util_percent=None if rates is None else float(rates.gpu),
-            memory_util_percent=None if memory is None else compute_percent(memory.used, memory.total),
+            memory_util_percent=compute_percent(used, total),
             processes=self._processes(card, ask, has_utilisation=False),
             failing=ask.failing,
         )
@@ -268,11 +265,12 @@ class NvidiaDriver:
             if instance is not None:
                 yield instance
 
-    def _memory(self, ask: Asked) -> Any | None:
-        """Return total and used; the newer form does not take what the driver reserves for used."""
+    def _memory(self, ask: Asked) -> tuple[int, int] | tuple[None, None]:
+        """Return used and total; the newer form does not take what the driver reserves for used."""
         newer = getattr(self._nvml, "nvmlMemory_v2", None)
         found = ask("nvmlDeviceGetMemoryInfo", newer) if newer is not None else None
-        return found if found is not None else ask("nvmlDeviceGetMemoryInfo")
+        found = found if found is not None else ask("nvmlDeviceGetMemoryInfo")
+        return (None, None) if found is None else (int(found.used), int(found.total))
 
     def _mean_utilisation(self, uuid: str, ask: Asked) -> float | None:
         """Return the mean in percent since the last reading; the latest figure covers a second at most."""
