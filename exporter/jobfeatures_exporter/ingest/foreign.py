@@ -40,6 +40,7 @@ _OF_NODE = (
     *("os_name", "os_release", "architecture", "cpu_model", "memory_bytes"),
     *("sockets", "cores_per_socket", "threads_per_core"),
 )
+_OF_LOAD = ("load1", "load5", "load15", "runnable_entities", "existing_entities")
 _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # of other devices, of memory, or of nothing
 
 
@@ -120,11 +121,7 @@ def _node(sample: SampleRecord, sysinfo: SysinfoRecord | None) -> NodeSample:
     return NodeSample(
         boot_time_secs=sample.boot_secs,
         memory_bytes=memory,
-        load1=sample.load1,
-        load5=sample.load5,
-        load15=sample.load15,
-        runnable_entities=sample.runnable_entities,
-        existing_entities=sample.existing_entities,
+        **{name: getattr(sample, name) for name in _OF_LOAD},
         disks={
             each.name: DiskSample(
                 major=each.major, minor=each.minor, stats=each.stats, whole=is_whole(each.name, names)

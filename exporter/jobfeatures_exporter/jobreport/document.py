@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
+from jobfeatures_exporter.jobreport.gathering import INFO_SHOWN
 from jobfeatures_exporter.jobreport.hints import find_hints
 
+# Members of the form that are called as our own.
+_OF_RUN = ("is_running", "start_secs", "end_secs", "seen_until_secs", "elapsed_secs")
+_OF_NODE = (
+    *("throttled_secs", "suspended_secs", "claimed_cpus"),
+    *("storage_read_bytes", "storage_written_bytes", "threads"),
+)
 VERSION = 1  # of the document's form: grows when something is renamed or taken away
 
 
@@ -24,17 +31,9 @@ def _job(report: JobReport) -> dict[str, Any]:
         "batch_system": report.batch_system,
         "job_id": report.job_id,
         "cluster": report.cluster or None,
-        **{name: report.info.get(name) for name in ("user", "account", "partition", "name")},
-        **{
-            name: report.info.get(name)
-            for name in ("array_job_id", "array_task_id", "het_job_id", "restarts")
-        },
+        **{name: report.info.get(name) for name in INFO_SHOWN},
         "state": report.state or None,
-        "is_running": report.is_running,
-        "start_secs": report.start_secs,
-        "end_secs": report.end_secs,
-        "seen_until_secs": report.seen_until_secs,
-        "elapsed_secs": report.elapsed_secs,
+        **{name: getattr(report, name) for name in _OF_RUN},
         "wall_limit_secs": None if is_unlimited else limit,
         "wall_limit_is_unlimited": is_unlimited,
         "time_ratio": report.time_share,
@@ -94,12 +93,7 @@ def _node(node: NodeUse) -> dict[str, Any]:
         "gpu_joules": node.gpu_joules,
         "stalled_secs": dict(sorted(node.stalled_secs.items())),
         "all_stalled_secs": dict(sorted(node.all_stalled_secs.items())),
-        "throttled_secs": node.throttled_secs,
-        "suspended_secs": node.suspended_secs,
-        "claimed_cpus": node.claimed_cpus,
-        "storage_read_bytes": node.storage_read_bytes,
-        "storage_written_bytes": node.storage_written_bytes,
-        "threads": node.threads,
+        **{name: getattr(node, name) for name in _OF_NODE},
         "coverage_ratio": node.coverage,
     }
 
