@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
@@ -53,14 +52,6 @@ class Family(NamedTuple):
 
 
 Block = tuple[Metric, str]  # lines of samples
-
-
-class Written(Sequence[Sample]):
-    """The samples of a family whose lines are kept from one page to the next."""
-
-    @abstractmethod
-    def lines(self, texts: LabelTexts) -> Sequence[str]:
-        """Return the lines of all samples under the name of the family."""
 
 
 class _Texts(dict[Values, str]):
@@ -147,7 +138,7 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
 def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
     """Return the lines of a family, and those under its former name."""
     metric, samples = family
-    lines = getattr(samples, "lines", None)  # of `Written`, which is abstract: to ask for it takes longer
+    lines = getattr(samples, "lines", None)  # of `rows.Column`, which keeps them
     blocks = [(metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts)))]
     if metric.former is not None:
         blocks += blocks_of(Family(metric.former, list(samples)), texts)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, overload
 
 from jobfeatures.metrics import Metric
-from jobfeatures_exporter.exposition import Family, LabelTexts, Sample, Values, Written, sample_lines
+from jobfeatures_exporter.exposition import Family, LabelTexts, Sample, Values, sample_lines
 
 # Makes the samples of one job, those of each metric, from its labels and what its row is made of.
 Make = Callable[[Values, Any], Iterable[Sequence[Sample]]]
@@ -55,7 +55,7 @@ class _Table:
         return self._columns[number]
 
 
-class Column(Written):
+class Column(Sequence[Sample]):
     """The samples of one family in a table."""
 
     def __init__(self, table: _Table, number: int, size: int) -> None:
