@@ -7,13 +7,14 @@ where the times allow it: numbers are used again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Final
 
-from jobfeatures.joblog import JobRecord, Lost, Number, Pair, Sorter, StepUse, sort_in_memory
+from jobfeatures.joblog import MOST, JobRecord, Lost, Number, Pair, Sorter, StepUse, sort_in_memory
 
 EARLIER_RUN: Final = "earlier run"
 SAME_RUN: Final = "run that is told twice"
@@ -22,6 +23,7 @@ ORPHAN: Final = "step without its job"
 SAME_ID: Final = "another job under the id of one before: both are kept"
 # A requeue is a submission of its own, at the end of the run before; what comes later is another job.
 REQUEUED_WITHIN_SECS: Final = 86400
+_Placed = tuple[int, JobRecord | StepUse]
 
 
 class _Run:
@@ -61,28 +63,50 @@ def fold_jobs(
     *,
     all_runs: bool = False,
     sort: Sorter = sort_in_memory,
+    most: int = MOST,
 ) -> Iterator[JobRecord]:
     """Return one record a job, in the order in which they come first; none before all have come.
 
     Steps come behind the run of their job, as sacct writes them. Of several runs the latest counts: by its
     submission, else by its start, else by its place. `all_runs` keeps each, with the id they share. `folded`
-    is called with each record that became one with another.
+    is called with each record that became one with another. More than `most` records are sorted.
     """
-    keyed = (
-        ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), (place, record))
-        for place, record in enumerate(records)
-    )
-    for _, job in sort(_fold_sorted(sort(keyed), folded, all_runs=all_runs)):
+    placed = enumerate(records)
+    held = deque(islice(placed, most))
+    if (more := next(placed, None)) is None:
+        found = _in_memory(held)
+    else:
+        found = _sorted(chain((held.popleft() for _ in range(len(held))), [more], placed), sort)
+    for _, job in sort(_fold_each(found, folded, all_runs=all_runs)):
         yield job
 
 
-def _fold_sorted(pairs: Iterable[Pair], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
-    """Yield the jobs, with the place at which each came first; what has one id stands together."""
-    for _, same in groupby(pairs, key=itemgetter(0)):
+def _in_memory(placed: Iterable[_Placed]) -> Iterable[Iterable[_Placed]]:
+    """Return what has one id together, as it came."""
+    found: dict[tuple[str, str | None, str], list[_Placed]] = {}
+    for each in placed:
+        record = each[1]
+        found.setdefault((record.batch_system, record.cluster, record.job_id), []).append(each)
+    return found.values()
+
+
+def _sorted(placed: Iterable[_Placed], sort: Sorter) -> Iterator[Iterable[_Placed]]:
+    """Yield the same of any number of records."""
+    keyed = (
+        ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), (place, record))
+        for place, record in placed
+    )
+    for _, same in groupby(sort(keyed), key=itemgetter(0)):
+        yield (each for _, each in same)
+
+
+def _fold_each(found: Iterable[Iterable[_Placed]], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
+    """Yield the jobs, with the place at which each came first."""
+    for same in found:
         first = -1
         runs: list[_Run] = []
-        for _, (place, record) in same:
-            if record.step is None:
+        for place, record in same:
+            if isinstance(record, JobRecord) and record.step is None:
                 first = place if first < 0 else first
                 runs.append(_Run(record))
             elif not runs:

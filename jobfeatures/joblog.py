@@ -38,6 +38,7 @@ from jobfeatures.quickrecord import quickly_made
 Number = int | float
 
 
+MOST: Final = 400_000  # that wait in memory: some 500 MB of jobs
 MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
 WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
 

@@ -12,9 +12,9 @@ from operator import itemgetter
 from typing import Any, Final, Self
 
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.joblog import MOST
 
 Pair = tuple[Any, Any]
-MOST: Final = 400_000  # pairs in memory: some 500 MB of jobs
 AT_ONCE: Final = 200  # of a run, in memory while runs are merged
 
 

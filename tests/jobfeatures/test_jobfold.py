@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.jobfold import SAME_ID, SAME_RUN, fold_jobs, is_next_run, is_same_run, may_be_one
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, StepUse
 from jobfeatures.model import JobState
 from tests.jobfeatures.jobrecords import any_records
 
@@ -171,3 +171,23 @@ def test_no_record_is_forgotten_and_none_is_there_twice(records):
     found, lost = folded(*records)
     assert len(found) + lost["earlier run"] + lost[SAME_RUN] == len(records)
     assert {each.job_id for each in found} == {each.job_id for each in records}
+
+
+SOME = st.none() | st.integers(0, 3)
+ENTRIES = st.builds(
+    JobRecord,
+    batch_system=st.just("slurm"),
+    job_id=st.sampled_from("12"),
+    cluster=st.sampled_from([None, "", "a"]),
+    step=st.sampled_from([None, None, "0"]),
+    user=st.sampled_from([None, "u", "v"]),
+    **dict.fromkeys(("submit_secs", "start_secs", "end_secs", "restarts", "used_memory_bytes"), SOME),
+)
+STEPS = st.builds(
+    StepUse, st.just("slurm"), st.sampled_from("12"), st.sampled_from([None, "a"]), st.just("0"), SOME
+)
+
+
+@given(st.lists(ENTRIES | STEPS, max_size=12), st.integers(0, 12), st.booleans())
+def test_records_are_folded_the_same_whether_they_fit_into_memory_or_are_sorted(entries, most, all_runs):
+    assert folded(*entries, most=most, all_runs=all_runs) == folded(*entries, all_runs=all_runs)

@@ -5,11 +5,11 @@ A log that was read with its text is written as it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from xml.sax.saxutils import escape  # text only, nothing is parsed
 
 from jobfeatures.errors import ParseError
@@ -22,9 +22,18 @@ from jobfeatures.joblog import JobRecord, LastLine, Lost, Passage
 from jobfeatures.model import UNLIMITED, JobState
 
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
+AT_ONCE: Final = 256  # jobs: a few of them fit into a processor's cache
+_KEPT: Final = 4096  # texts of a field
 _PLAIN_CHARACTERS: Final = 100  # a text that is letters and digits alone, and no longer, stands as it is
-_How = Callable[[str, Any, Lost], str | int | None]
-_Row = tuple[str, str, str, _How]  # the field; what stands before and behind its value; how that is written
+
+
+class _Row(NamedTuple):
+    """A field, what stands before and behind its value, and how that is written."""
+
+    field: str
+    before: str
+    behind: str
+    how: Any  # a function of its name, a value and what is called for a loss; or the line of each value
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
@@ -43,14 +52,16 @@ def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterato
     yield DECLARATION
     yield f"<{GROUP}>"
     yield f"  <Id>{GROUP_ID}</Id>"
-    for record in whole:
-        if isinstance(record, JobRecord) and (text := _make_job(record, lost)):
-            yield text
+    writer = _Writer(lost)
+    jobs = (record for record in whole if isinstance(record, JobRecord))
+    while some := list(islice(jobs, AT_ONCE)):
+        yield from writer.make_jobs(some)
     yield f"</{GROUP}>"
 
 
 def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
     line = ""
+    writer = _Writer(lost)
     for each in records:
         if isinstance(each, Passage):
             line += each.text
@@ -58,46 +69,92 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
             line += each.source_text.text
         else:
             lost("what a changed job says and its record does not")
-            line += _make_job(each, lost).lstrip()
+            line += "".join(writer.make_jobs([each])).lstrip()
         *lines, line = line.split("\n")
         yield from lines
     if line:
         yield LastLine(line)
 
 
-def _make_job(record: JobRecord, lost: Lost) -> str:
-    """Return the lines of a job, nothing for one that has no place."""
-    if record.step is not None:
-        lost("step")
-        return ""
-    job_id = record.job_id
-    if not _is_plain(job_id):
-        try:
-            job_id = escape(checked_id(job_id))
-        except ParseError:
-            lost("job without a usable id")
-            return ""
-    for name, _ in record.more:
-        lost(name)
-    lines = [f"  <Job>\n    <Id>{job_id}</Id>"]
-    lines += _said(_OWN_VALUES(record), _OWN, lost)
-    plain = JobState.FAILED if record.exit_status else JobState.COMPLETED
-    if state_word(record.state) and record.state not in {plain, *_STATES_WITH_WORDS}:
-        lines.append(f"    {_extension('state')}{record.state.value}</Extension>")
-    if requested := _said(_REQUESTED_VALUES(record), _REQUESTED, lost):
-        lines += ("    <Requested>", *requested, "    </Requested>")
-    if delivered := _said(_DELIVERED_VALUES(record), _DELIVERED, lost):
-        lines += ("    <Delivered>", *delivered, "    </Delivered>")
-    lines.append("  </Job>")
-    return "\n".join(lines)
+class _Writer:
+    """Jobs → their lines, some at a time and field by field: what no job has is passed over at once."""
 
+    def __init__(self, lost: Lost) -> None:
+        self._lost = lost
+        self._texts: dict[_Row, dict[str | None, str]] = {}
 
-def _said(values: Iterable[object], rows: tuple[_Row, ...], lost: Lost) -> list[str]:
-    return [
-        f"{before}{text}{behind}"
-        for value, (field, before, behind, how) in zip(values, rows, strict=True)
-        if value is not None and (text := how(field, value, lost)) is not None
-    ]
+    def make_jobs(self, records: Iterable[JobRecord]) -> Iterator[str]:
+        """Yield the lines of each job but of those that have no place."""
+        placed = [(record, job_id) for record in records if (job_id := self._id(record)) is not None]
+        if not placed:
+            return
+        values = zip(*(_VALUES(record) for record, _ in placed), strict=True)
+        columns = dict(zip(_FIELDS, values, strict=True))
+        parts = self._said(_OWN, columns)
+        parts.append(list(map(_exact_state, columns["state"], columns["exit_status"])))
+        for name, rows in (("Requested", _REQUESTED), ("Delivered", _DELIVERED)):
+            if inner := self._said(rows, columns):
+                before, behind = f"\n    <{name}>", f"\n    </{name}>"
+                texts = map("".join, zip(*inner, strict=True))
+                parts.append([f"{before}{text}{behind}" if text else "" for text in texts])
+        for (_, job_id), said in zip(placed, map("".join, zip(*parts, strict=True)), strict=True):
+            yield f"  <Job>\n    <Id>{job_id}</Id>{said}\n  </Job>"
+
+    def _id(self, record: JobRecord) -> str | None:
+        """Return a job's id as it is written, None for what has no place."""
+        if record.step is not None:
+            self._lost("step")
+            return None
+        job_id = record.job_id
+        if not _is_plain(job_id):
+            try:
+                job_id = escape(checked_id(job_id))
+            except ParseError:
+                self._lost("job without a usable id")
+                return None
+        for name, _ in record.more:
+            self._lost(name)
+        return job_id
+
+    def _said(self, rows: Iterable[_Row], columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+        """Return what each job has of each field that one of them has."""
+        found = []
+        for row in rows:
+            values = columns[row.field]
+            if values[0] in (None, ()) and values.count(values[0]) == len(values):
+                continue
+            if row.how is _whole:
+                before, behind = row.before, row.behind
+                found.append(
+                    [
+                        f"{before}{value}{behind}"
+                        if type(value) is int and 0 <= value <= MAX_NUMBER
+                        else self._line(row, value)
+                        for value in values
+                    ]
+                )
+            elif row.how is _text:
+                known = self._texts.setdefault(row, {None: ""})
+                found.append(
+                    [known[each] if each in known else self._keep(row, each, known) for each in values]
+                )
+            elif isinstance(row.how, dict):
+                line_of = row.how.get
+                found.append([line_of(each, "") for each in values])
+            else:
+                found.append([self._line(row, each) for each in values])
+        return found
+
+    def _line(self, row: _Row, value: Any) -> str:
+        text = None if value is None else row.how(row.field, value, self._lost)
+        return "" if text is None else f"{row.before}{text}{row.behind}"
+
+    def _keep(self, row: _Row, text: str, known: dict[str | None, str]) -> str:
+        """Return the line of a text, kept where logs may well repeat it."""
+        line = self._line(row, text)
+        if line and len(text) <= _PLAIN_CHARACTERS and len(known) < _KEPT:
+            known[text] = line
+        return line
 
 
 def _is_plain(text: str) -> bool:
@@ -117,8 +174,6 @@ def _text(field: str, value: str, lost: Lost) -> str | None:
 
 def _whole(field: str, value: object, lost: Lost) -> int | None:
     """Return a value as a whole number in the format's range, None if it is none or does not fit."""
-    if type(value) is int and 0 <= value <= MAX_NUMBER:
-        return value
     if not isinstance(value, int | float):
         return None
     if not -MAX_NUMBER <= value <= MAX_NUMBER or (value < 0 and field not in _SIGNED):
@@ -138,21 +193,6 @@ def _starts(field: str, value: int, lost: Lost) -> int | None:
     return None if restarts is None else restarts + 1
 
 
-def _state(field: str, value: JobState, lost: Lost) -> str | None:
-    del field, lost
-    return state_word(value)
-
-
-def _flag(field: str, value: bool, lost: Lost) -> str:
-    del field, lost
-    return str(value)
-
-
-def _unlimited(field: str, value: object, lost: Lost) -> str | None:
-    del field, lost
-    return "unlimited" if value is UNLIMITED else None
-
-
 def _nodes(field: str, nodes: tuple[str, ...], lost: Lost) -> str | None:
     if not nodes:
         return None
@@ -163,18 +203,33 @@ def _nodes(field: str, nodes: tuple[str, ...], lost: Lost) -> str | None:
     return _text(field, ",".join(nodes), lost)
 
 
-def _row(field: str, tag: str, how: _How, attributes: str = "", indent: str = "    ") -> _Row:
-    return field, f"{indent}<{tag}{attributes}>", f"</{tag}>", how
+@lru_cache(maxsize=1024)
+def _exact_state(state: JobState, exit_status: int | None) -> str:
+    """Return what says a state more exactly than State and ExitCode do, nothing where they say it."""
+    plain = JobState.FAILED if exit_status else JobState.COMPLETED
+    if not state_word(state) or state in {plain, *_STATES_WITH_WORDS}:
+        return ""
+    return f"\n    {_extension('state')}{state.value}</Extension>"
+
+
+def _row(field: str, tag: str, how: Any, attributes: str = "", indent: str = "    ") -> _Row:
+    before, behind = f"\n{indent}<{tag}{attributes}>", f"</{tag}>"
+    if isinstance(how, dict):
+        how = {value: f"{before}{word}{behind}" for value, word in how.items()}
+    return _Row(field, before, behind, how)
 
 
 def _extension(name: str) -> str:
     return f'<Extension name="{name}" type="{extensions.TYPE}">'
 
 
-def _extended(how: _How, *fields: str) -> list[_Row]:
-    return [(field, f"    {_extension(field)}", "</Extension>", how) for field in fields]
+def _extended(how: Any, *fields: str) -> list[_Row]:
+    return [_Row(field, f"\n    {_extension(field)}", "</Extension>", how) for field in fields]
 
 
+_STATES: Final = {state: word for state in JobState if (word := state_word(state))}
+_FLAGS: Final = {True: "True", False: "False"}
+_UNLIMITED: Final = {UNLIMITED: "unlimited"}
 _inner = partial(_row, indent="      ")
 _OWN: Final[tuple[_Row, ...]] = (
     _row("name", "Name", _text),
@@ -187,8 +242,8 @@ _OWN: Final[tuple[_Row, ...]] = (
     _row("reservation", "Reservation", _text),
     _row("batch_system", "ResourceManagerType", _text),
     _row("qos", "QualityOfService", _text),
-    _row("state", "State", _state),
-    _row("is_interactive", "Interactive", _flag),
+    _row("state", "State", _STATES),
+    _row("is_interactive", "Interactive", _FLAGS),
     _row("submit_secs", "SubmitTime", _whole),
     _row("eligible_secs", "EligibleTime", _whole),
     _row("start_secs", "StartTime", _whole),
@@ -200,9 +255,9 @@ _OWN: Final[tuple[_Row, ...]] = (
     _row("restarts", "StartCount", _starts),
     _row("preceding_job_id", "Dependency", _text, ' condition="OnExit"'),
     _row("cpu_limit_secs", "ResourceLimit", _whole, ' name="CPUTime"'),
-    _row("wall_limit_secs", "ResourceLimit", _unlimited, ' name="Duration"'),
-    _row("requested_memory_bytes", "ResourceLimit", _unlimited, ' name="MaxMemory"'),
-    _row("cpu_limit_secs", "ResourceLimit", _unlimited, ' name="CPUTime"'),
+    _row("wall_limit_secs", "ResourceLimit", _UNLIMITED, ' name="Duration"'),
+    _row("requested_memory_bytes", "ResourceLimit", _UNLIMITED, ' name="MaxMemory"'),
+    _row("cpu_limit_secs", "ResourceLimit", _UNLIMITED, ' name="CPUTime"'),
     *_extended(_whole, "uid", "gid", "exit_signal", "het_offset", "think_secs"),
     *_extended(_whole, "run_secs", "user_cpu_secs", "system_cpu_secs", "energy_joules"),
     *_extended(_text, "array_job_id", "array_task_id", "het_job_id", "workflow_id", "cluster", "state_word"),
@@ -221,7 +276,6 @@ _DELIVERED: Final[tuple[_Row, ...]] = (
     _inner("total_gpus", "Resource", _whole, ' name="GPU"'),
     _inner("used_memory_bytes", "Memory", _whole, ' metric="Max" units="B"'),
 )
-_OWN_VALUES, _REQUESTED_VALUES, _DELIVERED_VALUES = (
-    attrgetter(*(row[0] for row in rows)) for rows in (_OWN, _REQUESTED, _DELIVERED)
-)
+_FIELDS: Final = tuple(dict.fromkeys(row.field for row in (*_OWN, *_REQUESTED, *_DELIVERED)))
+_VALUES: Final = attrgetter(*_FIELDS)
 _STATES_WITH_WORDS: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})

@@ -28,7 +28,7 @@ class Joined(NamedTuple):
     @property
     def swapped_secs(self) -> Number:
         """Return how long it was swapped out between its parts."""
-        return sum(max(0, part.wait_secs) for part in self.parts[1:])
+        return sum(max(0, part.wait_secs) for part in self.parts[1:]) if self.parts else 0
 
     @property
     def end_secs(self) -> Number | None:
@@ -92,4 +92,4 @@ def _sum(values: list[Number]) -> Number:
 
 
 def _plus(a: Number, b: Number) -> Number | None:
-    return None if UNKNOWN in {a, b} else a + b
+    return None if UNKNOWN in (a, b) else a + b

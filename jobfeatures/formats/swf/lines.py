@@ -12,7 +12,9 @@ from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, UNKNOWN, Number, Swf
 from jobfeatures.formats.swf.header import Header, parse_comment
 
 COLUMNS: Final = len(FIELDS)
+CPU: Final = FIELDS.index("cpu_secs")  # an average over processors: of most lines the only fraction
 LARGEST: Final = 2**63 - 1
+MAX_DIGITS: Final = 40
 MAX_LINE_CHARACTERS: Final = 4096
 BOM: Final = "\ufeff"
 _UNKNOWN_JOB = (UNKNOWN,) * COLUMNS
@@ -61,12 +63,18 @@ class SwfReader:
         for number, line in self._lines:
             fields = line.split()
             if len(fields) == COLUMNS and line.isascii() and "_" not in line:  # int() reads 1_0 and ١ too
+                cpu = fields[CPU]
                 try:
-                    values = list(map(int, fields))
+                    is_decimal = "." in cpu and len(cpu) <= MAX_DIGITS and len(line) <= MAX_LINE_CHARACTERS
+                    if is_decimal:
+                        fields[CPU] = "0"
+                    values: list[Number] = list(map(int, fields))
+                    if is_decimal:
+                        values[CPU] = float(cpu)
                 except ValueError:
                     pass
                 else:
-                    if min(values) >= UNKNOWN and max(values) <= LARGEST:
+                    if min(values) >= UNKNOWN and max(values) <= LARGEST and not -1 < values[CPU] < 0:
                         self.line = number
                         if self.texts is not None:
                             self._keep(line)
@@ -160,7 +168,7 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
 
 def _number(word: str) -> Number | None:
     """Return a number, None where it is none: no infinities, no digits but 0 to 9, no underscores."""
-    if not word.isascii() or "_" in word or len(word) > 40:
+    if not word.isascii() or "_" in word or len(word) > MAX_DIGITS:
         return None
     try:
         value: Number = int(word)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.swf.bursts import Joined, join_bursts
@@ -20,6 +20,7 @@ from jobfeatures.formats.swf.lines import SwfReader
 from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
 from jobfeatures.model import JobState
 
+T = TypeVar("T")
 BATCH_SYSTEM: Final = "swf"
 KIB: Final = 1024
 STATES: Final = {COMPLETED: JobState.COMPLETED, FAILED: JobState.FAILED, CANCELLED: JobState.CANCELLED}
@@ -80,7 +81,8 @@ def read_records(
             own = texts[0][1] + "".join(before + line for before, line in texts[1:])
             yield replace(record, source_text=SourceText(BATCH_SYSTEM, own))
         else:
-            _count_not_taken(joined.job, notes, meaning)
+            if joined.job.processors <= 0:
+                _count_not_taken(joined.job, notes, meaning)
             yield record
     yield from reader.rejected[reported:]
     if keep_text and reader.trailing:
@@ -101,15 +103,14 @@ def settle(meaning: Meaning, header: Header) -> Meaning:
 
 def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
     """Count what a record has by job, and the log by processor, where their number is not known."""
-    if job.processors <= 0:
-        for name, value in (("CPU time", job.cpu_secs), ("memory", job.memory_kib)):
-            if value != UNKNOWN and not (name == "memory" and meaning.memory_is_of_job):
-                notes.not_taken[f"{name}, without allocated processors"] += 1
-        is_there = job.requested_memory_kib != UNKNOWN and not meaning.memory_is_of_job
-        if job.requested_processors <= 0 and is_there:
-            notes.not_taken["requested memory, without processors"] += 1
-        if job.requested_processors <= 0 and job.requested_secs != UNKNOWN and meaning.requests_cpu_time:
-            notes.not_taken["requested CPU time, without processors"] += 1
+    for name, value in (("CPU time", job.cpu_secs), ("memory", job.memory_kib)):
+        if value != UNKNOWN and not (name == "memory" and meaning.memory_is_of_job):
+            notes.not_taken[f"{name}, without allocated processors"] += 1
+    is_there = job.requested_memory_kib != UNKNOWN and not meaning.memory_is_of_job
+    if job.requested_processors <= 0 and is_there:
+        notes.not_taken["requested memory, without processors"] += 1
+    if job.requested_processors <= 0 and job.requested_secs != UNKNOWN and meaning.requests_cpu_time:
+        notes.not_taken["requested CPU time, without processors"] += 1
 
 
 class Names:
@@ -120,10 +121,14 @@ class Names:
         for note in header.values("Note"):
             if match := NAMED.match(note.value):
                 self.known[match[1]][int(match[2])] = match[3]
+        self.called = {kind: _Called({**names, UNKNOWN: None}) for kind, names in self.known.items()}
 
-    def of(self, kind: str, number: int) -> str | None:
-        """Return the name of a number, the number itself where it has none."""
-        return None if number == UNKNOWN else self.known[kind].get(number, str(number))
+
+class _Called(dict[int, str | None]):
+    """The names of numbers; one that has none is its own."""
+
+    def __missing__(self, number: int) -> str:
+        return str(number)
 
 
 def _by_number(header: Header, label: str) -> dict[int, str]:
@@ -136,44 +141,44 @@ def _by_number(header: Header, label: str) -> dict[int, str]:
 
 def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:
     """Return the record of a job; `start_secs` is the epoch time of the log's time zero."""
-    job = joined.job
-    submit, started, ended = job.submit_secs, joined.start_secs, joined.end_secs
-    in_queue = job.status == CANCELLED and job.run_secs == UNKNOWN  # cancelled after what it waited
-    if in_queue:
-        ended = started
-    requested = job.requested_processors if job.requested_processors > 0 else job.processors
-    meaning = meaning or Meaning()
-    unit = 1 if meaning.memory_is_bytes else KIB
-    asking, having = (1, 1) if meaning.memory_is_of_job else (requested, job.processors)
-    is_cpu = bool(meaning.requests_cpu_time)
+    number, submit, _, ran, processors, cpu, memory, asked, limit_secs, asked_memory = joined.job[:10]
+    status, user, group, executable, queue, partition, preceding, think = joined.job[10:]
+    started, swapped = joined.start_secs, joined.swapped_secs
+    ended = None if started is None or ran == UNKNOWN else started + ran + swapped
+    if status == CANCELLED and ran == UNKNOWN:  # in the queue, after what it waited
+        started, ended = None, started
+    requested = asked if asked > 0 else processors
+    is_bytes, is_of_job, is_cpu = meaning or Meaning()
+    called = names.called
+    unit = 1 if is_bytes else KIB
     return JobRecord(
         batch_system=BATCH_SYSTEM,
-        job_id=str(job.number),
-        state=STATES.get(job.status, JobState.UNKNOWN),
-        user=names.of("user", job.user),
-        group=names.of("group", job.group),
-        executable=names.of("executable", job.executable),
-        queue=names.of("queue", job.queue),
-        partition=names.of("partition", job.partition),
-        is_interactive=True if job.queue == INTERACTIVE else None,
+        job_id=str(number),
+        state=STATES.get(status, JobState.UNKNOWN),
+        user=called["user"][user],
+        group=called["group"][group],
+        executable=called["executable"][executable],
+        queue=called["queue"][queue],
+        partition=called["partition"][partition],
+        is_interactive=True if queue == INTERACTIVE else None,
         submit_secs=None if submit == UNKNOWN else start_secs + submit,
-        start_secs=None if started is None or in_queue else start_secs + started,
+        start_secs=None if started is None else start_secs + started,
         end_secs=None if ended is None else start_secs + ended,
-        run_secs=None if job.run_secs == UNKNOWN else job.run_secs,
-        suspended_secs=joined.swapped_secs or None,
-        total_cpus=_known(job.processors),
-        requested_cpus=_known(job.requested_processors),
-        requested_memory_bytes=_product(job.requested_memory_kib, asking, unit),
-        wall_limit_secs=None if is_cpu else _product(job.requested_secs, 1, 1),
-        cpu_limit_secs=_product(job.requested_secs, requested, 1) if is_cpu else None,
-        used_cpu_secs=_cpu_secs(job),
-        used_memory_bytes=_product(job.memory_kib, having, unit),
-        preceding_job_id=None if job.preceding == UNKNOWN else str(job.preceding),
-        think_secs=None if job.think_secs == UNKNOWN else job.think_secs,
+        run_secs=_known(ran),
+        suspended_secs=swapped or None,
+        total_cpus=_known(processors),
+        requested_cpus=_known(asked),
+        requested_memory_bytes=_product(asked_memory, 1 if is_of_job else requested, unit),
+        wall_limit_secs=None if is_cpu else _product(limit_secs, 1, 1),
+        cpu_limit_secs=_product(limit_secs, requested, 1) if is_cpu else None,
+        used_cpu_secs=_cpu_secs(cpu, processors),
+        used_memory_bytes=_product(memory, 1 if is_of_job else processors, unit),
+        preceding_job_id=None if preceding == UNKNOWN else str(preceding),
+        think_secs=_known(think),
     )
 
 
-def _known(value: int) -> int | None:
+def _known(value: T) -> T | None:
     return None if value == UNKNOWN else value
 
 
@@ -182,10 +187,12 @@ def _product(each: Number, count: int, unit: int) -> int | None:
     return None if each == UNKNOWN or count <= 0 else round(each * count * unit)
 
 
-def _cpu_secs(job: SwfJob) -> Number | None:
+def _cpu_secs(average: Number, processors: int) -> Number | None:
     """Return the CPU time of all processors, to the microsecond."""
-    if job.cpu_secs == UNKNOWN or job.processors <= 0:
+    if average == UNKNOWN or processors <= 0:
         return None
-    secs = job.cpu_secs * job.processors
+    secs = average * processors
+    if isinstance(secs, int):
+        return secs
     rounded = round(secs, 6)
     return int(rounded) if rounded == int(rounded) else rounded

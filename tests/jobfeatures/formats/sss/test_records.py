@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections import Counter
 from dataclasses import fields
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sss import writerecords
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.records import read_records, recognise
 from jobfeatures.formats.sss.stream import MAX_HELD
@@ -18,6 +20,7 @@ from jobfeatures.formats.sss.writerecords import write_records
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import UNLIMITED, JobState
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents
+from tests.jobfeatures.formats.sss.elementwriter import write_job
 
 MIB = 2**20
 
@@ -371,6 +374,41 @@ def test_what_is_written_is_read_the_same_and_nothing_is_lost(records):
     text, lost = write(*records)
     assert lost == []
     assert read(text, strict=True) == records
+
+
+ANY_TEXT = st.none() | st.sampled_from(
+    ["a", "u-1", "", " a", "a<b>&\"'", "ü", "a\rb", "a\x07", "ab" * 60, "x,y"]
+)
+ANY_NUMBER = st.none() | st.sampled_from(
+    [0, 1, -1, 7.5, 8.0, 2**63 - 1, 2**63, float("inf"), float("nan"), True]
+)
+ANY_LIMIT = ANY_NUMBER | st.just(UNLIMITED)
+ODD = st.builds(
+    JobRecord,
+    batch_system=ANY_TEXT.filter(bool),
+    job_id=st.sampled_from(["1", "7.pbs", "a&b", "a b", "", "ü", "a" * 181]),
+    step=st.sampled_from([None, None, None, "0"]),
+    state=st.sampled_from(JobState),
+    nodes=st.lists(st.sampled_from(["c1", "c-2", "a,b", "", " c", "<"]), max_size=3).map(tuple),
+    is_interactive=st.none() | st.booleans(),
+    more=st.sampled_from([(), (("distribution", "block"),)]),
+    **dict.fromkeys(["requested_memory_bytes", "wall_limit_secs", "cpu_limit_secs"], ANY_LIMIT),
+    **dict.fromkeys(TEXTS, ANY_TEXT),
+    **dict.fromkeys([*COUNTS, "priority", "exit_status", "exit_signal", "restarts"], ANY_NUMBER),
+)
+
+
+@given(st.lists(ODD, max_size=8), st.integers(1, 4))
+def test_text_is_that_of_the_elements_of_each_job(records, at_once):
+    lost: list[str] = []
+    expected = "".join(f"{job}\n" for each in records if (job := write_job(each, lost.append)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writerecords, "AT_ONCE", at_once)
+        text, told = write(*records)
+    assert (
+        text == f'<?xml version="1.0" encoding="UTF-8"?>\n<JobGroup>\n  <Id>log</Id>\n{expected}</JobGroup>\n'
+    )
+    assert Counter(told) == Counter(lost)
 
 
 def test_what_is_written_is_a_whole_document():

@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.fields import IS_TIME, SwfJob
 from jobfeatures.formats.swf.lines import (
     LARGEST,
+    MAX_LINE_CHARACTERS,
     NEGATIVE,
     NOT_WHOLE,
     TOO_FEW,
@@ -115,3 +118,37 @@ def test_any_text_is_a_job_or_an_error(text):
         return
     assert min(job) >= -1
     assert all(isinstance(value, int) for value, is_time in zip(job, IS_TIME, strict=True) if not is_time)
+
+
+WORDS = st.one_of(
+    st.integers(-3, 3).map(str),
+    st.floats(-2, 2, allow_nan=False).map(str),
+    st.sampled_from(
+        ["-0.0", "-1.0", "2.5", "-.5", "1.e400", "9223372036854775808.0", "nan.", "1_0.5", "٣.5", ".", "+1.5"]
+    ),
+    st.integers(1, 60).map(lambda count: "0." + "3" * count),
+    st.integers(2**63 - 2, 2**63 + 1).map(str),
+)
+
+
+@given(
+    st.lists(WORDS, min_size=18, max_size=18),
+    WORDS,
+    st.sampled_from([" ", "  ", " " * 300]),
+    st.lists(st.integers(0, 17), max_size=2),
+)
+def test_plain_lines_are_read_as_all_others_are(words, cpu, blanks, odd):
+    """Only the processor time has decimals in plain lines."""
+    words = [word if place in odd else "7" for place, word in enumerate(words)]
+    words[5] = cpu
+    line = blanks.join(words)
+    jobs, reader = read(line)
+    if len(line) > MAX_LINE_CHARACTERS and "." not in line:
+        return  # whole numbers with blanks between them are read however long the line is
+    try:
+        job, repairs = parse_job(line)
+    except ParseError:
+        assert (jobs, reader.skipped) == ([], 1)
+    else:
+        assert repr(jobs) == repr([job])
+        assert reader.repaired == Counter(repairs)
