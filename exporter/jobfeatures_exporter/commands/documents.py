@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError, SourceError
@@ -16,11 +18,14 @@ from jobfeatures.logs import configure_logging
 from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.key import make_privacy
-from jobfeatures_exporter.sonar.node import make_origin
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)
 
 BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
+GPU_WAIT_SECS = 5.0  # for drivers to answer once
+GPU_LOOK_SECS = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,11 +58,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if "errors" in document else 0
 
 
+@contextlib.contextmanager
+def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocuments]:
+    """Give what makes documents. No batch system is asked: jobs are those that the node itself shows."""
+    from jobfeatures_exporter.sampling.gpu.device import Paths
+    from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+    from jobfeatures_exporter.sampling.sampler import make_sampler
+
+    clock = SystemClock()
+    paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
+    gpus = GpuMonitor(config.gpu_drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
+    sampler = make_sampler(config, clock, sysfs=config.path_sysfs, gpus=gpus)
+    gpus.start()
+    try:
+        deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
+        while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
+            time.sleep(GPU_LOOK_SECS)
+        yield NodeDocuments(config, origin, clock, sampler.sample, Unreadable())
+    finally:
+        gpus.stop()
+        sampler.close()
+
+
 def _sample(config: ExporterConfig, origin: Origin) -> Document:
     """Return the state of the node and its processes."""
-    from jobfeatures_exporter.sonar.oneshot import node_documents
-
-    with node_documents(config, origin) as documents:
+    with _node_documents(config, origin) as documents:
         documents.prime()
         time.sleep(BETWEEN_LOOKS_SECS)
         return documents.sample()[0]
@@ -65,9 +90,7 @@ def _sample(config: ExporterConfig, origin: Origin) -> Document:
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
     """Return how the node is made."""
-    from jobfeatures_exporter.sonar.oneshot import node_documents
-
-    with node_documents(config, origin) as documents:
+    with _node_documents(config, origin) as documents:
         return documents.sysinfo()[0]
 
 
