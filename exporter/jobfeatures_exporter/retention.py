@@ -36,15 +36,14 @@ class _Kept:
 
 
 class Retention:
-    """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `max_ended` at most.
+    """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
 
     A job has ended here when its control groups or processes are gone. What its batch system says of its end
     by then or later is taken over. A job that comes back, because it was requeued, is no ended one any more.
     """
 
-    def __init__(self, retain_secs: float, *, max_ended: int = MAX_ENDED) -> None:
+    def __init__(self, retain_secs: float) -> None:
         self.retain_secs = retain_secs
-        self._max_ended = max_ended
         self._living: dict[JobKey, Job] = {}  # what is known of those of the last look
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
         self._snapshot: Snapshot | None = None
@@ -103,7 +102,7 @@ class Retention:
                 del self._kept[key]
             else:
                 kept.ended = _informed(kept.ended, jobs.get(key))
-        for key in list(self._kept)[: max(0, len(self._kept) - self._max_ended)]:
+        for key in list(self._kept)[: max(0, len(self._kept) - MAX_ENDED)]:
             del self._kept[key]
         return {key: kept.ended for key, kept in self._kept.items()}
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter import retention
 from jobfeatures_exporter.retention import Retention
 from jobfeatures_exporter.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 
@@ -17,8 +18,8 @@ def key(number=1):
 class Looks:
     """Looks that are ten seconds apart, and scrapes between them where asked for."""
 
-    def __init__(self, **more):
-        self.retention = Retention(RETAIN_SECS, **more)
+    def __init__(self):
+        self.retention = Retention(RETAIN_SECS)
         self.now = 1000.0
         self.shown = {}
         self.ended = {}
@@ -143,8 +144,8 @@ def test_what_a_job_did_on_cards_is_kept_with_it(look):
     assert look()[key()].gpus == (gpu,)
 
 
-def test_of_too_many_ended_jobs_the_oldest_go():
-    look = Looks(max_ended=3)
+def test_of_too_many_ended_jobs_the_oldest_go(look, monkeypatch):
+    monkeypatch.setattr(retention, "MAX_ENDED", 3)
     for number in range(6):
         look(sample(number), scrape=False)
     assert list(look(scrape=False)) == [key(3), key(4), key(5)]

@@ -10,18 +10,18 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}\Z")
 MAX_BYTES = 65536
+_WHAT = "gpu_sysfs"
 
 
 class Sysfs:
-    """Reads values; failures are counted as `what`."""
+    """Reads values; failures are counted as those of cards, whose values all are that anybody counts."""
 
-    def __init__(self, unreadable: Unreadable, what: str = "gpu_sysfs") -> None:
+    def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable
-        self._what = what
 
     def text(self, path: str) -> str | None:
         """Return a file's text without blanks around it."""
-        text = self._unreadable.tried(self._what, read_text, path, max_bytes=MAX_BYTES)
+        text = self._unreadable.tried(_WHAT, read_text, path, max_bytes=MAX_BYTES)
         return None if text is None else text.strip()
 
     def number(self, path: str) -> int | None:
@@ -30,7 +30,7 @@ class Sysfs:
         if text is None:
             return None
         if not _NUMBER.match(text):
-            self._unreadable.add(self._what, ParseError("not a number", source=path, text=text))
+            self._unreadable.add(_WHAT, ParseError("not a number", source=path, text=text))
             return None
         return int(text)
 
@@ -45,7 +45,7 @@ class Sysfs:
 
     def names(self, path: str) -> list[str]:
         """Return the entries of a directory, sorted; none where it cannot be listed."""
-        return sorted(self._unreadable.tried(self._what, os.listdir, path) or ())
+        return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
     def hwmon(self, device: str) -> str | None:
         """Return the directory of a device's sensors."""

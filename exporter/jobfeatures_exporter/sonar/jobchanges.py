@@ -24,12 +24,11 @@ _ABSENT = 0
 class JobChanges:
     """Remembers a fingerprint of each field that was sent.
 
-    Call `changes` for each record of an answer, then `end_round` once. At most `max_records` are remembered;
+    Call `changes` for each record of an answer, then `end_round` once. At most `MAX_RECORDS` are remembered;
     beyond, those not seen for longest are forgotten, and sent in full when they are seen again.
     """
 
-    def __init__(self, max_records: int = MAX_RECORDS) -> None:
-        self._max_records = max_records
+    def __init__(self) -> None:
         self._round = 0
         self._sent: dict[tuple[int, str], tuple[int, array[int]]] = {}  # least recently seen first
 
@@ -55,7 +54,7 @@ class JobChanges:
 
     def end_round(self) -> None:
         """Forget what has not been seen for some rounds, and what there is no room for."""
-        too_many = max(0, len(self._sent) - self._max_records)
+        too_many = max(0, len(self._sent) - MAX_RECORDS)
         for number, (key, (seen, _)) in enumerate(list(self._sent.items())):
             if number >= too_many and seen > self._round - ROUNDS_KEPT:
                 break

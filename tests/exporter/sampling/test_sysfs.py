@@ -17,7 +17,7 @@ def test_the_first_file_that_has_a_number_tells_it(tmp_path):
 def test_what_is_no_number_or_no_plain_file_is_counted(tmp_path):
     (tmp_path / "a").write_text("7 apples\n")
     (tmp_path / "link").symlink_to("a")
-    read = Sysfs(unreadable := Unreadable(), "board")
+    read = Sysfs(unreadable := Unreadable())
     assert read.number(f"{tmp_path}/a") is None
     assert read.text(f"{tmp_path}/link") is None
-    assert unreadable.counts == {"board_garbage": 1, "board_eloop": 1}
+    assert unreadable.counts == {"gpu_sysfs_garbage": 1, "gpu_sysfs_eloop": 1}

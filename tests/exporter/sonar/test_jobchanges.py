@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures_exporter.sonar import jobchanges
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
 
 HEAD = {"job_id": 7, "job_step": "", "job_name": "ok", "job_state": "PENDING"}
@@ -75,8 +76,9 @@ def test_jobs_that_left_the_answers_are_forgotten():
     assert send(changes, {**HEAD, "job_id": 8}) == [{**HEAD, "job_id": 8}]
 
 
-def test_what_is_remembered_is_bounded():
-    changes = JobChanges(max_records=10)
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr(jobchanges, "MAX_RECORDS", 10)
+    changes = JobChanges()
     send(changes, *({**HEAD, "job_id": number} for number in range(1, 101)))
     assert len(changes) == 10
     assert send(changes, {**HEAD, "job_id": 100}, {**HEAD, "job_id": 1}) == [None, {**HEAD, "job_id": 1}]
