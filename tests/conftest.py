@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import jobfeatures.cli
+import jobfeatures_exporter.cli
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 from tests import skips, unstable
 
@@ -43,7 +45,10 @@ for name, examples in {"quick": 5, "ci": 20, "thorough": 100, "fuzzing": 1000}.i
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-# argparse asks for every word whether it is translated, and looks for files each time: there are none.
+# Two thousand times a command is called in this process: its grammar is made once,
+# and for the words of argparse translations are looked for once: there are none.
+for each in (jobfeatures.cli, jobfeatures_exporter.cli):
+    each.build_parser = functools.cache(each.build_parser)
 gettext.find = functools.cache(gettext.find)
 
 PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_exporter"}

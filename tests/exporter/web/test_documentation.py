@@ -51,8 +51,9 @@ async def test_every_page_is_served_and_every_link_in_it_leads_to_a_page_and_a_h
                     )
                 )
     assert len(links) > 300
-    for path, anchor in sorted(set(links)):
+    for path in sorted({path for path, _ in links} - anchors.keys()):
         assert (await client.get(path)).status == 200, path
+    for path, anchor in sorted(set(links)):
         assert not anchor or anchor in anchors[path], (path, anchor)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "input", "br"}
@@ -21,14 +22,18 @@ class Element:
     def text(self) -> str:
         return "".join(each if isinstance(each, str) else each.text for each in self.parts)
 
-    def walk(self):
-        yield self
-        for child in self.children:
-            yield from child.walk()
+    @cached_property
+    def within(self) -> list[Element]:
+        """This element and all in it, in their order. It is asked for when all is read."""
+        found, todo = [], [self]
+        while todo:
+            found.append(todo.pop())
+            todo += reversed(found[-1].children)
+        return found
 
     def all(self, tag: str, **attributes: str) -> list[Element]:
         wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-        return [each for each in self.walk() if each.tag == tag and wanted.items() <= each.attributes.items()]
+        return [each for each in self.within if each.tag == tag and wanted.items() <= each.attributes.items()]
 
 
 class _Parser(HTMLParser):

@@ -163,16 +163,16 @@ def test_a_page_is_well_formed_and_in_a_language(text, page):
 
 
 def test_a_page_has_one_main_heading_and_no_level_is_left_out(page):
-    levels = [int(each.tag[1]) for each in page.walk() if re.fullmatch("h[1-6]", each.tag)]
+    levels = [int(each.tag[1]) for each in page.within if re.fullmatch("h[1-6]", each.tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert set(levels) <= {1, 2}
 
 
 def test_ids_are_unique_and_references_lead_somewhere(page):
-    ids = [each.attributes["id"] for each in page.walk() if "id" in each.attributes]
+    ids = [each.attributes["id"] for each in page.within if "id" in each.attributes]
     assert len(ids) == len(set(ids))
-    for each in page.walk():
+    for each in page.within:
         if "aria-labelledby" in each.attributes:
             assert each.attributes["aria-labelledby"] in ids
         if (each.attributes.get("href") or "").startswith("#"):
@@ -214,7 +214,7 @@ def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name(page):
 
 
 def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
-    for each in page.walk():
+    for each in page.within:
         assert not {"style", "onclick", "onload", "onerror"} & each.attributes.keys()
         for name in ("src", "href"):
             address = (each.attributes.get(name) or "x").removeprefix("../") or "x"
@@ -620,7 +620,7 @@ def test_no_name_of_a_job_changes_the_page_around_it(name, user, job_id):
         showcase.make_idle_node(), name=name or "x", user=user or "y", key=JobKey("slurm", job_id)
     )
     page = read_page(node_page(made))
-    assert [each.tag for each in page.walk()] == [each.tag for each in plain.walk()]
+    assert [each.tag for each in page.within] == [each.tag for each in plain.within]
 
 
 @given(word=HOSTILE)
@@ -637,7 +637,7 @@ def test_no_word_of_others_changes_the_page_around_it(word):
             statuses={key: replace(context.statuses[key], problem=f"bad {text}")},
             sources=tuple(replace(each, last_error=f"no {text}") for each in context.sources),
         )
-        return [each.tag for each in read_page(node_page(context)).walk()]
+        return [each.tag for each in read_page(node_page(context)).within]
 
     assert make(word) == make("")
 

@@ -145,8 +145,8 @@ def test_what_is_announced_of_the_node_stays_while_the_controller_role_is_down(
 def test_ten_thousand_nodes_that_lose_the_controller_role_at_once_ask_less_than_ten_times_a_second(
     clock, client, make_source, slurm
 ):
-    """Simulated for two hours: each polls every five minutes, at its own second, 16 jobs being there."""
-    nodes, turns = 10_000, 24
+    """Simulated for 70 minutes: each polls every five, at its own second, 16 jobs being there; then it repeats."""
+    nodes, turns = 10_000, 14
     draw = random.Random(1)
     sources = [(draw.uniform(0, 300), make_source(draw.uniform)) for _ in range(nodes)]
     seen = {key(str(n)) for n in range(1, 17)}
@@ -160,7 +160,7 @@ def test_ten_thousand_nodes_that_lose_the_controller_role_at_once_ask_less_than_
     for at, _ in slurm.asked:
         by_turn[int((at - began) // 300)] += 1
     assert max(by_turn) * RPCS / 300 < 10
-    assert sum(by_turn) * RPCS / 7200 > 5  # and they do ask
+    assert sum(by_turn) * RPCS / (300 * turns) > 5  # and they do ask
 
 
 def test_another_batch_systems_answer_is_refused(client, make_source, make_table):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sonar import CURRENT
+from jobfeatures.formats.sonar import CURRENT, joblog
 from jobfeatures.formats.sonar.joblog import read_records, recognise, write_records
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.joblog import JobRecord
@@ -104,10 +104,11 @@ def rounded(record):
     return size and -(-size // (nodes * 1024)) * 1024 * nodes
 
 
-def test_long_logs_become_several_documents():
-    lines, _ = written(*(replace(RECORD, job_id=str(number)) for number in range(1, 2502)))
-    assert [len(json.loads(line)["data"]["attributes"]["slurm_jobs"]) for line in lines] == [1000, 1000, 501]
-    assert len(read("\n".join(lines))) == 2501
+def test_long_logs_become_several_documents(monkeypatch):
+    monkeypatch.setattr(joblog, "RECORDS_PER_DOCUMENT", 100)
+    lines, _ = written(*(replace(RECORD, job_id=str(number)) for number in range(1, 252)))
+    assert [len(json.loads(line)["data"]["attributes"]["slurm_jobs"]) for line in lines] == [100, 100, 51]
+    assert len(read("\n".join(lines))) == 251
 
 
 @pytest.mark.parametrize(
