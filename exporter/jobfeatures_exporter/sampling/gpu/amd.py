@@ -60,16 +60,16 @@ class AmdDriver:
             processes = _processes(drm.address, node, computing, clients, card.memory_bytes)
             yield self._sample(drm, card, processes)
 
-    def _rocm_number(self, function: str, address: str) -> float | None:
-        return None if self._rocm is None else self._rocm.number(function, address)
+    def _figure(self, function: str, address: str, path: str) -> float | None:
+        """Return what ROCm SMI tells of a card, else what the kernel's file does."""
+        found = None if self._rocm is None else self._rocm.number(function, address)
+        return self._sysfs.number(path) if found is None else found
 
     def _describe(self, index: int, drm: DrmCard, node: KfdNode | None) -> GpuCard:
         read, device = self._sysfs, f"{drm.path}/device"
         sensors = read.hwmon(device) or f"{device}/hwmon/none"
         name = self._rocm.text("smi_get_device_name", drm.address) if self._rocm is not None else ""
-        memory = self._rocm_number("smi_get_device_memory_total", drm.address)
-        if memory is None:
-            memory = read.number(f"{device}/mem_info_vram_total")
+        memory = self._figure("smi_get_device_memory_total", drm.address, f"{device}/mem_info_vram_total")
         unique = (read.text(f"{device}/unique_id") or "").removeprefix("0x")
         return GpuCard(
             uuid=f"GPU-{unique}" if unique.strip("0") else f"PCI-{drm.address}",
@@ -92,13 +92,9 @@ class AmdDriver:
     def _sample(self, drm: DrmCard, card: GpuCard, processes: tuple[GpuProcess, ...]) -> GpuSample:
         read, device = self._sysfs, f"{drm.path}/device"
         sensors = read.hwmon(device) or f"{device}/hwmon/none"
-        busy = self._rocm_number("smi_get_device_utilization", drm.address)
-        if busy is None:
-            busy = read.number(f"{device}/gpu_busy_percent")
-        used = self._rocm_number("smi_get_device_memory_used", drm.address)
-        if used is None:
-            used = read.number(f"{device}/mem_info_vram_used")
-        watts = self._rocm_number("smi_get_device_average_power", drm.address)
+        busy = self._figure("smi_get_device_utilization", drm.address, f"{device}/gpu_busy_percent")
+        used = self._figure("smi_get_device_memory_used", drm.address, f"{device}/mem_info_vram_used")
+        watts = None if self._rocm is None else self._rocm.number("smi_get_device_average_power", drm.address)
         if not watts:  # older cards tell an average, newer ones what they draw now
             power = read.first(f"{sensors}/power1_average", f"{sensors}/power1_input")
             watts = None if power is None else power * MICRO
