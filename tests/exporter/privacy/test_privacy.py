@@ -75,7 +75,8 @@ class Names:
 
     def within(self, text):
         """Return those that stand in a text, digits of other numbers left out: how long a look took, say."""
-        return [name for name in self.given if re.search(rf"(?<![\d.]){name}(?!\d)", text)]
+        found = [name for name in self.given if name in text]
+        return [name for name in found if re.search(rf"(?<![\d.]){name}(?!\d)", text)]
 
     def name(self):
         self.given.append(f"Zoë{next(self.count):05d}x")

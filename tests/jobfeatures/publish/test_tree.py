@@ -159,7 +159,7 @@ def test_what_a_user_put_into_jobstatus_is_removed_however_deep_and_leads_nowher
     (status / "link").symlink_to(precious)
     os.mkfifo(status / "fifo")
     folder = os.open(status, os.O_RDONLY)
-    for _ in range(3000):  # deeper than a path name or a recursion reaches
+    for _ in range(1500):  # deeper than a path name or a recursion reaches
         os.mkdir("deep", dir_fd=folder)
         below = os.open("deep", os.O_RDONLY, dir_fd=folder)
         os.close(folder)

@@ -247,7 +247,7 @@ def command(tmp_path):
 
     def make(name, body):
         path = tmp_path / name
-        path.write_text(f"#!{sys.executable}\nimport os, sys\nwith open({str(tmp_path / 'calls')!r}, 'a') as calls:\n"
+        path.write_text(f"#!{sys.executable} -S\nimport os, sys\nwith open({str(tmp_path / 'calls')!r}, 'a') as calls:\n"
                         f"    print(repr([*sys.argv[1:], os.environ['LC_ALL']]), file=calls)\n{body}\n")  # fmt: skip
         path.chmod(0o755)
         return str(path)

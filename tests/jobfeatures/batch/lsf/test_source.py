@@ -311,7 +311,7 @@ def test_what_is_no_answer_is_a_failure(lsf: Lsf, now: FakeClock, script: str, r
 
 
 @pytest.mark.parametrize(
-    ("script", "kind"), [("sleep 60", "timeout"), ("while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done", None)]
+    ("script", "kind"), [("sleep 60", "timeout"), ("yes yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", None)]
 )  # fmt: skip
 def test_a_command_that_hangs_or_never_ends_is_ended(
     lsf: Lsf, now: FakeClock, script: str, kind: str | None

@@ -18,7 +18,7 @@ from jobfeatures.model import Job, JobKey, JobState, JobTable
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
 # Prints a captured answer with the separator that was asked for, and keeps how it was called.
-COMMAND = """#!{python}
+COMMAND = """#!{python} -S
 import json, os, sys
 wanted = os.environ.get("SQUEUE_FORMAT2", "")
 separator = wanted[len("JobID:"):wanted.find(",")] if wanted else ""
