@@ -28,8 +28,7 @@ class CpuSecs(NamedTuple):
     steal: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskSample:
+class DiskSample(NamedTuple):
     """One block device, see Documentation/admin-guide/iostats.rst: `stats` are its fields as they stand."""
 
     major: int
@@ -90,8 +89,7 @@ class Accounting(enum.Enum):
     PROCESSES = "processes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockIo:
+class BlockIo(NamedTuple):
     """What a control group moved to and from block devices, all devices together."""
 
     read_bytes: int
@@ -261,8 +259,7 @@ class GpuCard:
     max_memory_clock_mhz: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuProcess:
+class GpuProcess(NamedTuple):
     """What one process does on one card."""
 
     pid: int
@@ -373,8 +370,7 @@ class Snapshot:
         return key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessDetail:
+class ProcessDetail(NamedTuple):
     """What is read of a process only when it is asked for; None where it cannot be read."""
 
     uid: int | None = None
@@ -383,8 +379,7 @@ class ProcessDetail:
     io: ProcessIo | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Software:
+class Software(NamedTuple):
     """A package that is installed for all."""
 
     key: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from functools import lru_cache
 
 from jobfeatures.errors import ParseError
@@ -73,7 +72,7 @@ class Disks:
         self._last = {
             name: (disk, last[name][1])
             if name in last and last[name][0] is disk
-            else (disk, replace(disk, whole=self._whole[name]))
+            else (disk, disk._replace(whole=self._whole[name]))
             for name, disk in disks.items()
         }
         return {name: known for name, (_, known) in self._last.items()}

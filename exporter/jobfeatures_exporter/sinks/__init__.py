@@ -7,9 +7,11 @@ ConfigurationError. It is imported only where it is asked for.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Sink
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sinks.config import SinksConfig
+    from jobfeatures_exporter.sinks.message import Sink
 
 
 def make_sink(name: str, config: SinksConfig) -> Sink:

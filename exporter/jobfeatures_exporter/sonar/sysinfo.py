@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict
 
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import (
@@ -54,7 +53,7 @@ def _optional(origin: Origin, sample: SysinfoSample) -> Document:
     }
     if origin.profile == SEED:
         fields["software"] = [
-            without_defaults({name: unicode_text(value) for name, value in asdict(each).items()})
+            without_defaults({name: unicode_text(value) for name, value in each._asdict().items()})
             for each in sample.software
         ]
     if origin.profile == CURRENT:

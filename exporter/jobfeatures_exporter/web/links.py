@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
 
 from jobfeatures.settings import Kind
 
@@ -15,6 +14,8 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
 def _template(value: Any) -> str:
+    from urllib.parse import urlsplit  # most nodes have no links
+
     if (
         not isinstance(value, str)
         or len(value) > MAX_LETTERS
@@ -42,6 +43,8 @@ LINK: Final = Kind("address", _template)
 
 def fill(template: str, **values: str) -> str:
     """Return the address; values are spelled so that they stay within their place."""
+    from urllib.parse import quote
+
     return _PLACE.sub(
         lambda found: quote(values.get(found[1], ""), safe="", errors="surrogateescape"), template
     )

@@ -282,7 +282,7 @@ def test_whole_disks_are_shown_in_base_units_and_partitions_are_not(context):
     assert series(context, "batch_node_disk_writes_total") == {'device="sda"': 20}
     assert series(context, "batch_node_disk_io_time_seconds_total") == {'device="sda"': 1.5}
     short = replace(
-        context.snapshot.node, disks={"sda": replace(context.snapshot.node.disks["sda"], stats=(1,))}
+        context.snapshot.node, disks={"sda": context.snapshot.node.disks["sda"]._replace(stats=(1,))}
     )
     bare = replace(context, snapshot=replace(context.snapshot, node=short))
     assert series(bare, "batch_node_disk_reads_total") == {'device="sda"': 1}

@@ -8,19 +8,21 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS
-from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations
-from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
 from jobfeatures_exporter.sampling.gpu.device import Driver, Paths
-from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +103,6 @@ class GpuMonitor:
         self._clock = clock
         self._interval_secs = interval_secs
         self._detail = detail
-        self._book = GpuBook()
         self._unreadable = Unreadable()
         self.readers = [self._reader(name) for name in chosen_drivers(names, self._paths)]
 
@@ -122,6 +123,9 @@ class GpuMonitor:
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
+        from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations
+        from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
+
         now_secs = self._clock.now_secs()
         oldest_secs = now_secs - max(ABSENT_SECS, ABSENT_INTERVALS * self._interval_secs)
         latest = [
@@ -158,6 +162,12 @@ class GpuMonitor:
             gpu_drivers={reader.name: reader.is_up for reader in self.readers},
             unreadable=unreadable,
         )
+
+    @cached_property
+    def _book(self) -> GpuBook:
+        from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
+
+        return GpuBook()
 
     def _write_job_map(self, cards: Sequence[GpuCard], uses: Sequence[JobGpu]) -> None:
         if self._job_map is not None:
