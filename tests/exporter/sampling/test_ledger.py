@@ -1,5 +1,3 @@
-from dataclasses import asdict
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,6 +142,6 @@ def test_no_field_of_a_job_ever_falls(looks):
         flat = {name: value for name, value in fields.items() if isinstance(value, int)}
         flat.update(fields["pressure_secs"])
         if "block_io" in fields:
-            flat.update(asdict(fields["block_io"]))
+            flat.update(fields["block_io"]._asdict())
         assert all(value >= told.get(name, 0) for name, value in flat.items())
         told.update(flat)
