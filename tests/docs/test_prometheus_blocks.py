@@ -7,12 +7,12 @@ import subprocess
 
 import promql_parser as promql
 import pytest
-import yaml
 
 from jobfeatures_exporter import budget, collectors, profiles
 from jobfeatures_exporter.ingest import page as foreign
 from jobfeatures_exporter.web.webconfig import parse_web_config
 from tests.docs.pages import NAMES, ROOT, Block, blocks_of, faults_by_page, queries_in, text_of, words_in
+from tests.yamltext import read_yaml
 
 OF_TARGET = {"job", "instance", "node", "cluster"}  # labels that Prometheus or the site puts on
 OF_PROMETHEUS = {"up": OF_TARGET, "scrape_duration_seconds": OF_TARGET, "ALERTS": {"alertname", "alertstate"}}
@@ -50,7 +50,7 @@ def rules_in(text):
 
 @functools.cache
 def loaded(text):
-    return yaml.safe_load(text)
+    return read_yaml(text)
 
 
 @functools.cache

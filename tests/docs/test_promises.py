@@ -4,12 +4,12 @@ import json
 import re
 import sys
 
-import yaml
-
 from tests.docs.pages import ROOT, text_of
 
 sys.path.insert(0, str(ROOT / "docs"))
 from names import RELEASED, lost, promised
+
+from tests.yamltext import read_yaml
 
 
 def releases():
@@ -49,12 +49,12 @@ def test_both_names_of_a_renamed_metric_are_there():
 
 
 def test_the_workflow_runs_everything_and_the_forms_of_issues_are_forms():
-    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    workflow = read_yaml((ROOT / ".github/workflows/ci.yml").read_text())
     (job,) = workflow["jobs"].values()
     assert job["container"]["image"] == "debian:12"
     assert "bash .ci/run" in [step.get("run") for step in job["steps"]]
     for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml"):
-        content = yaml.safe_load(form.read_text())
+        content = read_yaml(form.read_text())
         assert content.keys() == {"name", "description", "body"}
         asked = [each for each in content["body"] if each["type"] != "markdown"]
         assert asked

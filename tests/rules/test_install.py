@@ -5,7 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.yamltext import read_yaml
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "grafana/rules"
@@ -25,7 +26,7 @@ def test_installed_rules_are_those_of_the_folder_with_links_that_lead_somewhere(
     for file in RULES.glob("*.yml"):
         installed = (tmp_path / f"jobfeatures-{file.name}").read_text()
         assert installed.replace("https://docs.example.org/batch/", "docs/") == file.read_text()
-        groups = yaml.safe_load(installed)["groups"]
+        groups = read_yaml(installed)["groups"]
         links += [
             rule["annotations"]["runbook_url"]
             for group in groups

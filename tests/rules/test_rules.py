@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.grafana.test_dashboards import DECLARED, grouped, matchers, parse, selectors
 from tests.together import together
+from tests.yamltext import read_yaml
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "grafana/rules"
-FILES = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(RULES.glob("*.yml"))}
+FILES = {path.name: read_yaml(path.read_text(encoding="utf-8")) for path in sorted(RULES.glob("*.yml"))}
 GROUPS = [group for file in FILES.values() for group in file["groups"]]
 EVERY = [rule for group in GROUPS for rule in group["rules"]]
 RECORDS = {rule["record"]: rule for rule in EVERY if "record" in rule}
@@ -59,7 +59,7 @@ def test_rules_give_and_alerts_say_what_is_written_beside_them(path):
 
 def cases():
     for path in TESTS:
-        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]:
+        for case in read_yaml(path.read_text(encoding="utf-8"))["tests"]:
             yield from case.get("alert_rule_test", [])
 
 
@@ -80,7 +80,7 @@ def test_each_recording_rule_has_an_expected_value():
     wanted = {
         expression["expr"]
         for path in TESTS
-        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        for case in read_yaml(path.read_text(encoding="utf-8"))["tests"]
         for expression in case.get("promql_expr_test", [])
         if expression["exp_samples"]
     }
@@ -91,7 +91,7 @@ def test_tests_evaluate_groups_in_their_order():
     names = [group["name"] for group in GROUPS]
     assert len(names) == len(set(names))
     for path in TESTS:
-        test = yaml.safe_load(path.read_text(encoding="utf-8"))
+        test = read_yaml(path.read_text(encoding="utf-8"))
         files = [FILES[Path(each).name] for each in test["rule_files"]]  # those that its rules need
         known = [group["name"] for file in files for group in file["groups"]]
         assert sorted(test["group_eval_order"]) == sorted(known)

@@ -6,13 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from makepackages.layout import COPIES
 
 from jobfeatures_exporter.web import documentation
 from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.documentation import ABSENT, FOLDER
 from tests.exporter.web.pages.reading import read_page
+from tests.yamltext import read_yaml
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(str(each.relative_to(ROOT / "docs")) for each in (ROOT / "docs").rglob("*.md"))
@@ -65,7 +65,7 @@ async def test_alerts_lead_to_headings_of_the_runbook_that_is_served(client):
     text = await (await client.get("/docs/runbook.md")).text()
     ids = set(re.findall(r'<h[1-6] id="([^"]+)"', text))
     for file in (ROOT / "grafana/rules").glob("alerts-*.yml"):
-        for group in yaml.safe_load(file.read_text())["groups"]:
+        for group in read_yaml(file.read_text())["groups"]:
             for rule in group["rules"]:
                 page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
                 assert page == "docs/runbook.md"

@@ -15,7 +15,6 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss import writerecords
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.records import read_records, recognise
-from jobfeatures.formats.sss.stream import MAX_HELD
 from jobfeatures.formats.sss.writerecords import write_records
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import UNLIMITED, JobState
@@ -198,19 +197,21 @@ def test_defaults_hold_before_and_after_them():
     ]
 
 
-def test_defaults_that_come_very_late_are_an_error_and_hold_from_there():
-    many = "".join(job(str(n)) for n in range(MAX_HELD + 1))
+def test_defaults_that_come_very_late_are_an_error_and_hold_from_there(monkeypatch):
+    monkeypatch.setattr("jobfeatures.formats.sss.stream.MAX_HELD", 100)
+    many = "".join(job(str(n)) for n in range(101))
     text = f"<JobGroup>\n{many}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
     found = read(text)
     assert ids(found)[-2:] == [
-        f"{MAX_HELD + 3}: column 1: after many jobs, which were read without it",
+        "103: column 1: after many jobs, which were read without it",
         "x",
     ]
     assert [each.user for each in (found[0], found[-1])] == [None, "a"]
 
 
-def test_few_large_jobs_wait_for_defaults():
-    large = "".join(job(str(n), f"<Name>{'x' * 900_000}</Name>") for n in range(60))
+def test_few_large_jobs_wait_for_defaults(monkeypatch):
+    monkeypatch.setattr("jobfeatures.formats.sss.stream.MAX_HELD_SIZE", 2**22)
+    large = "".join(job(str(n), f"<Name>{'x' * 900_000}</Name>") for n in range(8))
     text = f"<JobGroup>\n{large}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
     found = [
         each
