@@ -32,6 +32,14 @@ def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
     return found
 
 
+def text_of(document: dict[str, Any], name: str, source: str) -> str:
+    """Return a member that has to be a text and to say something. Raises ParseError."""
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise ParseError("not a text", source=source, field=name, text=str(value))
+    return value
+
+
 def is_of_later_version(text: bytes) -> bool:
     """Return whether a document is one that `parse_own` refuses for its format."""
     try:

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 
-from jobfeatures.check.listing import Case, Kind
+from jobfeatures.check.listing import Case, Kind, Said
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
 from jobfeatures.status.jobstatus import STATUS_KEYS, StatusViolation, is_unwritten, parse_job_status
-
-Said = Iterator[tuple[str, str]]
 
 CLOCK_SKEW_SECS = 60
 SHARE_TOLERANCE = Decimal("0.001")

@@ -14,14 +14,13 @@ from jobfeatures.check.listing import (
     Entry,
     Kind,
     Rights,
+    Said,
     Trouble,
     parse_number,
 )
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
-
-Said = Iterator[tuple[str, str]]
 
 # Of 2016 as the WLCG probe has it, of 2014 the same things by their names there.
 REQUIRED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -133,6 +133,9 @@ class Case:
             if listing is not None and name in listing.numbers:
                 return listing.numbers[name]
         return None
+
+
+Said = Iterator[tuple[str, str]]  # by a rule: key ("" for the directory) and text
 
 
 @dataclass(frozen=True, slots=True)

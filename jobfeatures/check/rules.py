@@ -5,13 +5,11 @@ Who asks: the two texts, the probe of WLCG, and programs that read the files and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from jobfeatures.check import consistency, forms, transport
-from jobfeatures.check.listing import Case, Finding, Kind, Severity
-
-Said = Iterator[tuple[str, str]]  # key ("" for the directory) and text
+from jobfeatures.check.listing import Case, Finding, Kind, Said, Severity
 
 _2016 = "HSF-TN-2016-02"
 _2014 = "draft 0.99"

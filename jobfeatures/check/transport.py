@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.check.listing import Answer, Case
-
-Said = Iterator[tuple[str, str]]
+from jobfeatures.check.listing import Answer, Case, Said
 
 
 def http_missing_key(case: Case) -> Said:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.errors import JobfeaturesError, ParseError
-from jobfeatures.jsontext import parse_own
+from jobfeatures.jsontext import parse_own, text_of
 from jobfeatures.model import JobKey, JobTable
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def parse_drains(text: str, *, source: str = "") -> Drains:
     for each in jobs:
         if not isinstance(each, dict):
             raise ParseError("not an object", source=source, field="jobs", text=str(each))
-        key = JobKey(_text(each, "batch_system", source), _text(each, "job_id", source))
+        key = JobKey(text_of(each, "batch_system", source), text_of(each, "job_id", source))
         found[key] = _parse_drain(each, source)
     return Drains(None if machine is None else _parse_drain(machine, source), found)
 
@@ -237,7 +237,7 @@ def _parse_drain(document: Any, source: str) -> Drain:
     return Drain(
         _epoch(document, "at_secs", source),
         _epoch(document, "set_at_secs", source),
-        _text(document, "set_by", source),
+        text_of(document, "set_by", source),
     )
 
 
@@ -245,11 +245,4 @@ def _epoch(document: dict[str, Any], name: str, source: str) -> int:
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_EPOCH_SECS:
         raise ParseError("not a time in epoch seconds", source=source, field=name, text=str(value))
-    return value
-
-
-def _text(document: dict[str, Any], name: str, source: str) -> str:
-    value = document.get(name)
-    if not isinstance(value, str) or not value:
-        raise ParseError("not a text", source=source, field=name, text=str(value))
     return value

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from jobfeatures.errors import ParseError
-from jobfeatures.jsontext import parse_own
+from jobfeatures.jsontext import parse_own, text_of
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 MAX_RECORD_BYTES = 64 * 1024
@@ -86,14 +86,14 @@ def parse_record(text: str, *, source: str = "") -> Record:
     A standing that is absent or of another kind is provisional: it claims least.
     """
     document = parse_own(text, source=source)
-    key = JobKey(_string(document, "batch_system", source), _string(document, "job_id", source))
+    key = JobKey(text_of(document, "batch_system", source), text_of(document, "job_id", source))
     try:
         state = JobState(document.get("state"))
     except ValueError:
         state = JobState.UNKNOWN
     values: dict[str, Any] = {name: _integer(document, name, source) for name in _INTEGERS}
     values.update(
-        {name: _string(document, name, source) for name in _TEXTS if document.get(name) is not None}
+        {name: text_of(document, name, source) for name in _TEXTS if document.get(name) is not None}
     )
     nodes = _names(document, "nodes", source)
     gpus = _names(document, "gpus", source)
@@ -110,7 +110,7 @@ def parse_record(text: str, *, source: str = "") -> Record:
     standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
     start_source = None
     if document.get("start_source") is not None:
-        start_source = _string(document, "start_source", source)
+        start_source = text_of(document, "start_source", source)
     return Record(job, standing, _time(document, "told_at_secs", source), start_source)
 
 
@@ -128,13 +128,6 @@ def _names(document: dict[str, Any], name: str, source: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ParseError("not a list of names", source=source, field=name, text=str(value))
     return tuple(value)
-
-
-def _string(document: dict[str, Any], name: str, source: str) -> str:
-    value = document.get(name)
-    if not isinstance(value, str) or not value:
-        raise ParseError("not a text", source=source, field=name, text=str(value))
-    return value
 
 
 def _integer(document: dict[str, Any], name: str, source: str) -> int | None:

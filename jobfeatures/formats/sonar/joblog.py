@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC
 from typing import Any, Final
@@ -239,14 +239,14 @@ def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
     elif record.used_cpu_secs is not None and sum(map(int, filter(None, both))) != int(record.used_cpu_secs):
         lost("used_cpu_secs")
     fits: dict[str, Any] = {name: _secs(record, name, lost) for name in _TIMES}
-    fits |= {name: _count(record, name, lost) for name in _COUNTS}
+    fits |= {name: _kept(record, name, lost, lambda count: count >= 0) for name in _COUNTS}
     return replace(
         record,
         batch_system=BATCH_SYSTEM,
         job_id=str(number),
-        array_job_id=_kept(record, "array_job_id", lost),
-        array_task_id=_digits(record.array_task_id, "array_task_id", lost),
-        het_job_id=_kept(record, "het_job_id", lost),
+        array_job_id=_kept(record, "array_job_id", lost, is_number),
+        array_task_id=_kept(record, "array_task_id", lost, _are_digits),
+        het_job_id=_kept(record, "het_job_id", lost, is_number),
         **fits,
         user_cpu_secs=None if None in both else _secs(record, "user_cpu_secs", lost),
         system_cpu_secs=None if None in both else _secs(record, "system_cpu_secs", lost),
@@ -280,24 +280,13 @@ def _secs(record: JobRecord, name: str, lost: Lost) -> int | None:
     return int(value)
 
 
-def _count(record: JobRecord, name: str, lost: Lost) -> int | None:
-    value: int | None = getattr(record, name)
-    if value is None or value >= 0:
+def _kept(record: JobRecord, name: str, lost: Lost, fits: Callable[[Any], bool]) -> Any:
+    value = getattr(record, name)
+    if value is None or fits(value):
         return value
     lost(name)
     return None
 
 
-def _digits(text: str | None, name: str, lost: Lost) -> str | None:
-    if text is None or (text.isascii() and text.isdigit() and len(text) < 11):
-        return text
-    lost(name)
-    return None
-
-
-def _kept(record: JobRecord, name: str, lost: Lost) -> str | None:
-    text: str | None = getattr(record, name)
-    if text is None or is_number(text):
-        return text
-    lost(name)
-    return None
+def _are_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 11
