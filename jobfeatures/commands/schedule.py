@@ -365,8 +365,7 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
 
 def _evaluate_on_dask(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
     """Evaluate files of one log on a Dask cluster, and print what was found as JSON."""
-    from jobfeatures.schedule.dask import connected
-    from jobfeatures.schedule.partitions import evaluate_partitions
+    from jobfeatures.schedule.partitions import connected, evaluate_partitions
     from jobfeatures.schedule.reading import read_log
 
     how = {"kind": arguments.from_kind, "zone": zone, "meaning": parse_meaning(arguments)}

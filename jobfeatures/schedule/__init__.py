@@ -9,12 +9,11 @@ eet.py       the expected end time of a user's jobs by that share
 expected.py  the same for all users of a log, also on several processors
 result.py    all of these of one log
 document.py  results as plain values, for JSON
-partitions.py  the same of a log in several files, by whatever runs functions: Dask's client does
+partitions.py  the same of a log in several files, on a Dask cluster
 whole.py     a log of any length, some users at a time; spooled.py: its jobs by user; links.py: who follows
              whom; bags.py: jobs that are one piece of work; runs.py: numbers that do not fit into memory
 reading.py   files → logs
 tables.py    results as text and as rows
-dask.py      a Dask cluster that runs partitions.py
 cells.py     the heatmap as numbers
 pictures/    results drawn, and as one HTML page; gallery.py: collects what is drawn of several logs
 

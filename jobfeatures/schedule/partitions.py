@@ -1,21 +1,23 @@
-"""One log in several files, evaluated by whatever runs functions, here or on other machines: numpy.
+"""One log in several files, evaluated on a Dask cluster: numpy.
 
 Each file is read by itself. Its jobs are dealt out by user, so that all jobs
 of a user come into one hand; a hand is a log, and is evaluated as one. Only
-sums, and figures by user, come back. `Runner` is what Dask's client offers.
+sums, and figures by user, come back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import getitem
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 
+from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.jobfold import EARLIER_RUN, SAME_RUN, is_next_run
 from jobfeatures.schedule.choosing import ScheduleError, choose, sift, why_none
 from jobfeatures.schedule.document import MEASURES, Values, make_document
@@ -28,6 +30,7 @@ from jobfeatures.schedule.shares import STEPS, make_shares, plain
 from jobfeatures.schedule.whole import summarise
 
 HANDS: Final = 16
+CONNECT_SECS: Final = 10
 SUMMED: Final = ("waited_for_another", "sum_eet", "violated", "total_tardiness", "total_weighted_tardiness")
 BY_USER: Final = ("veet", "weighted_tardiness")
 TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
@@ -36,14 +39,21 @@ LABELS: Final = ("user", "group", "queue", "partition")
 OPTIONAL: Final = ("eligible", "could_start", "memory_kib", "gpus", "ids")
 
 
-class Runner(Protocol):
-    """Runs functions somewhere. What `submit` returns may be an argument of another function."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Return what stands for the function's result."""
-
-    def gather(self, found: list[Any], /) -> list[Any]:
-        """Return the results that these stand for; what a function raised is raised."""
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Give a client of the Dask cluster with this scheduler (extra ``dask``). Raises ConfigurationError."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ConfigurationError(
+            "--dask", "needs Dask: pip install 'jobfeatures-exporter[analysis,dask]'"
+        ) from None
+    try:
+        client = Client(address, timeout=CONNECT_SECS)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise ConfigurationError("--dask", f"no scheduler answers at {shown(address)}: {error}") from None
+    with client:
+        yield client
 
 
 def evaluate_partitions(
@@ -51,12 +61,13 @@ def evaluate_partitions(
     options: Options,
     read: Callable[[str], ScheduleLog],
     *,
-    runner: Runner,
+    runner: Any,
     hands: int = HANDS,
 ) -> Values:
     """Return the figures of the whole log: those of `make_document`'s fields that are sums or by user.
 
-    `files` are the log's in its order; `read` returns the jobs of one.
+    `files` are the log's in its order; `read` returns the jobs of one. `runner` is Dask's client, or has its
+    `submit` and `gather`.
     Raises ScheduleError, and what `read` raises.
     """
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
