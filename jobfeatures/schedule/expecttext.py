@@ -53,16 +53,12 @@ def span(secs: Number) -> str:
     left = math.floor(secs)
     if left < 1:
         return f"{secs:.3g} s" if secs else "0 s"
-    parts = []
-    for place, (unit, size) in enumerate(SPANS):
-        if left >= size:
-            parts.append(f"{left // size} {unit}")
-            if left % size and place + 1 < len(SPANS):
-                rest = left % size // SPANS[place + 1][1]
-                if rest:
-                    parts.append(f"{rest} {SPANS[place + 1][0]}")
-            break
-    return " ".join(parts)
+    amounts = []
+    for unit, size in SPANS:
+        count, left = divmod(left, size)
+        amounts.append((count, unit))
+    first = next(place for place, (count, _) in enumerate(amounts) if count)
+    return " ".join(f"{count} {unit}" for count, unit in amounts[first : first + 2] if count)
 
 
 def format_expectation(found: Expectation, notes: tuple[str, ...] = (), zone: tzinfo | None = None) -> str:

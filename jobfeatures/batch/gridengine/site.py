@@ -11,8 +11,7 @@ from jobfeatures.clock import Clock
 from jobfeatures.model import Job
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
-    from jobfeatures.batch.gridengine.source import GridEngineSource
+    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -28,7 +27,7 @@ def is_here(config: Config) -> bool:
     )
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> GridEngineSource:
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the source of a daemon."""
     from jobfeatures.batch.gridengine.source import GridEngineSource  # a prolog has no use for it
 
@@ -43,7 +42,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> GridEngineSourc
     )
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> GridEngineCluster:
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the source of the controller role. The other command is that beside qstat."""
     from jobfeatures.batch.gridengine.clustersource import GridEngineCluster  # a prolog has no use for it
 

@@ -13,8 +13,7 @@ from jobfeatures.features import keys
 from jobfeatures.model import Job
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.htcondor.clustersource import CondorPool
-    from jobfeatures.batch.htcondor.source import CondorSource
+    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -27,7 +26,7 @@ def is_here(config: Config) -> bool:
     return shutil.which(config.htcondor_condor_status) is not None
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> CondorSource:
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the source of a daemon."""
     from jobfeatures.batch.htcondor.source import CondorSource  # a hook has no use for it
 
@@ -51,7 +50,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> CondorSource:
     )
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> CondorPool:
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the source of the controller role. The other commands are those beside condor_status."""
     from jobfeatures.batch.htcondor.clustersource import CondorPool  # a hook has no use for it
 

@@ -12,12 +12,10 @@ from jobfeatures.model import Job
 
 if TYPE_CHECKING:
     from jobfeatures.batch.lsf.asking import Commands
-    from jobfeatures.batch.lsf.clustersource import LsfCluster
-    from jobfeatures.batch.lsf.source import LsfSource
+    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
-
-CONFIGURATION = "/etc/lsf.conf"
 ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}
+CONFIGURATION = "/etc/lsf.conf"
 
 
 def is_here(config: Config) -> bool:
@@ -31,7 +29,7 @@ def is_here(config: Config) -> bool:
     )
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> LsfSource:
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the source of a daemon."""
     from jobfeatures.batch.lsf.source import LsfSource  # a hook has no use for it
 
@@ -44,7 +42,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> LsfSource:
     )
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> LsfCluster:
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the source of the controller role. The other commands are those beside bjobs."""
     from jobfeatures.batch.lsf.clustersource import LsfCluster  # a hook has no use for it
 

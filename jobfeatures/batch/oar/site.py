@@ -6,12 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.controller.source import ControllerSource
-    from jobfeatures.batch.oar.clustersource import OarCluster
-    from jobfeatures.batch.oar.nodefiles import OarSource
+    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.clock import Clock
     from jobfeatures.config import Config
-
 CONFIGURATION = "/etc/oar/oar.conf"
 
 
@@ -22,7 +19,7 @@ def is_here(config: Config) -> bool:
     return os.path.exists(CONFIGURATION) or shutil.which(config.oar_oarstat) is not None
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> OarSource | ControllerSource:
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the source of a daemon. Raises ConfigurationError."""
     from jobfeatures.batch.oar.nodefiles import OarSource  # a hook has no use for it
 
@@ -43,7 +40,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> OarSource | Con
     )
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> OarCluster:
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the source of the controller role."""
     from jobfeatures.batch.oar.clustersource import OarCluster  # a hook has no use for it
 

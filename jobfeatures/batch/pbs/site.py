@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jobfeatures.clock import Clock
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.pbs.clustersource import PbsCluster
     from jobfeatures.batch.pbs.commands import Commands
-    from jobfeatures.batch.pbs.source import QstatSource
+    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -29,7 +28,7 @@ class Site:
         home = self.setting(config, "home")
         return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
-    def make_source(self, config: Config, clock: Clock, node_name: str) -> QstatSource:
+    def make_source(self, config: Config, clock: Clock, node_name: str) -> BatchSource:
         """Return the source of a daemon."""
         from jobfeatures.batch.pbs.source import QstatSource  # a hook has no use for it
 
@@ -41,7 +40,7 @@ class Site:
             refresh_secs=config.batch_refresh_secs,
         )
 
-    def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> PbsCluster:
+    def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
         """Return the source of the controller role."""
         from jobfeatures.batch.pbs.clustersource import PbsCluster  # a hook has no use for it
 

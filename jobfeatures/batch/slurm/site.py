@@ -16,11 +16,8 @@ SPREAD = (0.75, 1.25)  # of the time between two questions about the same
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.controller.source import ControllerSource
-    from jobfeatures.batch.slurm.clustersource import SlurmCluster
-    from jobfeatures.batch.slurm.jsonsource import JsonCluster
     from jobfeatures.batch.slurm.rest import Rest
-    from jobfeatures.batch.slurm.source import SlurmSource
+    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -38,7 +35,7 @@ def is_here(config: Config) -> bool:
     return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | ControllerSource:
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the source of a daemon. Raises ConfigurationError."""
     if config.slurm_ask == "controller":
         return _make_controller_source(config, clock, node_name)
@@ -66,7 +63,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | C
     )
 
 
-def _make_controller_source(config: Config, clock: Clock, node_name: str) -> ControllerSource:
+def _make_controller_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     from jobfeatures.batch.controller.client import make_client
     from jobfeatures.batch.controller.source import ControllerSource
     from jobfeatures.batch.slurm.answers import Scontrol
@@ -101,7 +98,7 @@ def make_rest(config: Config, *, whole: bool = False) -> Rest:
         raise ConfigurationError("slurm.rest_url", str(error)) from error
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> SlurmCluster | JsonCluster:
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the source of the controller role. The other commands are those beside scontrol."""
     if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.jsonsource import JsonCluster
