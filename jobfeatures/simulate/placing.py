@@ -8,39 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from jobfeatures.simulate.pools import Node
 
 UNLIMITED: Final = 2**62  # KiB of a node that does not say its memory
-
-
-class Machine(Protocol):
-    """What a scheduler wants to know of a machine, and does to it."""
-
-    sizes: Sequence[int]
-
-    def take(self, job: int) -> bool:
-        """Place a job if there is room now."""
-
-    def give(self, job: int) -> None:
-        """Free what a job had."""
-
-    def has_room(self, size: int) -> bool:
-        """Return whether a job of this size could be placed now."""
-
-    def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return when a job can start if running ones end when they are estimated to: its shadow time.
-
-        `running` are (estimated end, job), sorted; an end that has passed may come at any moment, and counts
-        as now. What will be free beside the job at that time is kept as the spare.
-        """
-
-    def has_spare(self, size: int) -> bool:
-        """Return whether a job of this size can be placed now and stay beyond the shadow time."""
-
-    def take_spare(self, job: int) -> bool:
-        """Place a job that stays beyond the shadow time if it can; what it takes is spare no longer."""
 
 
 class Processors:
@@ -70,7 +42,11 @@ class Processors:
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return the shadow time of a job; see Machine."""
+        """Return when a job can start if running ones end when they are estimated to: its shadow time.
+
+        `running` are (estimated end, job), sorted; an end that has passed may come at any moment, and counts
+        as now. What will be free beside the job at that time is kept as the spare.
+        """
         sizes, wanted = self.sizes, self.sizes[job]
         free, shadow = self._free, now
         for end, other in running:
@@ -87,7 +63,7 @@ class Processors:
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
-        """Place a job that stays beyond the shadow time if it can."""
+        """Place a job that stays beyond the shadow time if it can; what it takes is spare no longer."""
         size = self.sizes[job]
         if size > self._spare or size > self._free:
             return False
@@ -179,7 +155,7 @@ class Nodes:
         return place_first_fit(self._frees, self._shapes[size]) is not None
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return the shadow time of a job; see Machine."""
+        """Return the shadow time of a job; see `Processors`."""
         shape = self._shapes[self.sizes[job]]
         frees = self._frees.copy()
         rooms = [count_parts(free, shape, shape.parts) for free in frees]
@@ -226,6 +202,9 @@ class Nodes:
             (min(a, x), min(b, y), min(c, z))
             for (a, b, c), (x, y, z) in zip(self._frees, self._spares, strict=True)
         ]
+
+
+Machine = Processors | Nodes
 
 
 def whole(node: Node) -> Free:

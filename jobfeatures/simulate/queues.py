@@ -9,29 +9,13 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from jobfeatures.simulate.arrivals import FOREVER, Arrivals
 from jobfeatures.simulate.jobs import Jobs, Numbers
 from jobfeatures.simulate.policies import Fairshare
 
 WAITING: Final = -1  # the start of a job that has none
-
-
-class Queue(Protocol):
-    """What the loop over time wants of a queue."""
-
-    def add_all(self, first: int, behind: int) -> None:
-        """Add the jobs in those places of the order in which they came, without the one `behind`."""
-
-    def head(self) -> int:
-        """Return the job that is next, WAITING where none waits."""
-
-    def rank(self, job: int) -> tuple[float, int]:
-        """Return what is less for the one of two jobs that is nearer to the head."""
-
-    def group(self, job: int) -> int:
-        """Return a number that two jobs share only if the one that came first is always before the other."""
 
 
 class FifoQueue:
@@ -60,7 +44,7 @@ class FifoQueue:
         return (0, self._places[job])
 
     def group(self, job: int) -> int:
-        """Return the same for all: they keep their order."""
+        """Return a number that two jobs share only if the first to come is always before the other: all do."""
         return 0
 
 
@@ -195,3 +179,6 @@ class FairQueue:
         between = self._rate[user] * self._halving * (1 - factor)
         self._used[user] = self._used[user] / 2 * factor + between
         self._since[user] = at + (times - 1) * self._halving
+
+
+Queue = FifoQueue | FairQueue
