@@ -44,7 +44,7 @@ class FifoQueue:
         return (0, self._places[job])
 
     def group(self, job: int) -> int:
-        """Return a number that two jobs share only if the first to come is always before the other: all do."""
+        """Return a number that two jobs share only if the first to come is always before the other: 0."""
         return 0
 
 

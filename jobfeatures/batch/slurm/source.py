@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.questions import AskedJobs
@@ -15,14 +15,8 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import News, Rejected
 from jobfeatures.model import JobKey, JobTable, NodeNotice
 
-
-class Asker(Protocol):
-    """One way to ask Slurm about single jobs and about this node."""
-
-    def ask(
-        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
-    ) -> tuple[Answers, NodeAnswer | None]:
-        """Return what is known of jobs and node at `now_secs` (epoch). Raises SourceError without answer."""
+if TYPE_CHECKING:
+    from jobfeatures.batch.slurm.jsonsource import JsonAsker
 
 
 class ScontrolAsker:
@@ -34,7 +28,7 @@ class ScontrolAsker:
     def ask(
         self, job_ids: Collection[str], *, about_node: bool, now_secs: float
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return what scontrol says; see `Asker`."""
+        """Return what is known of jobs and node at `now_secs` (epoch). Raises SourceError without answer."""
         node_name = self._scontrol.node_name
         extra = node_questions(node_name) if about_node else ()
         answers = self._scontrol.poll(job_ids, extra)
@@ -65,7 +59,7 @@ class SlurmSource(PolledSource):
         timeout_secs: float = 10.0,
         refresh_secs: float = 300.0,
         node_refresh_secs: float | None = None,
-        asker: Asker | None = None,
+        asker: ScontrolAsker | JsonAsker | None = None,
     ) -> None:
         """`node_refresh_secs` separates two questions about the node itself; None: it is not asked about.
 
