@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special, Value
@@ -29,37 +30,32 @@ class Fields:
         self._note = note
         self._evaluate = evaluate
 
-    def _value(self, name: str) -> str | int | float | bool | None:
+    def _value(self, name: str, is_right: Callable[[Any], bool], reason: str) -> Any:
+        """Return a value; one that is not right is refused for this reason."""
         value = self.ad.value(name)
         if isinstance(value, Expression) and self._evaluate is not None:
             value = self._evaluate(value, self.ad)
-        return None if isinstance(value, Special | Expression) else value
-
-    def _refuse(self, name: str, reason: str, value: object) -> None:
+        if isinstance(value, Special | Expression):
+            return None
+        if is_right(value):
+            return value
         self._note(Rejected(self._source, reason, field=name, text=str(value)))
+        return None
 
     def text(self, name: str) -> str | None:
         """Return a string; an empty one says nothing."""
-        value = self._value(name)
-        if value is None or isinstance(value, str):
-            return value or None
-        self._refuse(name, "not a string", value)
-        return None
+        return self._value(name, lambda value: isinstance(value, str), "not a string") or None
 
     def integer(self, name: str) -> int | None:
         """Return a whole number, a real one rounded down."""
-        value = self._value(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return int(value // 1)
-        if value is not None:
-            self._refuse(name, "not a number", value)
-        return None
+        value = self._value(name, _is_number, "not a number")
+        return None if value is None else int(value // 1)
 
     def count(self, name: str, unit: int = 1) -> int | None:
         """Return a number that is not negative, times `unit`."""
         value = self.integer(name)
         if value is not None and value < 0:
-            self._refuse(name, "negative", value)
+            self._note(Rejected(self._source, "negative", field=name, text=str(value)))
             return None
         return None if value is None else value * unit
 
@@ -69,17 +65,16 @@ class Fields:
 
     def seconds(self, name: str) -> int | float | None:
         """Return a duration, with its fraction where it has one."""
-        value = self._value(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-            return value
-        if value is not None:
-            self._refuse(name, "not a duration", value)
-        return None
+        value: int | float | None = self._value(
+            name, lambda value: _is_number(value) and value >= 0, "not a duration"
+        )
+        return value
 
     def flag(self, name: str) -> bool | None:
         """Return a boolean."""
-        value = self._value(name)
-        if value is None or isinstance(value, bool):
-            return value
-        self._refuse(name, "not a boolean", value)
-        return None
+        value: bool | None = self._value(name, lambda value: isinstance(value, bool), "not a boolean")
+        return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
