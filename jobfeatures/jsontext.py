@@ -40,6 +40,11 @@ def text_of(document: dict[str, Any], name: str, source: str) -> str:
     return value
 
 
+def clean(text: str) -> str:
+    """Return a text of JSON that can be written: half surrogate pairs become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
 def is_of_later_version(text: bytes) -> bool:
     """Return whether a document is one that `parse_own` refuses for its format."""
     try:

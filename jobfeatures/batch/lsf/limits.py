@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 
 from jobfeatures.batch.lsf.answers import Record, text_of
 from jobfeatures.batch.lsf.values import UNITS, TimeLimit, compute_limit_secs, parse_limit
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 
 LSHOSTS = "lshosts"
 HOST_FIELDS = ("host_name", "cpuf", "ncpus", "maxmem")
@@ -153,18 +154,8 @@ def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple
     return factors, tuple(rejected)
 
 
-def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> Collection[str]:
-    """Return the hosts whose speed limits are meant for."""
-    hosts: dict[str, None] = {}
-    for record in records:
-        try:
-            limit = parse_limit(record.get("RUNTIMELIMIT", ""))
-        except ParseError:  # reported where the record is read
-            continue
-        if limit is not None and limit.host is not None:
-            hosts[limit.host] = None
-    for queue in queues:
-        for each in (queue.run, queue.cpu):
-            if each is not None and each.host is not None:
-                hosts[each.host] = None
-    return tuple(hosts)
+def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> set[str]:
+    """Return the hosts whose speed limits are meant for. What cannot be read is reported with its record."""
+    own = parse_each(lambda record: parse_limit(record.get("RUNTIMELIMIT", "")), records, [])
+    limits = chain(own, (limit for queue in queues for limit in (queue.run, queue.cpu)))
+    return {limit.host for limit in limits if limit is not None and limit.host is not None}

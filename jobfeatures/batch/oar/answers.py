@@ -17,7 +17,7 @@ from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblog import JobRecord, Notes, record_of
-from jobfeatures.jsontext import parse_object
+from jobfeatures.jsontext import clean, parse_object
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
 from jobfeatures.nottaken import Asked, count_not_taken
 
@@ -53,7 +53,7 @@ class Values:
         value = self.asked.get(name)
         if value is not None and not isinstance(value, str):
             raise ParseError("not a text", field=name, text=str(value)[:80])
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if value else None
+        return clean(value) if value else None
 
     def count(self, name: str) -> int | None:
         """Return a whole number, None for null and 0, which say that there is nothing."""

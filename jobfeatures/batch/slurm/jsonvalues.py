@@ -16,11 +16,12 @@ Source: https://slurm.schedmd.com/rest_api.html and the OpenAPI documents that s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
-from jobfeatures.jsontext import parse_object
+from jobfeatures.jsontext import clean, parse_object
 from jobfeatures.model import UNLIMITED, Limit
 from jobfeatures.nodelist import expand_nodes
 
@@ -83,7 +84,7 @@ class JsonRecord:
             return None
         if not isinstance(value, str):
             raise ParseError("not a text", field=".".join(path), text=str(value)[:80])
-        return value if value.isascii() else clean(value)
+        return clean(value)
 
     def words(self, *path: str) -> tuple[str, ...]:
         """Return the words of a list, or the one word of a text."""
@@ -98,11 +99,8 @@ class JsonRecord:
 
     def nodes(self, *path: str) -> tuple[str, ...]:
         """Return the names of a compressed list, or of a list of them."""
-        names: dict[str, None] = {}
-        for each in self.words(*path):
-            if each not in NOTHING:
-                names.update(dict.fromkeys(expand_nodes(each)))
-        return tuple(names)
+        lists = (expand_nodes(each) for each in self.words(*path) if each not in NOTHING)
+        return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
     def listed(self, name: str, source: str) -> list[JsonRecord]:
         """Return the members of a list that has to be there. Raises ParseError."""
@@ -122,11 +120,6 @@ class JsonRecord:
             if not isinstance(each, Mapping):
                 raise ParseError("not an object", field=".".join(path), text=str(each)[:80])
             yield JsonRecord(each)
-
-
-def clean(text: str) -> str:
-    """Return a text that can be written: half surrogate pairs become U+FFFD."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def parse_number(value: Any, field: str) -> Limit:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
+from jobfeatures.jsontext import clean
 
 MAX_AD_CHARACTERS = 2**22
 
@@ -109,8 +110,8 @@ def _value(value: Any) -> Value:
     if isinstance(value, str):
         if value.startswith(_OPEN) and value.endswith(_CLOSE):
             inner = value[len(_OPEN) : -len(_CLOSE)]
-            return Special.ERROR if inner.lower() == "error" else Expression(_clean(inner))
-        return _clean(value)
+            return Special.ERROR if inner.lower() == "error" else Expression(clean(inner))
+        return clean(value)
     if value is None:
         return Special.UNDEFINED
     if isinstance(value, bool):
@@ -120,8 +121,3 @@ def _value(value: Any) -> Value:
     if isinstance(value, float):
         return value if math.isfinite(value) else Special.ERROR
     return Expression("{}" if isinstance(value, list) else "[]")  # nobody here asks what is in them
-
-
-def _clean(text: str) -> str:
-    """Return text that can be written: half a surrogate pair cannot."""
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

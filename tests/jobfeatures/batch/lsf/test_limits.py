@@ -118,7 +118,7 @@ def test_a_job_s_own_run_limit_beats_its_queue_s() -> None:
 def test_the_hosts_whose_speed_counts_are_those_that_limits_name() -> None:
     records = [{"RUNTIMELIMIT": "5/n2"}, {"RUNTIMELIMIT": "bad"}, {"RUNTIMELIMIT": "5"}, {}]
     queues = [QueueLimits(cpu=TimeLimit(Fraction(1), "n3"))]
-    assert list(hosts_of_limits(records, queues)) == ["n2", "n3"]
+    assert hosts_of_limits(records, queues) == {"n2", "n3"}
 
 
 def test_many_empty_lines_are_read_once() -> None:
