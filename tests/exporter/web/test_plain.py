@@ -3,16 +3,22 @@
 import asyncio
 import contextlib
 import gzip
+import re
 import subprocess
 import sys
 import textwrap
 
 import pytest
 from aiohttp.http_parser import HttpRequestParser
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
+from jobfeatures.publish.http.opening import accepting
 from jobfeatures_exporter.web import listener
+from jobfeatures_exporter.web.admission import Admission
+from jobfeatures_exporter.web.app import make_app
+from jobfeatures_exporter.web.guard import guarding
 from jobfeatures_exporter.web.listener import Listeners
 from jobfeatures_exporter.web.plain import parse_request
 
@@ -50,6 +56,19 @@ async def served(daemon=None, **settings):
     async with listeners.serving(daemon or StandInDaemon(), "127.0.0.1:0") as address:
         host, _, port = address.rpartition(":")
         yield listeners, lambda: asyncio.open_connection(host, int(port))
+
+
+@contextlib.asynccontextmanager
+async def served_by_aiohttp():
+    """Give a function that opens a connection to the same application behind nothing but aiohttp."""
+    limits = ConnectionLimits(connections=listener.MAX_CONNECTIONS, header_bytes=listener.HEADER_BYTES)
+    admission = Admission(rate=listener.RATE, client_rate=listener.CLIENT_RATE, names=frozenset())
+    async with (
+        guarding(make_app(StandInDaemon()), admission, None, limits, None, ConnectionTable(limits)) as server,
+        accepting(server, "127.0.0.1:0", key="test") as address,
+    ):
+        host, _, port = address.rpartition(":")
+        yield lambda: asyncio.open_connection(host, int(port))
 
 
 def is_web_server_up(listeners):
@@ -307,3 +326,46 @@ asyncio.run(main())
 def test_a_node_that_is_only_scraped_never_imports_the_web_server():
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRAPED)], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["/metrics False", "/-/ready False", "/ True"], done.stderr
+
+
+async def answers_to_pieces(connect, pieces):
+    """Return all that a listener says to these pieces until it ends the connection, without dates."""
+    reader, writer = await connect()
+    for piece in pieces:
+        writer.write(piece)
+        await asyncio.sleep(0.001)
+    said = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    return re.sub(rb"Date: [^\r]*\r\n", b"", said)
+
+
+KEPT = [
+    CURL,
+    PROMETHEUS,
+    CURL.replace(b"/metrics", b"/-/healthy"),
+    CURL.replace(b"/metrics", b"/-/ready"),
+    CURL.replace(b"/metrics", b"/"),
+    CURL.replace(b"/metrics", b"/absent"),
+    CURL.replace(b"GET", b"HEAD"),
+    CURL.replace(b"localhost", b"evil.example"),
+]
+LAST = [
+    CURL.replace(b"Accept", b"Connection: close\r\nAccept"),
+    CURL.replace(b"Accept", b"Connection: close\r\nX-Other: 1\r\nAccept"),
+    CURL.replace(b"1.1", b"1.0"),
+]
+CUTS = st.lists(st.integers(min_value=1, max_value=150), max_size=4)
+
+
+@given(kept=st.lists(st.sampled_from(KEPT), max_size=4), last=st.sampled_from(LAST), cuts=CUTS)
+@settings(deadline=None)
+async def test_however_requests_come_the_web_server_alone_would_answer_the_same(kept, last, cuts):
+    """Oracle: the same application behind aiohttp from the first byte on."""
+    data, pieces = b"".join([*kept, last]), []
+    for cut in cuts:
+        pieces.append(data[:cut])
+        data = data[cut:]
+    async with served() as (_, connect), served_by_aiohttp() as connect_other:
+        plain = await answers_to_pieces(connect, [*pieces, data])
+        assert plain == await answers_to_pieces(connect_other, [*pieces, data])
+    assert plain.count(b"HTTP/1.") == len(kept) + 1
