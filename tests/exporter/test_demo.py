@@ -122,7 +122,7 @@ def test_the_demo_shows_four_jobs_and_leaves_nothing_behind(start_demo):
 
 
 def test_the_demo_ends_by_itself_after_a_given_time(start_demo):
-    process, _, temporary = start_demo("--duration", "2")
+    process, _, temporary = start_demo("--duration", "1")
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
     assert errors == ""

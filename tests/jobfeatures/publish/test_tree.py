@@ -546,7 +546,7 @@ print("ready", flush=True)
 for number in itertools.count():
     for name in ("a", "b", "other"):
         try:
-            os.rename(name, f"x{number % 1000}")  # else a loaded machine has millions to remove
+            os.rename(name, f"x{number % 100}")  # else most of the time goes into removing them
         except OSError:
             pass
         try:
@@ -555,8 +555,8 @@ for number in itertools.count():
                 case 1: os.symlink(precious + "/new", name)
                 case 2: os.mkfifo(name)
                 case 3:  # made aside: by name it might be made behind a link of our own
-                    os.makedirs(f"y{number % 1000}/deep", exist_ok=True)
-                    os.rename(f"y{number % 1000}", name)
+                    os.makedirs(f"y{number % 100}/deep", exist_ok=True)
+                    os.rename(f"y{number % 100}", name)
                 case 4: os.symlink(precious, name)
         except OSError:
             pass
@@ -574,7 +574,7 @@ def test_a_user_who_swaps_without_end_neither_reaches_out_nor_stops_the_others(t
     ) as swapper:
         try:
             assert swapper.stdout.readline() == b"ready\n"
-            for number in range(40):
+            for number in range(80):
                 try:
                     tree.write_job(KEY, {"a": str(number), "b": "x" * number}, OWNER)
                 except OSError:
@@ -585,7 +585,7 @@ def test_a_user_who_swaps_without_end_neither_reaches_out_nor_stops_the_others(t
         finally:
             swapper.kill()
     assert contents(precious) == {"file": "1\n"}
-    assert contents(root / "jobfeatures/slurm-13") == {"a": "39\n"}
+    assert contents(root / "jobfeatures/slurm-13") == {"a": "79\n"}
     tree.write_job(KEY, {"a": "1", "b": "2"}, OWNER)
     assert (root / FOLDER / "a").read_text() == "1\n"
     tree.remove_job(KEY)

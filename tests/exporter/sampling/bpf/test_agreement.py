@@ -155,7 +155,7 @@ def test_input_and_output_grow_by_as_much(run, readers):
     before = by_proc().process_io
     begun = by_kernel().process_io
     after_begin = by_proc().process_io
-    for _ in range(20):
+    for _ in range(10):
         time.sleep(0.1)
         least = by_proc().process_io
         now = by_kernel().process_io
