@@ -61,7 +61,7 @@ class AmdDriver:
             yield self._sample(drm, card, processes)
 
     def _figure(self, function: str, address: str, path: str) -> float | None:
-        """Return what ROCm SMI tells of a card, else what the kernel's file does."""
+        """Return what ROCm SMI says of a card, else what the kernel's file does."""
         found = None if self._rocm is None else self._rocm.number(function, address)
         return self._sysfs.number(path) if found is None else found
 
