@@ -61,6 +61,11 @@ class Texts:
         self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
 
 
+def is_host_name(text: str) -> bool:
+    """Return whether a text can be a host's or a node's name, and so part of a question."""
+    return _HOST.match(text) is not None
+
+
 def is_same_host(one: str, other: str) -> bool:
     """Return whether two names mean one host: a short one stands for any that begins so. Case is nothing."""
     one, other = one.lower(), other.lower()
@@ -104,7 +109,7 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
     """
     counts: Counter[str] = Counter()
     for line, name in enumerate(map(str.strip, names), 1):
-        if name and _HOST.match(name) is None:
+        if name and not is_host_name(name):
             raise ParseError("not a host name", source=file, line=line if file else 0, field=field, text=name)
         counts[name] += bool(name)
     return dict(+counts)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.batch.controller.credential import is_node_name, make_token
+from jobfeatures.batch.basics import is_host_name
+from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures_exporter.commands.common import add_settings, config_of
@@ -24,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     names = [name for text in arguments.nodes for name in expand_nodes(text)]
     for name in names:
-        if not is_node_name(name):
+        if not is_host_name(name):
             raise ConfigurationError("NODES", f"{name!r} is no node's name")
     config = config_of(arguments)
     if config.controller_secret_file is None:

@@ -14,8 +14,9 @@ from typing import Final
 
 from aiohttp import web
 
+from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.controller.answer import CLOCK_HEADER, format_clock
-from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name, is_token, parse_secrets
+from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_token, parse_secrets
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.privatefile import read_private
@@ -54,7 +55,7 @@ class NodeListener:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a node, or refuse."""
         name = request.path.removeprefix(PREFIX)
-        if not request.path.startswith(PREFIX) or not is_node_name(name):
+        if not request.path.startswith(PREFIX) or not is_host_name(name):
             return _refusal(404, "ask for /nodes/NAME")
         if request.method != "GET":
             return _refusal(405, "only GET is known here", Allow="GET")

@@ -7,9 +7,10 @@ import ssl
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
+from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.controller.answer import CLOCK_HEADER, CLOCK_RESOLUTION_SECS, parse_answer, parse_clock
-from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name, parse_token
+from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, parse_token
 from jobfeatures.clock import Clock
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError, shown
@@ -110,7 +111,7 @@ def make_client(
     parts = urlsplit(config.controller_url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
         raise ConfigurationError("controller.url", "must be https: the token would be read on the way")
-    if not is_node_name(node_name):
+    if not is_host_name(node_name):
         raise ConfigurationError("node.name", f"must be a node's name, not {node_name!r}")
     if config.controller_ca_file is not None:
         try:

@@ -18,13 +18,7 @@ MIN_SECRET_BYTES = 32
 MAX_SECRETS = 4
 MAX_FILE_BYTES = 4096
 _LABEL = b"jobfeatures node token 1\n"
-_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-
-
-def is_node_name(text: str) -> bool:
-    """Return whether a text can be a node's name."""
-    return _NODE_NAME.fullmatch(text) is not None
 
 
 def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:

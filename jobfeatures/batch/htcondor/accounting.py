@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
+from jobfeatures.batch.htcondor.fields import Evaluate, Fields
 from jobfeatures.batch.htcondor.jobad import (
     PARALLEL_UNIVERSE,
     SITE_LIMITS,
@@ -118,7 +119,7 @@ def _read_long(lines: Iterable[str], source: str) -> Iterator[ClassAd | Rejected
 
 
 def parse_record(
-    ad: ClassAd, *, source: str, note: Note = ignore, evaluate: Evaluate | None = None
+    ad: ClassAd, *, source: str, note: Note = lambda _: None, evaluate: Evaluate | None = None
 ) -> JobRecord:
     """Return what an ad reports about a job that has ended. Raises ParseError without a job id.
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special, Value
 
 Evaluate = Callable[[Expression, ClassAd], Value]
-Note = Callable[[Rejected], None]
-
-
-def ignore(_: Rejected) -> None:
-    """Take no note."""
 
 
 class Fields:
@@ -23,7 +19,7 @@ class Fields:
     """
 
     def __init__(
-        self, ad: ClassAd, *, source: str = "", note: Note = ignore, evaluate: Evaluate | None = None
+        self, ad: ClassAd, *, source: str = "", note: Note = lambda _: None, evaluate: Evaluate | None = None
     ) -> None:
         self.ad = ad
         self._source = source

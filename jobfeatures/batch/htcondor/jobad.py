@@ -14,8 +14,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
-from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
+from jobfeatures.batch.htcondor.fields import Evaluate, Fields
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
@@ -58,7 +59,7 @@ def job_from_ads(
     *,
     node_name: str | None,
     site_limits: Sequence[str] = SITE_LIMITS,
-    note: Note = ignore,
+    note: Note = lambda _: None,
     evaluate: Evaluate | None = None,
 ) -> Job:
     """Return the job that runs in a slot; the state is RUNNING. Raises ParseError without a job id.
@@ -185,7 +186,7 @@ def parse_queued_job(
     ad: ClassAd,
     *,
     site_limits: Sequence[str] = SITE_LIMITS,
-    note: Note = ignore,
+    note: Note = lambda _: None,
     evaluate: Evaluate | None = None,
 ) -> Job:
     """Return one job of the queue; raises ParseError without an id.

@@ -14,7 +14,6 @@ MAX_SLOTS = 1_000_000
 
 _ID = re.compile(r"([1-9][0-9]{0,9})(?:\[([1-9][0-9]{0,8})\])?\Z")
 _INDEX = re.compile(r"[0-9]{1,9}\Z")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 _SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254})\Z")
 
 
@@ -46,11 +45,6 @@ def make_id(job_id: str, index: str) -> str:
     if known is not None and int(known) != int(index):
         raise ParseError("id and array index differ", source=NAME, text=f"{job_id} {index}")
     return f"{number}[{int(index)}]"
-
-
-def is_host_name(text: str) -> bool:
-    """Return whether a text is a host's name, fit to be asked about."""
-    return _HOST.match(text) is not None
 
 
 def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.basics import Note, Texts, count_hosts
-from jobfeatures.batch.lsf.basics import NAME, NOTHING, is_host_name, make_id, share_of, split_id
+from jobfeatures.batch.basics import Note, Texts, count_hosts, is_host_name
+from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, share_of, split_id
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.quantities import parse_count

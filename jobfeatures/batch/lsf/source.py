@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from jobfeatures.batch.basics import Users, is_elsewhere
+from jobfeatures.batch.basics import Users, is_elsewhere, is_host_name
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
-from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_plain_id
+from jobfeatures.batch.lsf.basics import NAME, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
 from jobfeatures.batch.lsf.jobs import BJOBS, Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import (

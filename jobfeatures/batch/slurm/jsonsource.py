@@ -8,6 +8,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
+from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.jsonaccounting import parse_json_accounting
@@ -19,7 +20,7 @@ from jobfeatures.batch.slurm.jsonadministration import (
 from jobfeatures.batch.slurm.jsoncluster import parse_json_cluster, parse_json_notice
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job, parse_json_jobs
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, complaints, error_numbers
-from jobfeatures.batch.slurm.node import NodeAnswer, is_node_name
+from jobfeatures.batch.slurm.node import NodeAnswer
 from jobfeatures.batch.slurm.rest import Rest
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
@@ -105,7 +106,7 @@ class JsonAsker:
         return parse_json_job(own[0], node_name=self._node_name) if own else None
 
     def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer | None:
-        if self._node_name is None or not is_node_name(self._node_name):
+        if self._node_name is None or not is_host_name(self._node_name):
             return None
         node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._left(deadline))
         reservations = self._rest.ask("reservations", self._left(deadline))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.slurm.cluster import NODE_SOURCE, parse_node
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import NodeNotice
@@ -22,7 +23,6 @@ SHOW_RESERVATIONS = "show reservation"
 # sinfo(1), "NODE STATE CODES". A failing node is "unavailable for use per system administrator request".
 DRAIN_STATES = frozenset({"DRAIN", "MAINTENANCE", "FAIL"})
 _UPDATED = re.compile(r"last_update_time=([0-9]{9,11}), records=")
-_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 _RESERVATION = re.compile(
     r"ReservationName=(?P<name>.*) StartTime=(?P<start>\S+) EndTime=(?P<end>\S+) Duration=\S* "
     r"Nodes=(?P<nodes>\S*) NodeCnt=(?P<count>[0-9]{1,9})"
@@ -40,14 +40,9 @@ class NodeAnswer:
     clock_secs: int | None = None  # the controller's, when it answered (epoch)
 
 
-def is_node_name(text: str) -> bool:
-    """Return whether a text can be a node's name, and so part of a question."""
-    return _NODE_NAME.match(text) is not None
-
-
 def node_questions(node_name: str | None) -> tuple[str, ...]:
     """Return what scontrol is to be asked about a node; nothing about a name that is none."""
-    if node_name is None or not is_node_name(node_name):
+    if node_name is None or not is_host_name(node_name):
         return ()
     return f"show node {node_name}", SHOW_RESERVATIONS
 

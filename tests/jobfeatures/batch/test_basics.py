@@ -12,6 +12,7 @@ from jobfeatures.batch.basics import (
     count_ranges,
     find_host,
     find_uid,
+    is_host_name,
     is_same_host,
     parse_ranges,
 )
@@ -88,3 +89,9 @@ def test_hosts_that_are_named_once_for_each_slot_are_counted_in_their_order():
     assert list(count_hosts(["n2", " n1 ", "", "n2"], field="f").items()) == [("n2", 2), ("n1", 1)]
     with pytest.raises(ParseError, match="f: not a host name: 'n/1'"):
         count_hosts(["n1", "n/1"], field="f")
+
+
+@pytest.mark.parametrize("name", ["", ".x", "-x", "a/b", "a b", "n[1-2]", "x" * 256, "é", "a\n"])
+def test_what_is_no_name_of_a_host_is_asked_for_nowhere(name):
+    assert not is_host_name(name)
+    assert is_host_name("x" * 255)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.controller.credential import (
-    is_node_name,
     is_token,
     make_token,
     parse_secrets,
@@ -77,11 +76,6 @@ def test_a_file_of_a_node_holds_a_token_and_nothing_else():
     for content in (b"", b"x" * 44, f"n1 {token}".encode(), b"\xff" * 43):
         with pytest.raises(ParseError, match="no token"):
             parse_token(content, "f")
-
-
-@pytest.mark.parametrize("name", ["", ".x", "-x", "a/b", "a b", "n[1-2]", "x" * 256, "é", "a\n"])
-def test_what_is_no_name_has_no_token(name):
-    assert not is_node_name(name)
 
 
 def test_the_digest_is_sha256():
