@@ -12,7 +12,7 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
     import json  # hooks start often, and seldom without
 
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        found = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         shown = text if isinstance(text, str) else text[:200].decode("utf-8", "replace")
         raise ParseError(f"not JSON ({error})"[:200], source=source, line=line, text=shown) from None
@@ -53,5 +53,6 @@ def is_of_later_version(text: bytes) -> bool:
         return error.field == "format"
 
 
-def _refuse(name: str) -> NoReturn:
+def refuse(name: str) -> NoReturn:
+    """Raise ValueError for NaN and the like, which JSON has not."""
     raise ValueError(f"{name} is no number")

@@ -54,6 +54,11 @@ def read_private(path: str, max_bytes: int) -> bytes:
     return content
 
 
+def version_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when the content of a file does, or when another comes into its place."""
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
 def open_at_once(path: str, flags: int) -> int:
     """Open a file without waiting for it: there might be a pipe in its place."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jobfeatures.errors import ConfigurationError, shown
-from jobfeatures.privatefile import open_at_once
+from jobfeatures.privatefile import open_at_once, version_of
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 16
@@ -99,17 +99,7 @@ def stamp_of(path: str) -> tuple[object, ...]:
         paths = [path, *paths]
     statuses = [(each, os.stat(each)) for each in paths]
     return tuple(
-        (
-            each,
-            found.st_dev,
-            found.st_ino,
-            found.st_mode,
-            found.st_uid,
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ctime_ns,
-        )
-        for each, found in statuses
+        (each, found.st_dev, found.st_mode, found.st_uid, *version_of(found)) for each, found in statuses
     )
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.model import Version
 from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -93,11 +92,6 @@ def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> by
     It may have a second name: that of `make_token`, while another process makes it.
     """
     return _content(folder, name, {os.geteuid(), 0}, 0o600, max_names=2, max_bytes=max_bytes)
-
-
-def version_of(found: os.stat_result) -> Version:
-    """Return what of a file that is only ever replaced as a whole differs from the one before."""
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def replace_file(

@@ -15,8 +15,7 @@ from jobfeatures.errors import ParseError, Rejected, failing_source
 from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.model import Job, JobKey, JobTable, Version
-from jobfeatures.privatefile import read_bounded
-from jobfeatures.publish.files import version_of
+from jobfeatures.privatefile import read_bounded, version_of
 
 
 class HookSource:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from email.utils import formatdate
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.privatefile import READ_UNFOLLOWED, closing, opened
+from jobfeatures.privatefile import READ_UNFOLLOWED, closing, opened, version_of
 from jobfeatures.publish.addresses import JOB, MACHINE, is_feature
-from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES, version_of
+from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
 from jobfeatures.publish.tokens import TICK_NS
 from jobfeatures.status.directory import open_inside
 

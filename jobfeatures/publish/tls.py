@@ -8,8 +8,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 
 from jobfeatures.model import Version
-from jobfeatures.privatefile import closing, open_at_once
-from jobfeatures.publish.files import version_of
+from jobfeatures.privatefile import closing, open_at_once, version_of
 
 MAX_FILE_BYTES = 1 << 20
 Stamps = tuple[Version | None, ...]

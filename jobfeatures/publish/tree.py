@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.jsontext import is_of_later_version
 from jobfeatures.model import JobKey, Version
-from jobfeatures.privatefile import closing, opened
+from jobfeatures.privatefile import closing, opened, version_of
 from jobfeatures.publish.files import (
     DIRECTORY,
     Owner,
@@ -47,7 +47,6 @@ from jobfeatures.publish.files import (
     replace_file,
     unique_name,
     update_directory,
-    version_of,
     write_if_changed,
 )
 from jobfeatures.publish.folders import (

@@ -8,13 +8,13 @@ import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.clock import Clock
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source, shown_name
-from jobfeatures.model import Job, JobKey, JobTable
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures.model import Job, JobKey, JobTable, Version
+from jobfeatures.privatefile import READ_UNFOLLOWED, opened, version_of
 
 NAME: Final = "spool"
 SUFFIX: Final = ".xml"
@@ -25,15 +25,6 @@ MAX_NOTES: Final = 20  # problems of one file
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-
-class Version(NamedTuple):
-    """What of a file changes when its content does."""
-
-    inode: int
-    modified_ns: int
-    changed_ns: int
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +161,7 @@ class SpoolSource:
         budget = _Budget()
         for name in sorted(entries):
             file = self._files.get(name, _File())
-            if file.version is None or file.version != _version_of(entries[name]):
+            if file.version is None or file.version != version_of(entries[name]):
                 try:
                     file = self._read_file(folder, name, entries[name], file, now_secs, budget)
                 except FileNotFoundError:
@@ -286,13 +277,9 @@ def _weight(jobs: Sequence[Job]) -> int:
     return sum(1 + (len(job.nodes) + len(job.processes) + len(job.sessions)) // 16 for job in jobs)
 
 
-def _version_of(status: os.stat_result) -> Version:
-    return Version(status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-
-
 def _settled_version(status: os.stat_result, now_secs: float) -> Version | None:
     """Return a file's version, None if it may still change without a change of its times."""
-    return _version_of(status) if now_secs - status.st_ctime >= UNSETTLED_SECS else None
+    return version_of(status) if now_secs - status.st_ctime >= UNSETTLED_SECS else None
 
 
 def _cut(notes: Sequence[Rejected], limit: int, source: str) -> tuple[Rejected, ...]:

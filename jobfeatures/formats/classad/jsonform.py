@@ -13,11 +13,11 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
-from jobfeatures.jsontext import clean
+from jobfeatures.jsontext import clean, refuse
 
 MAX_AD_CHARACTERS = 2**22
 
@@ -35,7 +35,7 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
     somebody's banner. Raises ParseError where the answer is cut off or is none.
     """
     with contextlib.suppress(ValueError, RecursionError):  # what is wrong, if anything, is reported below
-        whole = json.loads(text, parse_constant=_refuse)
+        whole = json.loads(text, parse_constant=refuse)
         if isinstance(whole, list) and all(isinstance(each, dict) for each in whole):
             return [_ad(each) for each in whole]
     ads = []
@@ -91,7 +91,7 @@ def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejec
     if is_large:
         return Rejected(source, f"ad has more than {MAX_AD_CHARACTERS} characters", line)
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        found = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", None) or "nested too deeply or not a number"
         return Rejected(source, f"not JSON: {reason}", line, text=text)
@@ -100,10 +100,6 @@ def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejec
 
 def _ad(found: Mapping[str, Any]) -> ClassAd:
     return ClassAd({name.lower(): _value(value) for name, value in found.items()})
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
 
 
 def _value(value: Any) -> Value:
