@@ -156,6 +156,15 @@ class Accounting:
     taken_at_secs: float
     rejected: tuple[Rejected, ...] = ()
 
+    @classmethod
+    def of(
+        cls, source: str, records: Iterable[JobRecord], taken_at_secs: float, rejected: Iterable[Rejected]
+    ) -> Accounting:
+        """Return an answer of these records, without those that were bad."""
+        return cls(
+            source=source, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
+        )
+
 
 @dataclass(slots=True)
 class Notes:

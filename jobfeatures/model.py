@@ -7,7 +7,7 @@ Unknown, unlimited and a number are three facts: `None`, `UNLIMITED` and an
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
@@ -277,6 +277,19 @@ class JobTable:
     gone: Mapping[JobKey, float] | None = None
     versions: Mapping[JobKey, Version] = field(default_factory=dict)
     clock_ahead_secs: float | None = None  # the batch system's clock before the node's, where it tells
+
+    @classmethod
+    def listed(
+        cls, source: str, jobs: Mapping[JobKey, Job], taken_at_secs: float, rejected: Sequence[Rejected]
+    ) -> JobTable:
+        """Return a list of all jobs: it is complete unless a record was bad."""
+        return cls(
+            source=source,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=not rejected,
+            rejected=tuple(rejected),
+        )
 
     def answered_at_secs(self, key: JobKey) -> float:
         """Return when the answer that has a job of this table was given."""

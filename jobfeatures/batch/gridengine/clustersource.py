@@ -106,9 +106,7 @@ class GridEngineCluster:
                     rejected.append(each)
                 elif each.end_secs is not None and each.end_secs >= since_secs:  # else it did not start
                     records.append(each)
-        return Accounting(
-            source=NAME, records=tuple(records[::-1]), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
-        )
+        return Accounting.of(NAME, records[::-1], taken_at_secs, rejected)
 
     @staticmethod
     def _latest_records(path: str, since_secs: float) -> Iterator[JobRecord | Rejected]:

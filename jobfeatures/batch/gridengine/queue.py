@@ -97,9 +97,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
     for key, hosts in nodes.items():
         if hosts:
             jobs[key] = replace(jobs[key], nodes=tuple(hosts), total_nodes=len(hosts))
-    return JobTable(
-        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
-    )
+    return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
 
 def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:

@@ -82,12 +82,7 @@ class CondorPool:
             parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
             made = parse_each(parse, _parse(text, source), rejected)
             records.update((record.job_id, record) for record in made)
-        return Accounting(
-            source=NAME,
-            records=tuple(records.values()),
-            taken_at_secs=taken_at_secs,
-            rejected=tuple(rejected),
-        )
+        return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
 
     def _ask_queue(self, attributes: Collection[str]) -> str:
         return self._programs.ask(

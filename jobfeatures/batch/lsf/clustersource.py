@@ -37,13 +37,7 @@ class LsfCluster:
         found = parse_jobs(
             self._jobs.ask("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
         )
-        return JobTable(
-            source=NAME,
-            jobs=found.jobs,
-            taken_at_secs=taken_at_secs,
-            complete=not found.rejected,
-            rejected=found.rejected,
-        )
+        return JobTable.listed(NAME, found.jobs, taken_at_secs, found.rejected)
 
     def poll_cluster(self) -> Cluster:
         """Return hosts and queues. Hosts stand under no queue: bqueues reports groups of hosts only."""

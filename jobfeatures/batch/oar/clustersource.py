@@ -89,13 +89,7 @@ class OarCluster:
             else:
                 jobs[job.key], resources[job.key] = job, given
         self._resources = resources
-        return JobTable(
-            source=NAME,
-            jobs=jobs,
-            taken_at_secs=taken_at_secs,
-            complete=not rejected,
-            rejected=tuple(rejected),
-        )
+        return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
         """Return the answer to each node about its jobs in `queue`."""
@@ -133,12 +127,7 @@ class OarCluster:
                 records[name] = make_record(values, arrays=arrays)
             except ParseError as error:
                 rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
-        return Accounting(
-            source=NAME,
-            records=tuple(records.values()),
-            taken_at_secs=taken_at_secs,
-            rejected=tuple(rejected),
-        )
+        return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
 
     def _ask(self, *argv: str) -> dict[str, object]:
         with failing_source(self._programs.path("oarstat"), ParseError):

@@ -96,9 +96,7 @@ def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_se
                 records.append(replace(each, batch_system=batch_system))
     except JobfeaturesError as error:
         raise SourceError(str(error)) from error
-    return Accounting(
-        source=batch_system, records=tuple(records), taken_at_secs=now_secs, rejected=tuple(rejected)
-    )
+    return Accounting.of(batch_system, records, now_secs, rejected)
 
 
 def _lines(names: list[str]) -> Iterator[str]:

@@ -41,9 +41,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
         found, bad = parse_db_job(record, version=version)
         records += found
         rejected += [Rejected.from_error(error.at(source)) for error in bad]
-    return Accounting(
-        source=NAME, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
-    )
+    return Accounting.of(NAME, records, taken_at_secs, rejected)
 
 
 def version_of(document: JsonRecord) -> str:

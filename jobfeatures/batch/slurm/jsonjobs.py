@@ -43,9 +43,7 @@ def parse_json_jobs(
         lambda record: f"job {str(record.get('job_id'))[:32]}",
     )
     jobs = {job.key: job for job in made}
-    return JobTable(
-        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
-    )
+    return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
 
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:

@@ -40,9 +40,7 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
         parse_queued_job, answer, rejected, QUEUE_SOURCE, lambda values: f"job {values['JobID'][:32]}"
     )
     jobs = {job.key: job for job in made}
-    return JobTable(
-        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
-    )
+    return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
 
 def parse_queued_job(values: Mapping[str, str]) -> Job:
