@@ -52,7 +52,6 @@ class StatusView:
     """
 
     status: JobStatus | None = None
-    read_at_secs: float | None = None  # when the good set was last seen in place
     written_at_secs: float | None = None  # when the job last wrote it: its newest modification time
     problem: str = ""  # why the latest look gave no good set; empty if it did, or there is nothing to see
     problems: Mapping[str, int] = field(default_factory=dict)  # looks with a problem, by reason
@@ -144,7 +143,7 @@ class StatusBoard:
         # The job can set any modification time; one in the future would hide the age.
         written_at = min(now, files.written_at_secs if files.written_at_secs is not None else now)
         problems = _counted(old.view.problems, POSTPONE_REVERTED_EARLY) if early else old.view.problems
-        view = StatusView(status, now, written_at, "", problems)
+        view = StatusView(status, written_at, "", problems)
         return _Kept(view, POSTPONE_REVERTED_EARLY if early else "", reverted_at)
 
     @staticmethod

@@ -521,7 +521,7 @@ def make_context() -> Context:
         snapshot=make_snapshot(),
         jobs=make_jobs(),
         statuses={
-            JobKey("spool", 'pilot "7"\\\n'): StatusView(status, NOW - 1, NOW - 20),
+            JobKey("spool", 'pilot "7"\\\n'): StatusView(status, NOW - 20),
             JobKey("slurm", "12"): StatusView(),
         },
         status_violations={"unsafe": 3, "lock_timeout": 0},

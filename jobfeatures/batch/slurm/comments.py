@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 SOURCE = "sacct"
 FIELDS = (
-    *("JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Start", "End", "ElapsedRaw"),
+    *("JobIDRaw", "User", "Account", "Partition", "State", "Start", "End", "ElapsedRaw"),
     *("AdminComment", "NNodes"),  # the last is one that nobody writes
 )
 MAX_ANSWER_BYTES = 256 * 2**20
@@ -34,7 +34,6 @@ class CommentedJob:
     """The latest run of a job, as accounting has it."""
 
     job_id: str
-    name: str  # as users call it: 12_3 of an array
     user: str
     account: str
     partition: str
@@ -109,7 +108,6 @@ def _parse_job(values: Mapping[str, str]) -> CommentedJob | None:
         raise ParseError("not a job id", field="JobIDRaw", text=values["JobIDRaw"])
     return CommentedJob(
         job_id=values["JobIDRaw"],
-        name=values["JobID"],
         user=values["User"],
         account=values["Account"],
         partition=values["Partition"],

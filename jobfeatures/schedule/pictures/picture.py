@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from jobfeatures.schedule.pictures.style import DPI, styled
 
-FORMATS: Final = ("png", "svg")
 _NO_METADATA: Final = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
@@ -35,7 +34,7 @@ class Picture:
 
 
 def render(picture: Picture, form: str) -> bytes:
-    """Return a file of one of FORMATS: the same for the same data."""
+    """Return a file of one of `gallery.FORMATS`: the same for the same data."""
     if form not in picture.files:
         picture.files[form] = _render(picture, form)
     return picture.files[form]

@@ -15,7 +15,6 @@ from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, Summar
 NOW = 1_800_000_000.0
 JOB = CommentedJob(
     job_id="12",
-    name="12",
     user="alice",
     account="physics",
     partition="batch",

@@ -93,7 +93,7 @@ def contexts(draw) -> tuple[Context, Context]:
     for key, (any_sample, any_job, status, more_secs, ended_secs_ago) in found.items():
         job = None if any_job is None else replace(any_job, key=key)
         if status is not None:
-            told[key] = StatusView(status, NOW - 1, NOW - 20)
+            told[key] = StatusView(status, NOW - 20)
         if any_sample is not None:
             sample = replace(any_sample, key=key)
             later = sample.user_cpu_secs

@@ -270,7 +270,7 @@ def make_busy_node() -> Context:
         ),
         jobs=jobs,
         statuses={
-            JobKey("spool", "pilot-77"): StatusView(status, NOW - 1, NOW - 20),
+            JobKey("spool", "pilot-77"): StatusView(status, NOW - 20),
             **{JobKey("slurm", each[0]): StatusView() for each in _JOBS},
         },
         sources=(

@@ -10,7 +10,6 @@ from jobfeatures.errors import SourceError
 
 JOB = {
     "JobIDRaw": "13",
-    "JobID": "12_3",
     "User": "alice",
     "Account": "physics",
     "Partition": "batch",
@@ -45,7 +44,7 @@ def programs(monkeypatch):
 def test_a_job_is_read_with_its_comment(programs):
     programs.jobs = [{**JOB, "AdminComment": "a|b\nsecond line"}]
     [found] = JobComments().find("12_3")
-    assert (found.job_id, found.name, found.state, found.elapsed_secs) == ("13", "12_3", "CANCELLED", 10)
+    assert (found.job_id, found.state, found.elapsed_secs) == ("13", "CANCELLED", 10)
     assert found.comment == "a|b\nsecond line"
 
 
