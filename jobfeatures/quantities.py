@@ -37,12 +37,11 @@ def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60
     numbers = [int(part) for part in (match["a"], match["b"], match["c"]) if part is not None]
     if match["days"] is not None:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]
-        return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    if len(numbers) == 1:
+    elif len(numbers) == 1:
         return numbers[0] * bare_unit_secs
-    if len(numbers) == 2:
-        return numbers[0] * 60 + numbers[1]
-    return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
+    else:
+        hours, minutes, seconds = (0, *numbers)[-3:]
+    return int(match["days"] or "0") * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
 _BINARY: dict[str, int] = {unit: 1024**power for power, unit in enumerate("BKMGTPE")}

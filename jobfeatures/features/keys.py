@@ -8,7 +8,7 @@ and nobody publishes, in `jobfeatures.status.jobstatus`.
 from __future__ import annotations
 
 import enum
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 
@@ -42,13 +42,13 @@ class Key(NamedTuple):
     """
 
     name: str
-    area: Area
     value_type: str
     unit: str
     lifetime: Lifetime
     texts: tuple[str, ...]
     section: str
     meaning: str
+    area: Area
 
     def is_in(self, profile: Profile) -> bool:
         """Return whether the key is published in a profile."""
@@ -59,15 +59,7 @@ _STATIC, _DYNAMIC = Lifetime.STATIC, Lifetime.DYNAMIC
 _2016, _2014, _EITHER, _NEITHER = ("2016",), ("2014",), ("2016", "2014"), ()
 _INTEGER, _DECIMAL, _TEXT = "integer", "decimal", "text"
 _EPOCH = "epoch seconds"
-
-
-def _machine(name: str, kind: str, unit: str, life: Lifetime, texts: tuple[str, ...], *rest: str) -> Key:
-    return Key(name, Area.MACHINE, kind, unit, life, texts, *rest)
-
-
-def _job(name: str, kind: str, unit: str, life: Lifetime, texts: tuple[str, ...], *rest: str) -> Key:
-    return Key(name, Area.JOB, kind, unit, life, texts, *rest)
-
+_machine, _job = partial(Key, area=Area.MACHINE), partial(Key, area=Area.JOB)
 
 TOTAL_CPU = _machine("total_cpu", _INTEGER, "processors", _STATIC, _2016, "", "processors for jobs")
 HS06 = _machine("hs06", _DECIMAL, "HS06", _STATIC, _EITHER, "2.1", "rating of the whole machine")

@@ -122,12 +122,7 @@ def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
     if match is None or (match[2] is not None and "." in match[1]):
         raise ParseError("not a limit", field=field, text=text)
     first = Fraction(match[1])
-    if match[2] is None:
-        secs = first * 60
-    elif match[3] is None:
-        secs = first * 3600 + int(match[2]) * 60
-    else:
-        secs = first * 3600 + int(match[2]) * 60 + int(match[3])
+    secs = first * 60 if match[2] is None else first * 3600 + int(match[2]) * 60 + int(match[3] or "0")
     return TimeLimit(secs, match[4])
 
 
