@@ -70,6 +70,11 @@ class Daemon:
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
 
+@pytest.fixture(autouse=True)
+def two_looks_follow_each_other(monkeypatch):
+    monkeypatch.setattr("jobfeatures_exporter.commands.top.ONCE_SECS", 0.1)
+
+
 @pytest.fixture
 def daemon():
     made = Daemon()
