@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from jobfeatures.joblog import MOST, JobRecord, Lost, Number, Pair, Sorter, StepUse, sort_in_memory
 
@@ -23,17 +23,26 @@ ORPHAN: Final = "step without its job"
 SAME_ID: Final = "another job under the id of one before: both are kept"
 # A requeue is a submission of its own, at the end of the run before; what comes later is another job.
 REQUEUED_WITHIN_SECS: Final = 86400
-_Placed = tuple[int, JobRecord | StepUse]
 
 
 class _Run:
-    """One run of a job, and what its steps add."""
+    """One run of a job, and what its steps add; or a step that does not stand behind its run."""
 
-    __slots__ = ("memory_bytes", "record")
+    __slots__ = ("memory_bytes", "place", "record")
 
-    def __init__(self, record: JobRecord) -> None:
+    def __init__(self, place: int, record: Any) -> None:
+        self.place = place
         self.record = record
         self.memory_bytes = record.used_memory_bytes
+
+    def has_step(self, step: JobRecord | StepUse) -> bool:
+        """Return whether a step is one of this run."""
+        run = self.record
+        return run.step is None and (run.job_id, run.cluster, run.batch_system) == (
+            step.job_id,
+            step.cluster,
+            step.batch_system,
+        )
 
     def add_step(self, step: JobRecord | StepUse) -> None:
         """Take the most memory that a step used: only steps have it, and most run one after the other."""
@@ -49,7 +58,7 @@ class _Run:
 
     def fold(self, earlier: int) -> JobRecord:
         """Return the record with what its steps and the runs before it add."""
-        record = self.record
+        record: JobRecord = self.record
         if self.memory_bytes != record.used_memory_bytes:
             record = replace(record, used_memory_bytes=self.memory_bytes)
         if earlier > (record.restarts or 0):
@@ -71,49 +80,64 @@ def fold_jobs(
     submission, else by its start, else by its place. `all_runs` keeps each, with the id they share. `folded`
     is called with each record that became one with another. More than `most` records are sorted.
     """
-    placed = enumerate(records)
-    held = deque(islice(placed, most))
-    if (more := next(placed, None)) is None:
+    runs = _runs(records, folded)
+    held = deque(islice(runs, most))
+    if (more := next(runs, None)) is None:
         found = _in_memory(held)
     else:
-        found = _sorted(chain((held.popleft() for _ in range(len(held))), [more], placed), sort)
+        found = _sorted(chain((held.popleft() for _ in range(len(held))), [more], runs), sort)
     for _, job in sort(_fold_each(found, folded, all_runs=all_runs)):
         yield job
 
 
-def _in_memory(placed: Iterable[_Placed]) -> Iterable[Iterable[_Placed]]:
+def _runs(records: Iterable[JobRecord | StepUse], folded: Lost) -> Iterator[_Run]:
+    """Yield runs with the steps that stand right behind them, other steps by themselves."""
+    last: _Run | None = None
+    for place, record in enumerate(records):
+        if last is not None and record.step is not None and last.has_step(record):
+            folded(STEP)
+            last.add_step(record)
+            continue
+        if last is not None:
+            yield last
+        last = _Run(place, record)
+    if last is not None:
+        yield last
+
+
+def _in_memory(runs: Iterable[_Run]) -> Iterable[Iterable[_Run]]:
     """Return what has one id together, as it came."""
-    found: dict[tuple[str, str | None, str], list[_Placed]] = {}
-    for each in placed:
-        record = each[1]
-        found.setdefault((record.batch_system, record.cluster, record.job_id), []).append(each)
+    found: dict[tuple[str, str | None, str], list[_Run]] = {}
+    for run in runs:
+        record = run.record
+        found.setdefault((record.batch_system, record.cluster, record.job_id), []).append(run)
     return found.values()
 
 
-def _sorted(placed: Iterable[_Placed], sort: Sorter) -> Iterator[Iterable[_Placed]]:
-    """Yield the same of any number of records."""
+def _sorted(runs: Iterable[_Run], sort: Sorter) -> Iterator[Iterable[_Run]]:
+    """Yield the same of any number of them."""
     keyed = (
-        ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), (place, record))
-        for place, record in placed
+        ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), run)
+        for run in runs
+        for record in [run.record]
     )
     for _, same in groupby(sort(keyed), key=itemgetter(0)):
-        yield (each for _, each in same)
+        yield (run for _, run in same)
 
 
-def _fold_each(found: Iterable[Iterable[_Placed]], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
+def _fold_each(found: Iterable[Iterable[_Run]], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
     """Yield the jobs, with the place at which each came first."""
     for same in found:
-        first = -1
         runs: list[_Run] = []
-        for place, record in same:
-            if isinstance(record, JobRecord) and record.step is None:
-                first = place if first < 0 else first
-                runs.append(_Run(record))
+        for run in same:
+            if run.record.step is None:
+                runs.append(run)
             elif not runs:
                 folded(ORPHAN)
             else:
                 folded(STEP)
-                runs[-1].add_step(record)
+                runs[-1].add_step(run.record)
+        first = runs[0].place if runs else -1
         if len(runs) == 1:
             yield first, runs[0].fold(0)
         elif runs:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +40,7 @@ Number = int | float
 
 
 MOST: Final = 400_000  # that wait in memory: some 500 MB of jobs
+AT_ONCE: Final = 256  # that are written together: a few of them fit into a processor's cache
 MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
 WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
 
@@ -267,6 +269,13 @@ def lines_of(text: str) -> Iterator[str]:
     yield from lines
     if last:
         yield LastLine(last)
+
+
+def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
+    """Yield records, some at a time."""
+    rest = iter(records)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some
 
 
 Lost = Callable[[str], None]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures import spill
+from jobfeatures import joblog, spill
 from jobfeatures.convert import write_log
 from jobfeatures.joblog import JobRecord, Notes, sort_in_memory
 from jobfeatures.spill import DiskSorter, SpillError
@@ -61,6 +61,7 @@ def test_logs_are_the_same_whether_they_fit_into_memory_or_not(kind, made, twice
 def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
     """Jobs of 4 KB each: a million of them would be 4 GB."""
     monkeypatch.setattr(spill, "AT_ONCE", 5)
+    monkeypatch.setattr(joblog, "AT_ONCE", 5)
 
     def records():
         for number in range(1000, 0, -1):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from xml.sax.saxutils import escape  # text only, nothing is parsed
@@ -18,11 +18,10 @@ from jobfeatures.formats.sss.extensions import state_word
 from jobfeatures.formats.sss.stream import GROUP, GROUP_ID
 from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id
 from jobfeatures.formats.sss.xml import DECLARATION, NOT_XML
-from jobfeatures.joblog import JobRecord, LastLine, Lost, Passage
+from jobfeatures.joblog import JobRecord, LastLine, Lost, Passage, some_at_once
 from jobfeatures.model import UNLIMITED, JobState
 
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
-AT_ONCE: Final = 256  # jobs: a few of them fit into a processor's cache
 _KEPT: Final = 4096  # texts of a field
 _PLAIN_CHARACTERS: Final = 100  # a text that is letters and digits alone, and no longer, stands as it is
 
@@ -54,7 +53,7 @@ def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterato
     yield f"  <Id>{GROUP_ID}</Id>"
     writer = _Writer(lost)
     jobs = (record for record in whole if isinstance(record, JobRecord))
-    while some := list(islice(jobs, AT_ONCE)):
+    for some in some_at_once(jobs):
         yield from writer.make_jobs(some)
     yield f"</{GROUP}>"
 

@@ -20,6 +20,7 @@ class Numbers:
         self.names: dict[str, int] = {name: number for number, name in (known or {}).items()}
         self.added: dict[str, int] = {}
         self._are_numbers = are_numbers
+        self._most = max(self.names.values(), default=0)
 
     def of(self, name: str | None) -> int:
         """Return the number of a name."""
@@ -28,8 +29,9 @@ class Numbers:
         found = self.names.get(name)
         if found is None and self._are_numbers and NUMBER.match(name):
             found = self.names[name] = int(name)
+            self._most = max(self._most, found)
         if found is None:
-            found = max(self.names.values(), default=0) + 1
+            found = self._most = self._most + 1
             self.names[name] = self.added[name] = found
         return found
 

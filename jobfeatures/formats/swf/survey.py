@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from operator import attrgetter
 from typing import Final
 
 from jobfeatures.formats.swf.lines import LARGEST
-from jobfeatures.formats.swf.numbering import NUMBER, Numbering
+from jobfeatures.formats.swf.numbering import Numbering
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState
 
 SMALL: Final = 2**28  # numbers below take a bit each
+
+_KINDS: Final = ("user", "group", "executable", "partition")
+_VALUES: Final = attrgetter(
+    *("job_id", "submit_secs", "start_secs", "end_secs", "state", "wall_limit_secs", "cpu_limit_secs"),
+    *("queue", "is_interactive", *_KINDS),
+)
 
 
 class Different:
@@ -58,28 +65,34 @@ class Survey:
         """Tell whether jobs asked for CPU time alone."""
         return self._has_cpu and not self._has_wall
 
-    def add(self, record: JobRecord) -> None:
-        """Take the next job."""
-        self.jobs += 1
-        submit, end = record.submit_secs, record.end_secs
-        if submit is not None and (self.first_secs is None or submit < self.first_secs):
-            self.first_secs = submit
-        if end is not None and end <= self._latest_secs and (self.end_secs is None or end > self.end_secs):
-            self.end_secs = end
-        is_open = record.start_secs is None and end is None and record.state is JobState.UNKNOWN
-        self.is_measured = self.is_measured or not is_open
-        if self.keeps_ids:
-            number = int(record.job_id) if NUMBER.match(record.job_id) else 0
-            self.keeps_ids = 0 < number <= LARGEST and self._ids.add(number)
-        if record.job_id in self._wanted:
-            self.places[record.job_id] = 0 if record.job_id in self.places else self.jobs
-        self._has_wall = self._has_wall or record.wall_limit_secs is not None
-        self._has_cpu = self._has_cpu or isinstance(record.cpu_limit_secs, int)
-        for kind in ("user", "group", "executable", "partition"):
-            self._numbering[kind].of(getattr(record, kind))
-        if record.queue is not None:
-            queues = self._interactive if record.is_interactive else self._others
-            queues.setdefault(record.queue)
+    def add(self, records: Sequence[JobRecord]) -> None:
+        """Take the next jobs."""
+        ids, submits, starts, ends, states, walls, cpu_limits, queues, *names = zip(
+            *map(_VALUES, records), strict=True
+        )
+        latest = self._latest_secs
+        self.first_secs = min(
+            (each for each in (self.first_secs, *submits) if each is not None), default=None
+        )
+        known = (each for each in (self.end_secs, *ends) if each is not None and each <= latest)
+        self.end_secs = max(known, default=None)
+        if not self.is_measured:
+            self.is_measured = {(None, None, JobState.UNKNOWN)} != set(zip(starts, ends, states, strict=True))
+        for place, job_id in enumerate(ids, self.jobs + 1):
+            if self.keeps_ids:
+                number = int(job_id) if job_id.isdecimal() and job_id.isascii() and len(job_id) < 20 else 0
+                self.keeps_ids = 0 < number <= LARGEST and self._ids.add(number)
+            if job_id in self._wanted:
+                self.places[job_id] = 0 if job_id in self.places else place
+        self.jobs += len(ids)
+        self._has_wall = self._has_wall or walls.count(None) < len(ids)
+        self._has_cpu = self._has_cpu or any(isinstance(limit, int) for limit in cpu_limits)
+        for kind, column in zip(_KINDS, names[1:], strict=True):
+            for name in dict.fromkeys(column):
+                self._numbering[kind].of(name)
+        for queue, is_interactive in dict.fromkeys(zip(queues, names[0], strict=True)):
+            if queue is not None:
+                (self._interactive if is_interactive else self._others).setdefault(queue)
 
     def number_queues(self) -> None:
         """Give the queues their numbers, now that all are known: 0 is that of interactive jobs."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, repeat
+from operator import attrgetter
 from typing import Final
 
 from jobfeatures.errors import ParseError
@@ -25,6 +26,7 @@ from jobfeatures.joblog import (
     Sorter,
     compute_run_secs,
     lines_of,
+    some_at_once,
     sort_in_memory,
 )
 from jobfeatures.model import JobState
@@ -45,6 +47,7 @@ _HOMELESS: Final = (
     *("requested_gpus", "cluster", "state_word", "qos", "user_cpu_secs", "system_cpu_secs"),
     *("energy_joules", "array_job_id", "array_task_id", "het_job_id", "het_offset", "workflow_id"),
 )
+_HOMELESS_OF: Final = attrgetter(*_HOMELESS)
 
 
 def write_records(
@@ -114,8 +117,8 @@ def _write_anew(
 
     numbering = numbering_of(None if old is None or renumber else Names(old))
     survey = Survey(numbering, followed, LATEST_SECS)
-    for record in jobs():
-        survey.add(record)
+    for some in some_at_once(jobs()):
+        survey.add(some)
     survey.number_queues()
     start_secs = int(survey.first_secs or 0)
     if old is not None and not rebase:
@@ -126,9 +129,21 @@ def _write_anew(
             lost("job_id")
     numbers = {name: int(name) if keeps else place for name, place in survey.places.items() if place}
     yield from format_header(make_header(survey, start_secs, numbering, old))
-    for position, record in enumerate(jobs(), 1):
+    for position, record in enumerate(_without_home(jobs(), lost), 1):
         number = int(record.job_id) if keeps else position
         yield format_job(_make_job(record, number, numbers, start_secs, numbering, lost, survey.is_cpu))
+
+
+def _without_home(records: Iterable[JobRecord], lost: Lost) -> Iterator[JobRecord]:
+    """Yield records; what SWF has no place for is counted of some at once."""
+    for some in some_at_once(records):
+        for name, values in zip(_HOMELESS, zip(*map(_HOMELESS_OF, some), strict=True), strict=True):
+            count = len(some) - values.count(None) - (values.count(()) if name == "nodes" else 0)
+            deque(map(lost, repeat(name, count)), 0)
+        for record in some:
+            for name, _ in record.more:
+                lost(name)
+        yield from some
 
 
 def _with_keys(records: Iterable[JobRecord], followed: set[str], lost: Lost) -> Iterator[Pair]:
@@ -203,7 +218,8 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
         if number == UNKNOWN:
             lost("job_id")
         numbers = {} if before == UNKNOWN else {str(each.preceding_job_id): before}
-        job = _make_job(each, number, numbers, start_secs, numbering, lost, is_cpu)
+        [record] = _without_home([each], lost)
+        job = _make_job(record, number, numbers, start_secs, numbering, lost, is_cpu)
         for kind, label in KINDS.items():
             for name, code in numbering[kind].added.items():
                 note = f"Note: {kind} {code} is {one_line(name)}"
@@ -221,11 +237,6 @@ def _make_job(
     lost: Lost,
     is_cpu: bool,
 ) -> SwfJob:
-    for name in _HOMELESS:
-        if getattr(record, name) not in {None, ()}:
-            lost(name)
-    for name, _ in record.more:
-        lost(name)
     submit = record.submit_secs
     waited, ran = _waited_and_ran(record, submit, lost)
     preceding = numbers.get(record.preceding_job_id or "", UNKNOWN)
@@ -239,33 +250,26 @@ def _make_job(
         if think != UNKNOWN:
             lost("think_secs")
             think = UNKNOWN
+    cpus, memory = record.total_cpus, _limit(record.requested_memory_bytes, "requested_memory_bytes", lost)
     return SwfJob(
-        number=number,
-        submit_secs=UNKNOWN if submit is None else submit - start_secs,
-        wait_secs=waited,
-        run_secs=ran,
-        processors=_or_unknown(record.total_cpus),
-        cpu_secs=_share(record.used_cpu_secs, record.total_cpus, 1, "used_cpu_secs", lost),
-        memory_kib=round(_share(record.used_memory_bytes, record.total_cpus, KIB, "used_memory_bytes", lost)),
-        requested_processors=_or_unknown(record.requested_cpus),
-        requested_secs=_requested_secs(record, requested, lost, is_cpu),
-        requested_memory_kib=round(
-            _share(
-                _limit(record.requested_memory_bytes, "requested_memory_bytes", lost),
-                requested,
-                KIB,
-                "requested_memory_bytes",
-                lost,
-            )
-        ),
-        status=status,
-        user=numbering["user"].of(record.user),
-        group=numbering["group"].of(record.group),
-        executable=numbering["executable"].of(record.executable),
-        queue=_queue(record, numbering["queue"], lost),
-        partition=numbering["partition"].of(record.partition),
-        preceding=preceding,
-        think_secs=think,
+        number,
+        UNKNOWN if submit is None else submit - start_secs,
+        waited,
+        ran,
+        UNKNOWN if cpus is None else cpus,
+        _share(record.used_cpu_secs, cpus, 1, "used_cpu_secs", lost),
+        round(_share(record.used_memory_bytes, cpus, KIB, "used_memory_bytes", lost)),
+        UNKNOWN if record.requested_cpus is None else record.requested_cpus,
+        _requested_secs(record, requested, lost, is_cpu),
+        round(_share(memory, requested, KIB, "requested_memory_bytes", lost)),
+        status,
+        numbering["user"].of(record.user),
+        numbering["group"].of(record.group),
+        numbering["executable"].of(record.executable),
+        _queue(record, numbering["queue"], lost),
+        numbering["partition"].of(record.partition),
+        preceding,
+        think,
     )
 
 
@@ -303,6 +307,10 @@ def _waited_and_ran(record: JobRecord, submit: Number | None, lost: Lost) -> tup
     """
     started, ended, swapped = record.start_secs, record.end_secs, record.suspended_secs or 0
     ran = record.run_secs
+    if (
+        type(submit) is type(started) is type(ended) is int and submit <= started <= ended and not swapped
+    ) and (ran is None or (ran == ended - started and record.state.is_finished)):  # nearly all of them
+        return started - submit, ended - started
     if submit is None:
         for name, value in (("start_secs", started), ("end_secs", ended)):
             if value is not None:
@@ -345,10 +353,6 @@ def _waited_and_ran(record: JobRecord, submit: Number | None, lost: Lost) -> tup
 
 def _rounded(span: Number) -> Number:
     return span if isinstance(span, int) else round(span, 6)
-
-
-def _or_unknown(value: int | None) -> int:
-    return UNKNOWN if value is None else value
 
 
 def _limit(value: object, name: str, lost: Lost) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from itertools import repeat
+from functools import partial
+from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
-from jobfeatures.batch.slurm.fields import UNKNOWN
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.sacct.lines import Rows, parse_header
 from jobfeatures.batch.slurm.sacct.values import (
@@ -17,11 +20,13 @@ from jobfeatures.batch.slurm.sacct.values import (
     RequestedMemory,
     Times,
     parse_duration,
+    parse_durations,
     parse_exit_code,
     parse_job_id,
     parse_memory,
     parse_nodes,
     parse_number,
+    parse_numbers,
     parse_positive,
     parse_raw_time_limit,
     parse_requested_memory,
@@ -32,6 +37,7 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_time_limit,
 )
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import StepUse
 from jobfeatures.model import JobState, Limit
 
 
@@ -80,8 +86,15 @@ class Row(NamedTuple):
     more: tuple[tuple[str, str | float], ...]
 
 
+_make_row, _make_step = partial(tuple.__new__, Row), partial(tuple.__new__, StepUse)
+_NODES: Final = Row._fields.index("nodes")
+_CLUSTER: Final = Row._fields.index("cluster")
+_MEMORY: Final = Row._fields.index("memory_bytes")
 _TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
-_UNLIKE: Final = frozenset({"elapsed_secs", "cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority"})
+_UNLIKE: Final = frozenset(
+    {"elapsed_secs", "cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority", "memory_bytes"}
+)
+_TOGETHER: Final = {parse_duration: parse_durations, parse_number: parse_numbers}
 _ABSENT: Final[dict[str, Any]] = {
     "state": JobState.UNKNOWN,
     "exit": (None, None),
@@ -150,40 +163,51 @@ _CONVERTED: Final = Row._fields[4:]
 
 
 class _Column(NamedTuple):
-    """A column of the log: its name, its place, and what makes a value of a text; None: nothing."""
+    """A column of the log: its name, its place, and what makes values of its texts."""
 
     name: str
     place: int
-    convert: Callable[[str], Any] | None
+    convert: Callable[[Sequence[str]], Sequence[Any]]
 
 
 class RowConverter:
     """Texts of columns → rows. What a text says is kept: logs repeat themselves."""
 
-    def __init__(self, names: Sequence[str], zone: tzinfo | None = None) -> None:
-        """`names` are those of the columns, `zone` is that of the clock that showed the times."""
+    def __init__(
+        self, names: Sequence[str], zone: tzinfo | None = None, *, folds_steps: bool = False
+    ) -> None:
+        """`names` are those of the columns, `zone` is that of the clock that showed the times.
+
+        `folds_steps`: steps come as `StepUse`, though all that they say is read for its faults.
+        """
+        self._folds_steps = folds_steps
         self._times = Times(zone)
         places = {name: place for place, name in reversed(list(enumerate(names)))}
         self._id = places.get("JobID")
         self._id_place = places["JobIDRaw" if "JobIDRaw" in places else "JobID"]
         self._id_name = names[self._id_place]
+        made: dict[tuple[str, Any], _Column] = {}  # two fields may be of one column
         self._columns: list[_Column | None] = []
-        for field in _CONVERTED:
-            found = next(((name, convert) for name, convert in _COLUMNS[field] if name in places), None)
-            if found is None:
-                self._columns.append(None)
-                continue
-            name, convert = found
-            if convert is not None and field not in _UNLIKE:
-                convert = Kept(convert).__getitem__
-            self._columns.append(_Column(name, places[name], convert))
-        self._more = [
-            (field, _Column(name, places[name], Kept(convert).__getitem__))
-            for field, name, convert in _MORE
-            if name in places
-        ]
+        for field in _CONVERTED[:-1]:
+            found = next((each for each in _COLUMNS[field] if each[0] in places), None)
+            if found is not None:
+                made.setdefault(found, _Column(found[0], places[found[0]], self._converter(field, found[1])))
+            self._columns.append(made[found] if found else None)
+        self._more: list[tuple[str, _Column]] = []
+        for field, name, convert in _MORE:
+            if name in places:
+                column = _Column(name, places[name], self._converter(field, convert))
+                self._more.append((field, made.setdefault((name, convert), column)))
+        self._made = tuple(made.values())
 
-    def each(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> Iterator[Row | ParseError]:
+    def _converter(self, field: str, convert: Any) -> Any:
+        if field in _TIMES:
+            return self._times.column
+        if field in _UNLIKE:
+            return _TOGETHER.get(convert) or partial(_each, convert)
+        return list if convert is None else Kept(convert).column
+
+    def each(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> Iterator[Any]:
         """Yield each row of some columns, or what is wrong with it."""
         try:
             yield from self.convert(numbers, columns)
@@ -194,12 +218,12 @@ class RowConverter:
                 except ParseError as error:
                     yield error.at(line=number)
 
-    def convert(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> list[Row]:
+    def convert(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> list[Any]:
         """Return the rows of some columns. Raises ParseError naming the column."""
         if not numbers:
             return []
         heads: Sequence[str] = columns[self._id_place]
-        steps: Iterable[str | None] = repeat(None)
+        steps: Sequence[str | None] = [None] * len(heads)
         if "." in "".join(heads):
             split = [text.partition(".") for text in heads]
             heads, steps = [head for head, _, _ in split], [step or None for _, _, step in split]
@@ -210,54 +234,110 @@ class RowConverter:
                     parse_job_id(head)
                 except ParseError as error:
                     raise error.at(field=self._id_name) from error
-        values: list[Iterable[Any]] = [numbers, heads, steps, self._identities(columns)]
-        for field, column in zip(_CONVERTED[:-1], self._columns, strict=False):
-            absent = repeat(_ABSENT.get(field))
-            values.append(absent if column is None else self._column(field, column, columns))
-        values.append(self._pairs(columns) if self._more else repeat(()))
-        return list(map(Row._make, zip(*values, strict=False)))  # some repeat without end
+        values: list[Sequence[Any]] = [numbers, heads, steps, self._identities(heads, columns)]
+        said: dict[_Column | None, Sequence[Any]] = {}
+        for column in self._made:
+            try:
+                said[column] = column.convert(columns[column.place])
+            except ParseError as error:
+                raise error.at(field=column.name) from error
+        for field, each in zip(_CONVERTED[:-1], self._columns, strict=True):
+            values.append([_ABSENT.get(field)] * len(heads) if each is None else said[each])
+        reported = [said[each] for _, each in self._more]
+        values.append(list(zip(*reported, strict=True)) if reported else [()] * len(heads))
+        if not (self._folds_steps and any(steps)):
+            return self._rows(values)
+        places = values[_NODES]
+        bad = {nodes for nodes in {*compress(places, steps)} - {None} if not _is_list(nodes)}
+        # Of a step that its record's maker refuses the row comes, for that to say so.
+        folds = [step and nodes not in bad for step, nodes in zip(steps, places, strict=True)]
+        memory = [each or None for each in values[_MEMORY]]
+        used = zip(repeat(NAME), heads, values[_CLUSTER], steps, memory, strict=False)
+        others = map(_make_step, compress(used, folds))
+        values[_MEMORY] = _with_steps(heads, steps, values[_MEMORY])
+        is_row = [not each for each in folds]
+        rows = iter(self._rows([list(compress(each, is_row)) for each in values]))
+        return [next(others if each else rows) for each in folds]
 
-    def _pairs(self, columns: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[str, Any], ...]]:
+    def _rows(self, values: Sequence[Sequence[Any]]) -> list[Row]:
+        *most, reported = values
         names = [field for field, _ in self._more]
-        reported = [self._column(field, column, columns) for field, column in self._more]
-        for values in zip(*reported, strict=True):
-            yield tuple((name, value) for name, value in zip(names, values, strict=True) if value is not None)
+        more = [
+            tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
+            if each.count(None) < len(each)
+            else ()
+            for each in reported
+        ]
+        return list(map(_make_row, zip(*most, more, strict=True)))
 
-    def _identities(self, columns: Sequence[Sequence[str]]) -> list[Identity]:
+    def _identities(self, heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[Identity]:
         if self._id is None:
-            return [_PLAIN] * len(columns[0])
-        texts = columns[self._id]
-        return [_PLAIN if text.isdigit() else parse_job_id(text.partition(".")[0]) for text in texts]
+            return [_PLAIN] * len(heads)
+        texts, together = columns[self._id], "".join(heads)
+        is_number = together.isdigit() and together.isascii() and max(map(len, heads)) <= 10
+        if (
+            texts == columns[self._id_place]
+            and is_number
+            and {"", "0"}.isdisjoint(head[:1] for head in heads)
+        ):
+            return [_PLAIN] * len(heads)
+        known = Kept(parse_job_id)  # a job's steps stand together
+        return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
 
-    def _column(self, field: str, column: _Column, columns: Sequence[Sequence[str]]) -> Sequence[Any]:
-        texts = columns[column.place]
-        try:
-            if field in _TIMES:
-                return self._times.column(texts)
-            return texts if column.convert is None else list(map(column.convert, texts))
-        except ParseError as error:
-            raise error.at(field=column.name) from error
+
+def _is_list(nodes: str) -> bool:
+    with contextlib.suppress(ParseError):
+        expand_kept(nodes)
+        return True
+    return False
+
+
+def _each(convert: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
+    return list(map(convert, texts))
+
+
+def _with_steps(
+    heads: Sequence[str], steps: Sequence[str | None], memory_bytes: Sequence[int | None]
+) -> list[int | None]:
+    """Return memory with that of the steps behind a job for the job, where it is more."""
+    found = list(memory_bytes)
+    job = -1
+    for place, (step, used) in enumerate(zip(steps, memory_bytes, strict=True)):
+        if step is None:
+            job = place
+        elif job >= 0 and heads[place] != heads[job]:
+            job = -1
+        elif job >= 0 and used is not None:
+            found[job] = max(used, found[job] or 0)
+    return found
 
 
 class SacctReader:
     """The jobs of a log, their steps behind them, and what was rejected. In constant memory."""
 
-    def __init__(self, lines: Iterable[str], *, source: str = "sacct", zone: tzinfo | None = None) -> None:
+    def __init__(
+        self,
+        lines: Iterable[str],
+        *,
+        source: str = "sacct",
+        zone: tzinfo | None = None,
+        folds_steps: bool = False,
+    ) -> None:
         """`zone` is that of the machine that sacct ran on, None: this machine's. Raises ParseError."""
         self._lines = iter(lines)
         self._source = source
         header = next((line for line in self._lines if line.strip()), "")
         self._delimiter, self.names = parse_header(header)
-        self._converter = RowConverter(self.names, zone)
+        self._converter = RowConverter(self.names, zone, folds_steps=folds_steps)
         self.not_taken: Counter[str] = Counter()  # texts by column
         self._passed_over = [
             (name, place) for place, name in enumerate(self.names) if name and name not in TAKEN
         ]
 
-    def __iter__(self) -> Iterator[Row | Rejected]:
+    def __iter__(self) -> Iterator[Row | StepUse | Rejected]:
         """Yield jobs and steps, and what could not be read."""
         source = Rows(self._lines, self._delimiter, self.names)
-        last: list[Row] = []  # a job and its steps, of which more may come
+        last: list[Any] = []  # a job and its steps, of which more may come
         for numbers, texts in source.batches():
             for error in source.rejected:
                 yield Rejected.from_error(error.at(self._source))
@@ -272,12 +352,15 @@ class SacctReader:
                     last = [row]
                 else:
                     job, most = last[0], last[0].memory_bytes
-                    if row.memory_bytes is not None and (most is None or row.memory_bytes > most):
-                        last[0] = job._replace(memory_bytes=row.memory_bytes)
+                    used = row.memory_bytes if isinstance(row, Row) else row.used_memory_bytes
+                    if used is not None and (most is None or used > most):
+                        last[0] = job._replace(memory_bytes=used)
                     last.append(row)
         yield from last
 
-    def _rows(self, numbers: Sequence[int], texts: Sequence[Sequence[str]]) -> Iterator[Row | Rejected]:
+    def _rows(
+        self, numbers: Sequence[int], texts: Sequence[Sequence[str]]
+    ) -> Iterator[Row | StepUse | Rejected]:
         for place, found in enumerate(self._converter.each(numbers, texts)):
             if not isinstance(found, ParseError):
                 yield found

@@ -50,19 +50,16 @@ def read_records(
     a job that was requeued (``sacct -D``): `restarts` counts the runs before.
     """
     try:
-        reader = SacctReader(lines, source=source, zone=zone)
+        reader = SacctReader(lines, source=source, zone=zone, folds_steps=folds_steps)
     except ParseError as error:
         yield Rejected.from_error(error.at(source))
         return
     requeued: dict[str, int] = {}
     for row in reader:
-        if isinstance(row, Rejected):
+        if not isinstance(row, Row):
             yield row
             continue
         try:
-            if folds_steps and row.step is not None:
-                yield make_step_use(row)
-                continue
             record = make_record(row, earlier_runs=requeued.get(row.job_id, 0))
         except ParseError as error:
             yield Rejected.from_error(error.at(source, row.number))
@@ -72,13 +69,6 @@ def read_records(
         yield record
     if notes is not None:
         notes.not_taken.update(reader.not_taken)
-
-
-def make_step_use(row: Row) -> StepUse:
-    """Return what a step adds to its job. Raises ParseError where its record would."""
-    if row.nodes is not None:
-        expand_kept(row.nodes)
-    return StepUse(NAME, row.job_id, row.cluster, row.step or "", row.memory_bytes or None)
 
 
 def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:

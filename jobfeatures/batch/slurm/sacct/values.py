@@ -28,6 +28,7 @@ _MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}\Z")
 _EXIT = re.compile(r"([0-9]{1,10}):([0-9]{1,10})\Z")
 _TWO = {f"{number:02}": number for number in range(100)}
 _SECONDS = {f":{second:02}": second for second in range(60)}
+_IN_HOUR = {f":{secs // 60:02}:{secs % 60:02}": secs for secs in range(3600)}
 
 
 class Kept(dict[str, Any]):
@@ -42,6 +43,10 @@ class Kept(dict[str, Any]):
             self.clear()
         value = self[text] = self._convert(text)
         return value
+
+    def column(self, texts: Sequence[str]) -> list[Any]:
+        """Return what each of some texts says."""
+        return list(map(self.__getitem__, texts))
 
 
 class Identity(NamedTuple):
@@ -122,6 +127,22 @@ def parse_duration(text: str) -> float | int | None:
     return whole + (float(seconds) if "." in seconds else int(seconds))
 
 
+def parse_durations(texts: Sequence[str]) -> list[float | int | None]:
+    """Return what `parse_duration` returns of each."""
+    try:
+        return [_TWO[text[:2]] * 3600 + _IN_HOUR[text[2:]] for text in texts]
+    except KeyError:
+        return list(map(parse_duration, texts))
+
+
+def parse_numbers(texts: Sequence[str]) -> list[int | None]:
+    """Return what `parse_number` returns of each."""
+    together = "".join(texts)
+    if together.isdigit() and together.isascii() and all(texts) and max(map(len, texts)) < 19:
+        return list(map(int, texts))
+    return list(map(parse_number, texts))
+
+
 def parse_time_limit(text: str) -> Limit:
     """Return seconds of Timelimit: a duration, or UNLIMITED."""
     if text == "UNLIMITED":
@@ -190,12 +211,13 @@ class Times:
         """`zone`: of the machine that sacct ran on; None: this machine's."""
         self._zone = zone
         self._minutes = Kept(self._minute)
+        self._hours = Kept(self._hour)
 
     def column(self, texts: Sequence[str]) -> list[int | None]:
         """Return the times of a column. Raises ParseError."""
-        minutes, seconds = self._minutes, _SECONDS
+        hours, seconds = self._hours, _IN_HOUR
         try:
-            return [minutes[text[:16]] + seconds[text[16:]] for text in texts]
+            return [hours[text[:13]] + seconds[text[13:]] for text in texts]
         except (KeyError, TypeError, ParseError):  # not all of them are times
             return [self.one(text) for text in texts]
 
@@ -208,6 +230,12 @@ class Times:
             return parse_count(text, field="time")
         minute: int = self._minutes[text[:16]]
         return minute + second
+
+    def _hour(self, text: str) -> int:
+        first, last = (self._minute(f"{text}:{minute}") for minute in ("00", "59"))
+        if last - first != 59 * 60:  # clocks are set in it
+            raise ParseError("not one hour", field="time", text=text)
+        return first
 
     def _minute(self, text: str) -> int:
         if not _MINUTE.match(text):

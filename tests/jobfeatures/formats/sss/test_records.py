@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures import joblog
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sss import writerecords
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.records import read_records, recognise
 from jobfeatures.formats.sss.writerecords import write_records
@@ -404,7 +404,7 @@ def test_text_is_that_of_the_elements_of_each_job(records, at_once):
     lost: list[str] = []
     expected = "".join(f"{job}\n" for each in records if (job := write_job(each, lost.append)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writerecords, "AT_ONCE", at_once)
+        patch.setattr(joblog, "AT_ONCE", at_once)
         text, told = write(*records)
     assert (
         text == f'<?xml version="1.0" encoding="UTF-8"?>\n<JobGroup>\n  <Id>log</Id>\n{expected}</JobGroup>\n'

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.numbering import numbering_of
 from jobfeatures.formats.swf.survey import SMALL, Survey
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, some_at_once
 from jobfeatures.model import JobState
 
 IDS = st.one_of(st.integers(0, 40), st.integers(SMALL - 2, SMALL + 2), st.just(2**63))
@@ -11,8 +11,8 @@ IDS = st.one_of(st.integers(0, 40), st.integers(SMALL - 2, SMALL + 2), st.just(2
 
 def surveyed(*records, wanted=(), latest_secs=10**9):
     survey = Survey(numbering_of(None), set(wanted), latest_secs)
-    for record in records:
-        survey.add(record)
+    for some in some_at_once(records):
+        survey.add(some)
     survey.number_queues()
     return survey
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,9 +14,13 @@ from jobfeatures.batch.slurm.sacct.lines import BATCH, parse_header
 from jobfeatures.batch.slurm.sacct.reader import SacctReader
 from jobfeatures.batch.slurm.sacct.records import read_records, recognise
 from jobfeatures.batch.slurm.sacct.values import (
+    Times,
     parse_duration,
+    parse_durations,
     parse_exit_code,
     parse_job_id,
+    parse_number,
+    parse_numbers,
     parse_requested_memory,
     parse_state,
 )
@@ -418,3 +422,92 @@ def test_steps_that_are_only_folded_leave_the_same_jobs_and_the_same_rejected(no
     assert found[0] == found[1]
     assert found[0][0][0].used_memory_bytes == 9 * 1024
     assert found[0][1]["step"] == (1 if nodes == "c[1-" else 2)
+
+
+LOG_LINES = st.builds(
+    "|".join,
+    st.tuples(
+        st.sampled_from(
+            ["7", "7.0", "7.batch", "8", "8.0", "12_3", "12_3.0", "0", "0.1", "x", "07.0", "9.", "", ".1"]
+        ),
+        st.sampled_from(["7", "7.0", "8_1", "8_1.0", "0.0", "x"]),
+        st.sampled_from(["COMPLETED", "RUNNING", "PREEMPTED", "done"]),
+        st.sampled_from(["2026-03-29T01:59:59", "2026-03-29T03:00:00", "1790000000", "Unknown", "soon"]),
+        st.sampled_from(["00:00:05", "1-02:03:04.5", "00:75:00", "", "never"]),
+        st.sampled_from(["5", "", "1K", "x"]),
+        st.sampled_from(["c1", "c[1-2]", "c[1-", "None assigned", ""]),
+        st.sampled_from(["5K", "9K", "0", "1M", "", "K"]),
+        st.sampled_from(["a", ""]),
+    ),
+)
+
+
+@given(st.lists(st.lists(LOG_LINES, max_size=6), max_size=3), st.integers(1, 4))
+def test_any_log_has_the_same_jobs_and_rejected_lines_whether_steps_are_only_folded(parts, at_once):
+    lines = [f"{line}\n" for part in parts for line in part]
+    header = "JobIDRaw|JobID|State|Start|TotalCPU|ElapsedRaw|NodeList|MaxRSS|Cluster\n"
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jobfeatures.batch.slurm.sacct.lines.BATCH", at_once)
+        for folds_steps in (False, True):
+            notes = Notes()
+            records = read_records(
+                [header, *lines], source="x", zone=ZoneInfo("Europe/Berlin"), folds_steps=folds_steps
+            )
+            jobs = list(fold_jobs(notes.accepted_with_passages(records), notes.fold))
+            found.append((jobs, notes))
+    assert found[0] == found[1]
+
+
+# Clocks there are set by half an hour, or at a minute past midnight; or were set at odd seconds once.
+ODD_ZONES = [
+    "Australia/Lord_Howe",
+    "America/St_Johns",
+    "Europe/Berlin",
+    "Asia/Kathmandu",
+    "Africa/Monrovia",
+    "UTC",
+]
+CHANGES = [
+    *("2026-04-05T01:30:00", "2026-10-04T02:00:00", "2010-03-14T00:01:00", "2010-11-07T00:01:00"),
+    *("2026-03-29T02:00:00", "2026-10-25T03:00:00", "1972-01-07T00:44:30", "1986-01-01T00:00:00"),
+]
+NEAR_CHANGES = st.builds(
+    lambda text, secs: (datetime.fromisoformat(f"{text}Z") + timedelta(seconds=secs)).isoformat()[:19],
+    st.sampled_from(CHANGES),
+    st.integers(-7200, 7200) | st.integers(-(10**8), 10**8),
+)
+
+
+@given(st.sampled_from(ODD_ZONES).map(ZoneInfo), st.lists(NEAR_CHANGES, min_size=1, max_size=5))
+def test_times_read_by_the_hour_are_those_of_their_minutes(zone, texts):
+    minutes = [datetime.fromisoformat(f"{text[:16]}:00Z").replace(tzinfo=zone) for text in texts]
+    expected = [int(each.timestamp()) + int(text[17:]) for each, text in zip(minutes, texts, strict=True)]
+    assert Times(zone).column(texts) == expected
+
+
+def outcome(parse, text):
+    try:
+        return parse(text)
+    except ParseError as error:
+        return str(error)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["00:00:05", "99:59:59", "00:60:00", "00:00:99", "1-02:03:04", "01:02", "", "x"])
+    )
+)
+def test_durations_together_are_those_of_each(texts):
+    expected = [outcome(parse_duration, text) for text in texts]
+    assert outcome(parse_durations, texts) == next(
+        (each for each in expected if isinstance(each, str)), expected
+    )
+
+
+@given(st.lists(st.sampled_from(["0", "7", "0012", "9" * 18, "9" * 19, "2K", "", "Unknown", "٣", "x"])))
+def test_numbers_together_are_those_of_each(texts):
+    expected = [outcome(parse_number, text) for text in texts]
+    assert outcome(parse_numbers, texts) == next(
+        (each for each in expected if isinstance(each, str)), expected
+    )
