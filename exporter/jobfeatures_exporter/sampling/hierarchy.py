@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
-from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path
 
 UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
 V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu")
@@ -79,6 +78,8 @@ def list_job_directories(
     What vanishes meanwhile is left out; where a directory cannot be listed for another reason, a job that is
     missing need not be gone. Those that are as they are `known`, by path, are the same objects.
     """
+    from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path  # while programs load
+
     memberships: dict[str, Membership] = {}
     inodes: dict[str, dict[str, int]] = {}  # by path, then by controller
     failures: list[OSError] = []
