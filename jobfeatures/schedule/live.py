@@ -70,7 +70,6 @@ class LiveSchedule:
         begin_secs: int,
         mode: Mode = Mode.LITERAL,
         overrun_secs: int = 0,
-        remember_secs: float = REMEMBER_SECS,
     ) -> None:
         """`overrun_secs`: by how much jobs may exceed their limits."""
         self.begin_secs = begin_secs
@@ -78,7 +77,6 @@ class LiveSchedule:
         self.shares: Shares | None = None
         self._scale = 1  # lanes to a processor
         self._overrun_secs = overrun_secs
-        self._remember_secs = remember_secs
         self._jobs: dict[str, JobFacts] = {}  # that are not settled
         self._aside: dict[str, str] = {}  # those of them that ended and do not count: why
         self._seen: dict[str, float] = {}  # those of them that have not ended: when that was reported last
@@ -175,7 +173,7 @@ class LiveSchedule:
         if user.settled_to is not None and order_of(facts) < user.settled_to:
             if ended is not None:
                 self._skipped[LATE] += 1
-                self._remember(facts, self._forgotten_secs + self._remember_secs)
+                self._remember(facts, self._forgotten_secs + REMEMBER_SECS)
             return False
         if ended is not None:
             self._observe(facts, 1)
@@ -239,7 +237,7 @@ class LiveSchedule:
             if facts.end_secs is not None and facts.end_secs <= horizon_secs:
                 del self._aside[job_id]
                 self._note_settled(facts, horizon_secs)
-        self._forgotten_secs = max(self._forgotten_secs, horizon_secs - self._remember_secs)
+        self._forgotten_secs = max(self._forgotten_secs, horizon_secs - REMEMBER_SECS)
         for job_id in list(_until(self._settled, self._forgotten_secs)):
             del self._settled[job_id]
 
@@ -289,7 +287,7 @@ class LiveSchedule:
 
     def _remember(self, facts: JobFacts, horizon_secs: float) -> None:
         """Remember a job until none that ended as early can be new, as is determined by its end alone."""
-        if facts.end_secs is not None and facts.end_secs > horizon_secs - self._remember_secs:
+        if facts.end_secs is not None and facts.end_secs > horizon_secs - REMEMBER_SECS:
             self._settled.pop(facts.job_id, None)
             self._settled[facts.job_id] = facts, horizon_secs
 

@@ -72,17 +72,8 @@ class _Kept(NamedTuple):
 class StatusBoard:
     """Keeps the jobs' statuses. `refresh` is called by one thread at a time."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        lock_timeout_secs: float = LOCK_TIMEOUT_SECS,
-        lock_budget_secs: float = LOCK_BUDGET_SECS,
-    ) -> None:
-        """Wait `lock_timeout_secs` at most for one job's lock, `lock_budget_secs` for all in a refresh."""
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock_timeout_secs = lock_timeout_secs
-        self._lock_budget_secs = lock_budget_secs
         self._kept: dict[JobKey, _Kept] = {}
         self.view: Mapping[JobKey, StatusView] = {}
         # Looks with a problem since the start, by reason, over all jobs, also those that have ended.
@@ -97,7 +88,7 @@ class StatusBoard:
         budget, a job is still tried, but its lock is not waited for. So no job is skipped, and held locks,
         few or many, delay a refresh by the budget at most.
         """
-        deadline = self._clock.monotonic_secs() + self._lock_budget_secs
+        deadline = self._clock.monotonic_secs() + LOCK_BUDGET_SECS
         violations = dict(self.violations)
         kept: dict[JobKey, _Kept] = {}
         stuck = {key for key, each in self._kept.items() if each.reason == LOCK_TIMEOUT}
@@ -107,7 +98,7 @@ class StatusBoard:
                 kept[key] = old
                 continue
             left = max(0.0, deadline - self._clock.monotonic_secs())
-            new = self._look(jobs[key], old, min(self._lock_timeout_secs, left))
+            new = self._look(jobs[key], old, min(LOCK_TIMEOUT_SECS, left))
             if new.reason != old.reason:  # once per kind of problem, not once per refresh
                 self._report(key, new)
             for reason, count in new.view.problems.items():

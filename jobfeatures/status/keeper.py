@@ -41,9 +41,8 @@ class DirectoryWatch:
     `watched`, and the caller has to look by itself.
     """
 
-    def __init__(self, *, max_watches: int = MAX_WATCHES) -> None:
+    def __init__(self) -> None:
         """Open the instance; no error is raised where there is none to be had."""
-        self._max_watches = max_watches
         self._paths: dict[int, str] = {}  # by watch
         self.watched: frozenset[str] = frozenset()
         self._problem = ""
@@ -66,8 +65,8 @@ class DirectoryWatch:
         paths: dict[int, str] = {}
         problem = ""
         for path, owner_uid in directories:
-            if len(paths) >= self._max_watches:
-                problem = f"more than {self._max_watches} directories"
+            if len(paths) >= MAX_WATCHES:
+                problem = f"more than {MAX_WATCHES} directories"
                 break
             try:
                 paths[known[path] if path in known else self._add(path, owner_uid)] = path
@@ -125,14 +124,12 @@ class StatusKeeper:
         clock: Clock,
         *,
         interval_secs: float,
-        min_interval_secs: float = MIN_INTERVAL_SECS,
     ) -> None:
-        """Look at all `targets` every `interval_secs`, and at changed ones after `min_interval_secs`."""
+        """Look at all `targets` every `interval_secs`, and at changed ones after MIN_INTERVAL_SECS."""
         self._board = board
         self._targets = targets
         self._clock = clock
         self._interval_secs = interval_secs
-        self._min_interval_secs = min_interval_secs
         self._watch = DirectoryWatch()
         self._stopping = threading.Event()
         self._known: Mapping[JobKey, StatusTarget] = {}
@@ -161,7 +158,7 @@ class StatusKeeper:
                 self.look()
             except Exception:  # supervised: one bad round must not end the loop
                 log.exception("status failed")
-            if self._stopping.wait(self._min_interval_secs):
+            if self._stopping.wait(MIN_INTERVAL_SECS):
                 break
             left = self._full_look_at + self._interval_secs - self._clock.monotonic_secs()
             if self._watch.wait(left):

@@ -29,15 +29,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from aiohttp import web
 
 from jobfeatures.model import JobKey
-from jobfeatures.publish.http.server import FeatureServer, ServerLimits, listening
+from jobfeatures.publish.http import server
+from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
 
 BUSIEST = 10**9  # no limit is measured here
 
 
 async def serve_features(root: str) -> None:
-    limits = ServerLimits(rate=BUSIEST, job_rate=BUSIEST)
-    async with listening(FeatureServer(FeatureTree(root), limits=limits), "127.0.0.1:0") as address:
+    server.RATE = server.JOB_RATE = BUSIEST
+    async with listening(FeatureServer(FeatureTree(root)), "127.0.0.1:0") as address:
         print(address, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 

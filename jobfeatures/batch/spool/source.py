@@ -22,6 +22,8 @@ MAX_JOBS: Final = 100_000
 MAX_BYTES_PER_POLL: Final = 64 * 2**20
 MAX_REPORTED: Final = 100  # problems in one table, each of which becomes a line in the log
 MAX_NOTES: Final = 20  # problems of one file
+MAX_FILES: Final = 20_000
+MAX_FILE_BYTES: Final = 2**20
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -74,15 +76,11 @@ class SpoolSource:
         directory: str,
         clock: Clock,
         *,
-        max_bytes: int = 2**20,
-        max_files: int = 20_000,
         lookup_uid: Callable[[str], int | None] = find_uid,
         node_name: str | None = None,
     ) -> None:
         self._directory = directory
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._max_files = max_files
         self._users = Users(clock, lookup_uid)
         self._node_name = node_name
         self._files: dict[str, _File] = {}
@@ -134,10 +132,8 @@ class SpoolSource:
             for entry in entries:
                 if not is_document_name(entry.name):
                     continue
-                if len(listed) >= self._max_files:
-                    notes.append(
-                        Rejected(self._directory, f"more than {self._max_files} files: not all are read")
-                    )
+                if len(listed) >= MAX_FILES:
+                    notes.append(Rejected(self._directory, f"more than {MAX_FILES} files: not all are read"))
                     break
                 with contextlib.suppress(FileNotFoundError):
                     listed[entry.name] = entry.stat(follow_symlinks=False)
@@ -150,7 +146,7 @@ class SpoolSource:
                 continue
             with contextlib.suppress(FileNotFoundError):
                 kept[name] = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        new = sorted(listed)[: max(0, self._max_files - len(kept))]
+        new = sorted(listed)[: max(0, MAX_FILES - len(kept))]
         kept.update((name, listed[name]) for name in new)
         return kept, notes
 
@@ -186,12 +182,12 @@ class SpoolSource:
             if status.st_size > budget.bytes_left:
                 reason = f"left for the next poll, after {MAX_BYTES_PER_POLL} bytes"
                 return known.troubled(Rejected(path, reason))
-            status, data = read_document(folder, name, self._max_bytes, self._check_status)
+            status, data = read_document(folder, name, MAX_FILE_BYTES, self._check_status)
             budget.bytes_left -= len(data)
             digest = hashlib.blake2b(data).digest()
             if digest == known.digest:  # a young file: nothing but its age has changed
                 return replace(known, version=_settled_version(status, now_secs))
-            document = parse_document(data, source=path, node=self._node_name, max_bytes=self._max_bytes)
+            document = parse_document(data, source=path, node=self._node_name, max_bytes=MAX_FILE_BYTES)
             if _weight(document.jobs) > budget.jobs_left:
                 reason = f"more than {MAX_JOBS} jobs, or jobs on very many nodes, in the folder"
                 return known.troubled(Rejected(path, reason))
@@ -217,8 +213,8 @@ class SpoolSource:
         """Raise ParseError unless this is a regular file within the limit."""
         if not stat.S_ISREG(status.st_mode):
             raise ParseError("not a regular file")
-        if status.st_size > self._max_bytes:
-            raise ParseError(f"larger than {self._max_bytes} bytes")
+        if status.st_size > MAX_FILE_BYTES:
+            raise ParseError(f"larger than {MAX_FILE_BYTES} bytes")
 
     def _merge(self, notes: list[Rejected]) -> dict[JobKey, Job]:
         """Return the jobs of all files; add the files' problems, and those between them, to `notes`."""

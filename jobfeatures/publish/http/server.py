@@ -17,7 +17,6 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 
 from aiohttp import web
@@ -40,6 +39,8 @@ from jobfeatures.status.write import Change, status_etag, write_status
 
 log = logging.getLogger(__name__)
 
+CONNECTIONS = 256
+RATE, JOB_RATE = 20_000.0, 100.0  # requests a second, on average: of all, of one job
 LOCK_WAIT_SECS = 2.0
 BODY_WAIT_SECS = 5.0
 WRITE_COST = 10.0  # of a request that writes, where one that reads costs 1
@@ -52,16 +53,6 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO, e
 _PLAIN = "text/plain; charset=utf-8"
 _NAME = "jobfeatures"  # as the server calls itself
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
-    """What the listener grants. Rates are requests a second, on average."""
-
-    connections: int = 256
-    rate: float = 20_000.0
-    job_rate: float = 100.0
-    idle_secs: float = IDLE_SECS
 
 
 class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
@@ -78,21 +69,16 @@ class FeatureServer:
     """
 
     def __init__(
-        self,
-        tree: FeatureTree,
-        *,
-        job_of: Callable[[JobKey], Job | None] = lambda _key: None,
-        limits: ServerLimits | None = None,
+        self, tree: FeatureTree, *, job_of: Callable[[JobKey], Job | None] = lambda _key: None
     ) -> None:
         """`job_of` returns what the daemon knows about a job, which may be nothing yet."""
-        self.limits = limits or ServerLimits()
         self.counts: Counter[int] = Counter()
         self._tree = tree
         self._job_of = job_of
         self._features = FeatureReader(tree.root)
         self._tokens = TokenTable(tree.tokens_path)
-        self._rates = Rates(self.limits.job_rate)
-        self._rate = Rates(self.limits.rate)
+        self._rates = Rates(JOB_RATE)
+        self._rate = Rates(RATE)
         self._at_work: Counter[JobKey] = Counter()
         self._warned: set[tuple[str, str]] = set()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="jobstatus")
@@ -312,10 +298,7 @@ async def listening(
 
     `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
     """
-    limits = server.limits
-    connections = Server(
-        server.handle, ConnectionLimits(connections=limits.connections, idle_secs=limits.idle_secs), tls
-    )
+    connections = Server(server.handle, ConnectionLimits(connections=CONNECTIONS, idle_secs=IDLE_SECS), tls)
     on_open(connections.table)
     try:
         async with accepting(connections, where, key="features.listen_address") as address:

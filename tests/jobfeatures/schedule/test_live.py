@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
+from jobfeatures.schedule import live as module
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.facts import JobFacts, from_record, order_of
@@ -30,6 +31,11 @@ def shares(default=4000, **users):
     return Shares(
         resource="cpu", default=default, total=0, total_from="given", default_from="given", users=users
     )
+
+
+@pytest.fixture
+def remembers_shortly(monkeypatch):
+    monkeypatch.setattr(module, "REMEMBER_SECS", 100)
 
 
 def live(**options):
@@ -325,16 +331,18 @@ def test_a_requeued_job_counts_by_its_last_run():
     assert (found.jobs, found.tardiness_secs, found.wait_secs["batch"].sum) == (1, 2, 2)
 
 
+@pytest.mark.usefixtures("remembers_shortly")
 def test_a_job_is_not_counted_again_for_as_long_as_it_may_be_told_again():
-    made = live(remember_secs=100)
+    made = live()
     for horizon in (10, 50, 109, 111, 500):
         made.apply_ended([job("1", end=10)])
         made.settle(horizon)
         assert made.quality("slurm", horizon).jobs == 1
 
 
+@pytest.mark.usefixtures("remembers_shortly")
 def test_a_job_that_waits_behind_another_can_be_corrected_however_long_ago_it_ended():
-    made = live(remember_secs=100)
+    made = live()
     made.apply_queue([job("1", end=None)], 10)
     made.apply_ended([job("2", submit=1, start=1, end=10)])
     made.settle(1000)
@@ -344,8 +352,9 @@ def test_a_job_that_waits_behind_another_can_be_corrected_however_long_ago_it_en
     assert (found.jobs, found.violated, found.wait_secs["batch"].counts[-1]) == (2, 0, 2)
 
 
+@pytest.mark.usefixtures("remembers_shortly")
 def test_history_is_not_remembered_job_by_job():
-    made = live(remember_secs=100)
+    made = live()
     made.apply_ended(job(str(number), submit=number, start=number, end=number + 1) for number in range(1000))
     made.settle(1000)
     assert made.quality("slurm", 1000).jobs == 1000
@@ -355,8 +364,9 @@ def test_history_is_not_remembered_job_by_job():
     assert made.quality("slurm", 1000).jobs == 1000
 
 
+@pytest.mark.usefixtures("remembers_shortly")
 def test_what_is_settled_takes_no_room_after_a_while():
-    made = live(remember_secs=100)
+    made = live()
     for number in range(1000):
         made.apply_ended([job(str(number), submit=number, start=number, end=number + 1)])
         made.settle(number + 1)

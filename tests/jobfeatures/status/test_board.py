@@ -37,8 +37,9 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def board(clock: HandClock) -> StatusBoard:
-    return StatusBoard(clock, lock_timeout_secs=0.03)
+def board(clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> StatusBoard:
+    monkeypatch.setattr(module, "LOCK_TIMEOUT_SECS", 0.03)
+    return StatusBoard(clock)
 
 
 def target(path: Path, allocated_cpus: int | None = 8) -> StatusTarget:
@@ -247,8 +248,10 @@ def test_held_locks_delay_a_refresh_by_the_budget_at_most_and_nobody_is_skipped(
 ) -> None:
     clock = HandClock(NOW)
     jobs = FakeJobs(clock, stuck)
-    board = StatusBoard(clock, lock_timeout_secs=0.25, lock_budget_secs=1.0)
+    board = StatusBoard(clock)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LOCK_TIMEOUT_SECS", 0.25)
+        patch.setattr(module, "LOCK_BUDGET_SECS", 1.0)
         patch.setattr(module, "read_status", jobs.read)
         board.refresh(jobs.targets(count))
     assert clock.secs <= 1.0

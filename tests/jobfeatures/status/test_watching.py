@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from jobfeatures import inotify
+from jobfeatures.status import keeper
 from jobfeatures.status.keeper import DirectoryWatch
 from tests.running import NO_INOTIFY, Exhausted
 
@@ -102,8 +103,9 @@ def test_links_files_and_nothing_are_passed_over(watch, folders, tmp_path):
     assert watch.watched == {path for path, _ in folders}
 
 
-def test_a_limit_leaves_the_rest_unwatched(folders, caplog):
-    watch = DirectoryWatch(max_watches=1)
+def test_a_limit_leaves_the_rest_unwatched(folders, caplog, monkeypatch):
+    monkeypatch.setattr(keeper, "MAX_WATCHES", 1)
+    watch = DirectoryWatch()
     watch.watch(folders)
     watch.watch(folders)
     assert watch.watched == {folders[0][0]}

@@ -216,8 +216,9 @@ def test_a_known_file_that_the_listing_missed_is_still_there(source, put, folder
     assert (set(table.jobs), table.complete) == ({key("6"), key("7")}, True)
 
 
-def test_too_many_files_keep_the_known_ones_and_are_never_complete(folder, clock, put):
-    source = SpoolSource(str(folder), clock, max_files=3)
+def test_too_many_files_keep_the_known_ones_and_are_never_complete(folder, clock, put, monkeypatch):
+    monkeypatch.setattr(spool, "MAX_FILES", 3)
+    source = SpoolSource(str(folder), clock)
     for name in ("x", "y", "z"):
         put(f"{name}.xml", document(name))
     assert poll(source).complete

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from jobfeatures.model import JobKey
-from jobfeatures.publish.http.server import FeatureServer, ServerLimits, listening
+from jobfeatures.publish.http import server as module
+from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
 
 KEY = JobKey("slurm", "12")
@@ -66,13 +67,15 @@ def tree(tmp_path):
 
 
 @pytest.fixture
-def serve(tree):
+def serve(tree, monkeypatch):
     """Return a context manager that serves the tree, with limits of one's own."""
 
     @asynccontextmanager
     async def serve_tree(tls=None, **limits):
         token = tree.make_token(KEY)
-        server = FeatureServer(tree, limits=ServerLimits(**{"job_rate": 10_000.0, **limits}))
+        for name, limit in {"job_rate": 10_000.0, **limits}.items():
+            monkeypatch.setattr(module, name.upper(), limit)
+        server = FeatureServer(tree)
         counting = []
         async with listening(server, "127.0.0.1:0", tls, on_open=counting.append) as address:
             site = Site(tree, token, server, address)
