@@ -49,9 +49,8 @@ class Folder:
 class DiskSorter(Folder):
     """Sorts pairs by their first, equal ones as they came; its files lie in its folder."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._most = most
         self._count = 0
 
     def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
@@ -59,7 +58,7 @@ class DiskSorter(Folder):
         runs: list[str] = []
         some: list[Pair] = []
         for pair in pairs:
-            if len(some) >= self._most:
+            if len(some) >= MOST:
                 runs.append(self._write(some))
                 some.clear()
             some.append(pair)

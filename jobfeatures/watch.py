@@ -41,7 +41,6 @@ def watch_directory(
     notify: Callable[[], None],
     *,
     is_wanted: Callable[[str], bool] = is_visible_name,
-    check_secs: float = CHECK_SECS,
     directories: bool = False,
 ) -> Iterator[None]:
     """Call `notify`, from other threads, after a file with a wanted name came, changed or went.
@@ -50,9 +49,9 @@ def watch_directory(
 
     Reading files does not notify. Where inotify does not reach, or its limits are exhausted, the folder is
     looked at every second. While it cannot be watched at all, because it is missing, `notify` is called every
-    `check_secs`; a folder that was replaced is found within that time.
+    CHECK_SECS; a folder that was replaced is found within that time.
     """
-    watcher = _Watcher(directory, notify, is_wanted, check_secs, directories)
+    watcher = _Watcher(directory, notify, is_wanted, directories)
     watcher.start()
     try:
         yield
@@ -68,13 +67,11 @@ class _Watcher:
         directory: str,
         notify: Callable[[], None],
         is_wanted: Callable[[str], bool],
-        check_secs: float,
         directories: bool,
     ) -> None:
         self._directory = directory
         self._notify = notify
         self._is_wanted = is_wanted
-        self._check_secs = check_secs
         self._directories = directories
         self._observer: BaseObserver | None = None
         self._observed: tuple[int, int] | None = None
@@ -93,7 +90,7 @@ class _Watcher:
         self._unobserve()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._check_secs):
+        while not self._stopping.wait(CHECK_SECS):
             if not self._is_observing():
                 self._unobserve()
                 self._observe()

@@ -164,12 +164,12 @@ class StatusKeeper:
             if self._watch.wait(left):
                 self._stopping.wait(SETTLE_SECS)
 
-    def look(self, *, at_all: bool = False) -> None:
+    def look(self) -> None:
         """Look at new and changed jobs, at times all. Watches come before reading: no change is missed."""
         self.looks += 1
         now = self._clock.monotonic_secs()
         targets = self._targets()
-        at_all = at_all or now - self._full_look_at >= self._interval_secs
+        at_all = now - self._full_look_at >= self._interval_secs
         if at_all:
             self._full_look_at = now
         watched = self._watch.watched

@@ -1,6 +1,7 @@
 import gc
 import os
 import tracemalloc
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,17 @@ from jobfeatures.spill import DiskSorter, SpillError
 from tests.jobfeatures.jobrecords import any_records
 
 
+@contextmanager
+def sorter(most):
+    """Give one that holds so many pairs."""
+    with pytest.MonkeyPatch.context() as patch, DiskSorter() as sort:
+        patch.setattr(spill, "MOST", most)
+        yield sort
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers())), st.integers(1, 7))
 def test_pairs_are_sorted_as_in_memory_however_few_have_room_and_can_be_read_again(pairs, most):
-    with DiskSorter(most) as sort:
+    with sorter(most) as sort:
         found = sort(iter(pairs))
         assert list(found) == list(found) == sort_in_memory(pairs)
 
@@ -27,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_files_go_with_what_they_hold_but_not_while_it_is_read(folder):
-    with DiskSorter(2) as sort:
+    with sorter(2) as sort:
         assert os.listdir(folder) == []
         read = iter(sort((number % 3, number) for number in range(7)))
         gc.collect()
@@ -40,7 +49,7 @@ def test_files_go_with_what_they_hold_but_not_while_it_is_read(folder):
 
 def test_a_folder_without_room_is_named(folder, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(folder / "nowhere"))
-    with DiskSorter(2) as sort:
+    with sorter(2) as sort:
         assert sort([(2, "b"), (1, "a")]) == [(1, "a"), (2, "b")]
         with pytest.raises(SpillError, match="nowhere: cannot write: No such file"):
             sort((number, number) for number in range(3))
@@ -51,7 +60,7 @@ def test_a_folder_without_room_is_named(folder, monkeypatch):
 def test_logs_are_the_same_whether_they_fit_into_memory_or_not(kind, made, twice):
     records = made + made[:2] * twice
     told = [Notes(), Notes()]
-    with DiskSorter(2) as sort:
+    with sorter(2) as sort:
         one = list(write_log(records, kind, told[0]))
         other = list(write_log(records, kind, told[1], sort=sort, most=2))
     assert one == other
@@ -76,5 +85,5 @@ def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
         tracemalloc.stop()
         return lines, most
 
-    with DiskSorter(100) as sort:
+    with sorter(100) as sort:
         assert peak(sort, 100)[1] < peak(sort_in_memory, 1000)[1] / 2

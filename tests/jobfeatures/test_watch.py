@@ -52,10 +52,10 @@ class Notes:
 def watching(folder, check_secs: float = 60.0):
     """Watch .xml files; after 60 s of quiet at the earliest the folder itself is looked at."""
     notes = Notes()
-    with watch_directory(
-        str(folder), notes, is_wanted=lambda name: name.endswith(".xml"), check_secs=check_secs
-    ):
-        yield notes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "CHECK_SECS", check_secs)
+        with watch_directory(str(folder), notes, is_wanted=lambda name: name.endswith(".xml")):
+            yield notes
 
 
 @pytest.fixture

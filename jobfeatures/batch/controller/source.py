@@ -35,7 +35,6 @@ class ControllerSource(PolledSource):
         ask_one: Callable[[str], Job | None],
         is_plain: Callable[[str], bool],
         fallback_secs: float,
-        draw: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """`ask_one` asks the batch system about a job by a plain id; it raises SourceError or ParseError."""
         self.name = name
@@ -44,7 +43,6 @@ class ControllerSource(PolledSource):
         self._ask_one = ask_one
         self._is_plain = is_plain
         self._fallback_secs = fallback_secs
-        self._draw = draw
         self._next_question_secs: float | None = None  # monotonic; None while the controller role answers
         self._table = JobTable(source=name, jobs={}, taken_at_secs=0.0, complete=False)
         self._reported: dict[JobKey, float] = {}  # by the batch system itself; epoch
@@ -65,7 +63,7 @@ class ControllerSource(PolledSource):
     def _ask_little(self, failure: SourceError, ours: Collection[JobKey]) -> JobTable:
         now_secs = self._clock.monotonic_secs()
         if self._next_question_secs is None:
-            self._next_question_secs = now_secs + self._draw(0.0, self._fallback_secs)
+            self._next_question_secs = now_secs + random.uniform(0.0, self._fallback_secs)  # noqa: S311  # not a secret
         key = None if now_secs < self._next_question_secs else self._most_wanted(ours)
         if key is None:
             raise failure
