@@ -34,10 +34,10 @@ class LsfCluster:
         """Return the queue, with jobs that ended within CLEAN_PERIOD; limits depend on the host."""
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
-        found = parse_jobs(
+        jobs, rejected = parse_jobs(
             self._jobs.ask("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
         )
-        return JobTable.listed(NAME, found.jobs, taken_at_secs, found.rejected)
+        return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
     def poll_cluster(self) -> Cluster:
         """Return hosts and queues. Hosts stand under no queue: bqueues reports groups of hosts only."""

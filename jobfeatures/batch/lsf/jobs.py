@@ -40,16 +40,8 @@ class Circumstances:
     tz: tzinfo | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
-    """Jobs of one answer. Of a rejected record whose id can be read the job is there, as UNKNOWN."""
-
-    jobs: dict[JobKey, Job]
-    rejected: tuple[Rejected, ...]
-
-
-def parse_jobs(records: Iterable[Record], around: Circumstances) -> Jobs:
-    """Return the jobs of an answer; a bad record costs itself only."""
+def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
+    """Return the jobs of an answer, and bad records: one whose id can be read is a job too, UNKNOWN."""
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     for record in records:
@@ -63,7 +55,7 @@ def parse_jobs(records: Iterable[Record], around: Circumstances) -> Jobs:
         except ParseError as error:
             rejected.append(Rejected.from_error(error.at(BJOBS, about=f"job {key.job_id}")))
             jobs[key] = Job(key=key)
-    return Jobs(jobs, tuple(rejected))
+    return jobs, rejected
 
 
 def key_of(record: Record) -> JobKey:

@@ -74,15 +74,15 @@ class LsfSource(PolledSource):
         records = self._jobs.ask("-u", "all", "-X", "-m", self._node_name)
         news = self._refresh(records)
         around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
-        found = parse_jobs(records, replace(around, asked_by_host=True))
-        jobs = {key: job for key, job in found.jobs.items() if job.state is not JobState.PENDING}
-        rejected = list(found.rejected)
+        found, rejected = parse_jobs(records, replace(around, asked_by_host=True))
+        jobs = {key: job for key, job in found.items() if job.state is not JobState.PENDING}
         complete = not rejected
         missing = sorted(key for key in ours - jobs.keys() if is_plain_id(key.job_id))
         if missing:
             asked = missing[:MAX_ASKED_BY_ID]
             try:
-                more = parse_jobs(self._jobs.ask("-u", "all", "-X", *(key.job_id for key in asked)), around)
+                answer = self._jobs.ask("-u", "all", "-X", *(key.job_id for key in asked))
+                more, bad = parse_jobs(answer, around)
             except SourceError as error:
                 rejected.append(Rejected(BJOBS, str(error)))
                 complete = False
@@ -90,13 +90,13 @@ class LsfSource(PolledSource):
                 # What runs on other hosts only has left this one.
                 jobs |= {
                     key: job
-                    for key, job in more.jobs.items()
+                    for key, job in more.items()
                     if key in ours and not is_elsewhere(job, self._node_name)
                 }
-                rejected += more.rejected
+                rejected += bad
                 # LSF says that it does not know a job too where jobs of others are hidden from us.
-                hidden = {key for key in missing if key in seen} - more.jobs.keys()
-                complete = complete and not more.rejected and not hidden and asked == missing
+                hidden = {key for key in missing if key in seen} - more.keys()
+                complete = complete and not bad and not hidden and asked == missing
         jobs = {key: replace(job, uid=self._users.uid(job.user)) for key, job in jobs.items()}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if not is_plain_id(key.job_id)}

@@ -43,9 +43,10 @@ RECORD = parse_records((FIXTURES / "bjobs-node.json").read_text(), source="bjobs
 
 
 def job(job_id: str) -> Job:
-    found = parse_jobs(parse_records((FIXTURES / "bjobs-node.json").read_text(), source="bjobs"), AROUND)
-    assert found.rejected == ()
-    return found.jobs[JobKey("lsf", job_id)]
+    records = parse_records((FIXTURES / "bjobs-node.json").read_text(), source="bjobs")
+    jobs, rejected = parse_jobs(records, AROUND)
+    assert rejected == []
+    return jobs[JobKey("lsf", job_id)]
 
 
 def epoch(*date: int) -> int:
@@ -104,7 +105,7 @@ def test_a_pending_job_has_no_start_and_asks_for_slots() -> None:
 @pytest.mark.parametrize(("stat", "waiting"), [("PEND", 1), ("PSUSP", 0)])
 def test_a_held_job_does_not_count_as_waiting(stat: str, waiting: int) -> None:
     pending = {**RECORD, "STAT": stat, "ALLOC_SLOT": "", "EXEC_HOST": "", "START_TIME": ""}
-    jobs = parse_jobs([pending], AROUND).jobs
+    jobs, _ = parse_jobs([pending], AROUND)
     table = JobTable(source="lsf", jobs=jobs, taken_at_secs=AROUND.now_secs, complete=True)
     sums = compute_queue_sums(table)
     assert sums.jobs["normal", "PENDING"] == 1
@@ -146,17 +147,16 @@ def test_a_bad_record_costs_itself_and_its_job_is_not_forgotten(field: str, valu
     bad = {**RECORD, field: value}
     if field == "NREQ_SLOT":
         bad |= {"ALLOC_SLOT": "", "EXEC_HOST": ""}
-    found = parse_jobs([bad, {**RECORD, "JOBID": "9"}], AROUND)
-    assert found.jobs[JobKey("lsf", "101")] == Job(key=JobKey("lsf", "101"))
-    assert found.jobs[JobKey("lsf", "9")].state is JobState.RUNNING
-    (rejected,) = found.rejected
+    jobs, (rejected,) = parse_jobs([bad, {**RECORD, "JOBID": "9"}], AROUND)
+    assert jobs[JobKey("lsf", "101")] == Job(key=JobKey("lsf", "101"))
+    assert jobs[JobKey("lsf", "9")].state is JobState.RUNNING
     assert (rejected.field, "job 101" in rejected.reason) == (field, True)
 
 
 def test_a_record_without_an_id_is_told() -> None:
-    found = parse_jobs([{**RECORD, "JOBID": "x"}], AROUND)
-    assert found.jobs == {}
-    assert [each.reason for each in found.rejected] == ["not a job id"]
+    jobs, rejected = parse_jobs([{**RECORD, "JOBID": "x"}], AROUND)
+    assert jobs == {}
+    assert [each.reason for each in rejected] == ["not a job id"]
 
 
 def test_a_job_on_other_hosts_is_elsewhere() -> None:
