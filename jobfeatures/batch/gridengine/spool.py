@@ -11,7 +11,6 @@ import os
 import re
 import stat
 from collections.abc import Collection
-from typing import NamedTuple
 
 from jobfeatures.batch.gridengine.basics import is_active_name
 from jobfeatures.errors import ParseError
@@ -26,21 +25,15 @@ MAX_TASKS = 4096  # of parallel jobs, in one job's directory
 _NUMBER = re.compile(rb"[ \t]*([1-9][0-9]{0,9})[ \t]*\n?")
 
 
-class Active(NamedTuple):
-    """The jobs' directories of a spool, and who may own files in them."""
+def list_active(spool: str) -> tuple[frozenset[str], frozenset[int]]:
+    """Return the directories that are named as jobs' are, and who may own files in them.
 
-    names: frozenset[str]
-    owners: frozenset[int]
-
-
-def list_active(spool: str) -> Active:
-    """Return the directories that are named as jobs' are. Raises OSError, EPERM where others may write."""
+    Raises OSError, EPERM where others may write.
+    """
     top = os.stat(f"{spool}/{ACTIVE}")
     if top.st_mode & stat.S_IWOTH:
         raise PermissionError(errno.EPERM, "others may write here", spool)
-    return Active(
-        frozenset(filter(is_active_name, os.listdir(f"{spool}/{ACTIVE}"))), frozenset({0, top.st_uid})
-    )
+    return frozenset(filter(is_active_name, os.listdir(f"{spool}/{ACTIVE}"))), frozenset({0, top.st_uid})
 
 
 def list_tasks(path: str) -> list[str]:
