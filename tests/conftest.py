@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,7 @@ gettext.find = functools.cache(gettext.find)
 
 PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_exporter"}
 NUMBERS = itertools.count()
+MEMORY = "/dev/shm"  # to make folders on a disk took a tenth of the suite
 OF_JOBS = {"MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"}
 
 
@@ -157,6 +159,21 @@ def make_table():
 
 def pytest_configure(config):
     config.pluginmanager.register(unstable)
+    elsewhere = {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys()
+    if not elsewhere and "not program" in config.option.markexpr and has_room(MEMORY):
+        folder = tempfile.mkdtemp(prefix="jf-", dir=MEMORY)  # the processes of pytest-xdist are told of it
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+        config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def has_room(folder):
+    """Return whether the tests' folders may be there: they hold a tenth of this, programs and devices."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    room = found.f_bavail * found.f_frsize > 2**30 and found.f_favail > 300_000
+    return room and not found.f_flag & (os.ST_NOEXEC | os.ST_NODEV) and os.access(folder, os.W_OK | os.X_OK)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
