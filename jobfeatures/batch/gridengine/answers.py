@@ -52,30 +52,12 @@ class QueueInstance:
         return not DRAINING_LETTERS.isdisjoint(self.states)
 
 
-@dataclass(frozen=True, slots=True)
-class JobAnswers:
-    """What was said of jobs, by number."""
-
-    jobs: Mapping[str, Asked]
-    rejected: tuple[Rejected, ...] = ()
+def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
+    """Return what a host's queues mean for the node; None where no queue is on it."""
+    return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAnswers:
-    """What was said of a host's queues, by name."""
-
-    queues: Mapping[str, QueueInstance]
-    rejected: tuple[Rejected, ...] = ()
-
-    @property
-    def notice(self) -> NodeNotice | None:
-        """Return what this means for the node; None where no queue is on it."""
-        if not self.queues:
-            return None
-        return NodeNotice(draining=all(each.is_draining for each in self.queues.values()))
-
-
-def parse_asked_jobs(data: bytes) -> JobAnswers:
+def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
     """Return the limits in the answer to ``qstat -j 10,11 -xml``.
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
@@ -91,7 +73,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
         for element in root.iter("ST_name"):
             if is_number((element.text or "").strip()):
                 jobs[(element.text or "").strip()] = Asked(known=False)
-        return JobAnswers(jobs)
+        return jobs, rejected
     for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
         number = " ".join(numbers)  # of several jobs in one it could not be said whose a limit is
@@ -108,7 +90,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
                 limits.append(None)
                 rejected.append(Rejected.from_error(error.at(JOB_SOURCE, 0, field, f"job {number}")))
         jobs[number] = Asked(least_limit(*limits))
-    return JobAnswers(jobs, tuple(rejected))
+    return jobs, rejected
 
 
 def _requests(job: Element) -> Iterator[tuple[str, str]]:
@@ -136,7 +118,7 @@ def _job_elements(root: Element) -> Iterator[Element]:
             yield from info
 
 
-def parse_host_queues(data: bytes) -> QueueAnswers:
+def parse_host_queues(data: bytes) -> tuple[dict[str, QueueInstance], list[Rejected]]:
     """Return the queues in the answer to ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
 
     Sample, shortened: ``<Queue-List><name>all.q@node1</name> … <slots_used>3</slots_used> …
@@ -152,8 +134,7 @@ def parse_host_queues(data: bytes) -> QueueAnswers:
         QUEUE_SOURCE,
         lambda element: f"queue {(text_of(element, 'name') or '')[:64]}",
     )
-    queues = {queue.queue: queue for queue in made}
-    return QueueAnswers(queues, tuple(rejected))
+    return {queue.queue: queue for queue in made}, rejected
 
 
 def _parse_instance(element: Element) -> QueueInstance:

@@ -8,28 +8,30 @@ from dataclasses import replace
 from jobfeatures.batch.gridengine import SYSTEM
 from jobfeatures.batch.gridengine.answers import (
     Asked,
-    JobAnswers,
-    QueueAnswers,
     QueueInstance,
     parse_asked_jobs,
     parse_host_queues,
 )
 from jobfeatures.batch.gridengine.basics import least_limit
 from jobfeatures.command import first_line, run_command
-from jobfeatures.errors import SourceError
+from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.model import Job
 
 MAX_ANSWER_BYTES = 32 * 2**20
 NOBODYS_JOBS = "-u", "root"  # a queue is listed with the jobs of these users: root has none
 
 
-def ask_about_jobs(numbers: Collection[str], *, qstat: str, timeout_secs: float) -> JobAnswers:
-    """Return what the master says of jobs. Raises SourceError or ParseError."""
+def ask_about_jobs(
+    numbers: Collection[str], *, qstat: str, timeout_secs: float
+) -> tuple[dict[str, Asked], list[Rejected]]:
+    """Return what the master says of jobs, by number. Raises SourceError or ParseError."""
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
 
-def ask_about_queues(node_name: str, *, qstat: str, timeout_secs: float) -> QueueAnswers:
-    """Return the queues of a host, named with or without its domain. Raises SourceError or ParseError."""
+def ask_about_queues(
+    node_name: str, *, qstat: str, timeout_secs: float
+) -> tuple[dict[str, QueueInstance], list[Rejected]]:
+    """Return a host's queues by name; it has its domain or not. Raises SourceError or ParseError."""
     hosts = f"*@{node_name},*@{node_name}.*"
     argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]
     return parse_host_queues(_run(argv, timeout_secs))

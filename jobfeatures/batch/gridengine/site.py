@@ -80,6 +80,6 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
 
     number = job.key.job_id.partition(".")[0]
     qstat, each_secs = config.gridengine_qstat, timeout_secs / 2
-    asked = ask_about_jobs([number], qstat=qstat, timeout_secs=each_secs).jobs.get(number)
-    queues = ask_about_queues(node_name, qstat=qstat, timeout_secs=each_secs).queues
-    return with_wall_limit(job, asked, queues.get(job.partition or ""))
+    asked, _ = ask_about_jobs([number], qstat=qstat, timeout_secs=each_secs)
+    queues, _ = ask_about_queues(node_name, qstat=qstat, timeout_secs=each_secs)
+    return with_wall_limit(job, asked.get(number), queues.get(job.partition or ""))

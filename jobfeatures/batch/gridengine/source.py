@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, JobAnswers, QueueAnswers
+from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueInstance, notice_of
 from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 from jobfeatures.batch.gridengine.basics import NAME, number_of
 from jobfeatures.batch.gridengine.prolog import read_job
@@ -27,7 +27,7 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 MAX_ASKED = 500  # jobs of one question
 RETRY_SECS = 30.0  # after a question that was not answered
-A = TypeVar("A", JobAnswers, QueueAnswers)
+T = TypeVar("T")
 NEVER = 0, 0, 0  # what no directory looks like
 ASK_GAP_SECS = 10.0  # between two questions about jobs, however often jobs start
 
@@ -81,7 +81,7 @@ class GridEngineSource(PolledSource):
         self._known: dict[str, _Known] = {}
         self._asked: dict[str, Asked] = {}  # by number
         self._due_secs: dict[str, float] = {}  # when a number is asked about again; monotonic
-        self._queues = QueueAnswers({})
+        self._queues: dict[str, QueueInstance] = {}
         self._jobs_due_secs = 0.0
         self._queues_due_secs = 0.0
         self._complaints: dict[str, str] = {}  # the last one of each question, reported once
@@ -177,9 +177,10 @@ class GridEngineSource(PolledSource):
         answers = self._answered(JOB_SOURCE, partial(ask_about_jobs, due), note)
         if answers is None:
             return
+        jobs, bad = answers
         for number in due:
-            asked = answers.jobs.get(number)
-            if asked is None and answers.jobs and not answers.rejected:  # left out beside known ones
+            asked = jobs.get(number)
+            if asked is None and jobs and not bad:  # left out beside known ones
                 asked = Asked(known=False)
             if asked is not None:
                 self._asked[number] = asked
@@ -189,18 +190,22 @@ class GridEngineSource(PolledSource):
     def _ask_about_queues(self, now_secs: float, note: Callable[[Rejected], None]) -> NodeNotice | None:
         """Return what this host's queues say of it; after a failure what they said before."""
         if now_secs < self._queues_due_secs:
-            return self._queues.notice
+            return notice_of(self._queues)
         self._queues_due_secs = now_secs + RETRY_SECS
         answers = self._answered(QUEUE_SOURCE, partial(ask_about_queues, self._node_name), note)
-        if answers is None:
-            return self._queues.notice
-        self._queues_due_secs = now_secs + self._refresh_secs
-        if answers.rejected:  # a queue that cannot be read may be the one that still takes jobs
-            answers = QueueAnswers({**self._queues.queues, **answers.queues})
-        self._queues = answers
-        return answers.notice
+        if answers is not None:
+            self._queues_due_secs = now_secs + self._refresh_secs
+            queues, bad = answers
+            # One that cannot be read may be the one that still takes jobs.
+            self._queues = {**self._queues, **queues} if bad else queues
+        return notice_of(self._queues)
 
-    def _answered(self, question: str, ask: Callable[..., A], note: Callable[[Rejected], None]) -> A | None:
+    def _answered(
+        self,
+        question: str,
+        ask: Callable[..., tuple[T, list[Rejected]]],
+        note: Callable[[Rejected], None],
+    ) -> tuple[T, list[Rejected]] | None:
         """Return an answer, its bad records noted; None after a failure, which is noted once."""
         try:
             answers = ask(qstat=self._qstat, timeout_secs=self._timeout_secs)
@@ -210,7 +215,7 @@ class GridEngineSource(PolledSource):
             self._complaints[question] = str(error)
             return None
         self._complaints.pop(question, None)
-        for each in answers.rejected:
+        for each in answers[1]:
             note(each)
         return answers
 
@@ -220,7 +225,7 @@ class GridEngineSource(PolledSource):
         return asked is not None and not asked.known
 
     def _with_wall_limit(self, job: Job) -> Job:
-        queue = self._queues.queues.get(job.partition or "")
+        queue = self._queues.get(job.partition or "")
         return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
 
 

@@ -178,12 +178,11 @@ def test_nodes_as_scontrol_prints_them():
     ],
 )
 def test_limits_as_three_kinds_of_grid_engine_tell_them(name, jobs):
-    found = parse_asked_jobs(read(f"{SGE}/{name}"))
-    assert (found.jobs, found.rejected) == (jobs, ())
+    assert parse_asked_jobs(read(f"{SGE}/{name}")) == (jobs, [])
 
 
 def test_a_job_that_grid_engine_does_not_know():
-    assert list(parse_asked_jobs(read(f"{SGE}/qstat_jr_missing.xml")).jobs.values()) == [Asked(known=False)]
+    assert list(parse_asked_jobs(read(f"{SGE}/qstat_jr_missing.xml"))[0].values()) == [Asked(known=False)]
 
 
 def test_the_queue_of_grid_engine():

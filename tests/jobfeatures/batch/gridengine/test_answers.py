@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.gridengine.answers import Asked, QueueAnswers, parse_asked_jobs, parse_host_queues
+from jobfeatures.batch.gridengine.answers import Asked, notice_of, parse_asked_jobs, parse_host_queues
 from jobfeatures.batch.gridengine.asking import with_wall_limit
 from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError
@@ -44,32 +44,32 @@ def queues(*described: tuple[str, str, str]) -> bytes:
 
 
 def test_captured_jobs_and_their_limits():
-    answers = parse_asked_jobs(JOBS)
-    assert answers.jobs == {"10": Asked(1000), "11": Asked(UNLIMITED)}
-    assert answers.rejected == ()
+    answers, rejected = parse_asked_jobs(JOBS)
+    assert answers == {"10": Asked(1000), "11": Asked(UNLIMITED)}
+    assert rejected == []
 
 
 def test_jobs_that_the_master_does_not_know():
-    answers = parse_asked_jobs((FIXTURES / "qstat-j-unknown.xml").read_bytes())
-    assert answers.jobs == {"998": Asked(known=False), "999": Asked(known=False)}
+    answers, _ = parse_asked_jobs((FIXTURES / "qstat-j-unknown.xml").read_bytes())
+    assert answers == {"998": Asked(known=False), "999": Asked(known=False)}
 
 
 def test_an_element_without_a_name_stands_around_unknown_jobs_of_older_versions():
     """Constructed: the shape of Sun Grid Engine 6.2."""
     data = b"<?xml version='1.0'?>\n<unknown_jobs xmlns:xsd=\"x\">\n<>\n<ST_name>99</ST_name>\n</>\n</unknown_jobs>"
-    assert parse_asked_jobs(data).jobs == {"99": Asked(known=False)}
+    assert parse_asked_jobs(data)[0] == {"99": Asked(known=False)}
 
 
 def test_the_least_of_both_limits_counts():
-    assert parse_asked_jobs(job(request("h_rt", "1::1") + request("s_rt", "3600"))).jobs["10"] == Asked(3600)
-    assert parse_asked_jobs(job(request("h_rt", "INFINITY"))).jobs["10"] == Asked(UNLIMITED)
-    assert parse_asked_jobs(job(request("h_vmem", "4G"))).jobs["10"] == Asked(UNLIMITED)
+    assert parse_asked_jobs(job(request("h_rt", "1::1") + request("s_rt", "3600")))[0]["10"] == Asked(3600)
+    assert parse_asked_jobs(job(request("h_rt", "INFINITY")))[0]["10"] == Asked(UNLIMITED)
+    assert parse_asked_jobs(job(request("h_vmem", "4G")))[0]["10"] == Asked(UNLIMITED)
 
 
 def test_a_limit_that_cannot_be_read_is_unknown_not_absent():
-    answers = parse_asked_jobs(job(request("h_rt", "soon")))
-    assert answers.jobs["10"] == Asked(None)
-    assert answers.rejected[0].field == "h_rt"
+    answers, rejected = parse_asked_jobs(job(request("h_rt", "soon")))
+    assert answers["10"] == Asked(None)
+    assert rejected[0].field == "h_rt"
 
 
 def test_newer_engines_leave_wrappings_out():
@@ -82,25 +82,24 @@ def test_newer_engines_leave_wrappings_out():
     other = "<JB_job_number>748173</JB_job_number>"
     jobs = f"<djob_info>{flat}</djob_info><djob_info>{other}</djob_info><djob_info>{flat}{other}</djob_info>"
     answer = f"<?xml version='1.0'?><detailed_job_info>{jobs}</detailed_job_info>"
-    found = parse_asked_jobs(answer.encode())
-    assert found.jobs == {"748172": Asked(3600), "748173": Asked(UNLIMITED)}
-    [both] = found.rejected  # whose the limits are cannot be told
+    found, [both] = parse_asked_jobs(answer.encode())
+    assert found == {"748172": Asked(3600), "748173": Asked(UNLIMITED)}
     assert both.text == "748172 748173"
 
 
 def test_a_job_without_a_number_costs_itself_only():
     data = JOBS.replace(b"<JB_job_number>10<", b"<JB_job_number>ten<")
-    answers = parse_asked_jobs(data)
-    assert answers.jobs.keys() == {"11"}
-    assert len(answers.rejected) == 1
+    answers, rejected = parse_asked_jobs(data)
+    assert answers.keys() == {"11"}
+    assert len(rejected) == 1
 
 
 def test_a_captured_queue_that_is_disabled_drains_the_node():
-    answers = parse_host_queues(QUEUES)
-    queue = answers.queues["all.q"]
+    answers, _ = parse_host_queues(QUEUES)
+    queue = answers["all.q"]
     assert (queue.host, queue.states, queue.slots, queue.used_slots) == ("vm", "d", 4, 3)
     assert queue.wall_secs is UNLIMITED
-    assert answers.notice == NodeNotice(draining=True)
+    assert notice_of(answers) == NodeNotice(draining=True)
 
 
 @pytest.mark.parametrize(
@@ -119,18 +118,20 @@ def test_a_captured_queue_that_is_disabled_drains_the_node():
 )
 def test_a_node_drains_when_all_its_queues_were_closed_on_purpose(states, draining):
     data = queues(*((f"q{number}@n1", state, "INFINITY") for number, state in enumerate(states)))
-    assert parse_host_queues(data).notice == NodeNotice(draining=draining)
+    assert notice_of(parse_host_queues(data)[0]) == NodeNotice(draining=draining)
 
 
 def test_a_host_without_queues_has_nothing_to_say():
-    assert QueueAnswers({}).notice is None
-    assert parse_host_queues(queues()).notice is None
+    assert notice_of({}) is None
+    assert notice_of(parse_host_queues(queues())[0]) is None
 
 
 def test_a_bad_queue_costs_itself_only():
-    answers = parse_host_queues(queues(("q@n1", "", "1:0:0"), ("x", "d", "1"), ("y@n1", "", "soon")))
-    assert answers.queues.keys() == {"q"}
-    assert len(answers.rejected) == 2
+    answers, rejected = parse_host_queues(
+        queues(("q@n1", "", "1:0:0"), ("x", "d", "1"), ("y@n1", "", "soon"))
+    )
+    assert answers.keys() == {"q"}
+    assert len(rejected) == 2
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_a_bad_queue_costs_itself_only():
     ],
 )
 def test_the_wall_limit_is_the_least_of_what_was_asked_for_and_the_queues(asked, limit, wall):
-    queue = parse_host_queues(queues(("all.q@n1", "", limit))).queues["all.q"]
+    queue = parse_host_queues(queues(("all.q@n1", "", limit)))[0]["all.q"]
     assert with_wall_limit(JOB, asked, queue).limits.wall_secs == wall
 
 
