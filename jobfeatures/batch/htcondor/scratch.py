@@ -55,7 +55,7 @@ def read_ads(path: str, trusted: Collection[int]) -> Ads:
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     owner = directory
-    folder = next((each for each in FOLDERS if _is_there(f"{path}/{each}.job.ad")), "")
+    folder = next((each for each in FOLDERS if os.path.lexists(f"{path}/{each}.job.ad")), "")
     if folder:
         owner = os.lstat(f"{path}/scratch")
         if not stat.S_ISDIR(os.lstat(f"{path}/{folder}".rstrip("/")).st_mode):
@@ -64,14 +64,6 @@ def read_ads(path: str, trusted: Collection[int]) -> Ads:
     job, writer = _read_ad(f"{path}/{folder}.job.ad", owners)
     machine, _ = _read_ad(f"{path}/{folder}.machine.ad", owners)
     return Ads(job, machine, {writer, directory.st_uid} <= set(trusted), owner.st_uid or None)
-
-
-def _is_there(path: str) -> bool:
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
 
 
 def read_one_ad(path: str) -> ClassAd:
