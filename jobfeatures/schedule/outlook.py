@@ -68,7 +68,7 @@ def compute_outlooks(
     mode, is_bounded = lanes.mode, True
     jobs = list(jobs)
     counts = count_tasks(jobs)
-    for is_waiting, group in groupby(jobs, _is_waiting):
+    for is_waiting, group in groupby(jobs, lambda facts: facts.start_secs is None):
         same = list(group)
         arrivals = [whole(facts.submit_secs or 0, mode) for facts in same]
         requests = [(facts.cpus or 0) * scale for facts in same]
@@ -113,10 +113,6 @@ def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
         count = min(facts.tasks, MAX_TASKS, 1 + left)
         left -= count - 1
         yield count
-
-
-def _is_waiting(facts: JobFacts) -> bool:
-    return facts.start_secs is None
 
 
 def least_runtime(facts: JobFacts, now_secs: Number) -> Number:

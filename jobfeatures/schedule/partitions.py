@@ -95,7 +95,8 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
 
     Jobs of nobody, and what is reported about the whole log, are in the first.
     """
-    hand_of = np.array([_hand(name, hands) for name in log.user.names] + [0])
+    names = (name.encode("utf-8", "surrogatepass") for name in log.user.names)
+    hand_of = np.array([*(crc32(name) % hands for name in names), 0])  # the same on all machines
     place = hand_of[log.user.codes]  # a code of -1 is the last
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(hands + 1))
@@ -104,10 +105,6 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
         taken = _take(log, order[bounds[hand] : bounds[hand + 1]], shift_secs)
         found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
     return found
-
-
-def _hand(user: str, hands: int) -> int:
-    return crc32(user.encode("utf-8", "surrogatepass")) % hands  # the same on all machines
 
 
 def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
