@@ -28,7 +28,7 @@ if job_id == "66":
 jobs = json.load(open({jobs!r}))
 for job in jobs:
     if str(job[0]) == job_id:
-        job[9] = comment
+        job[8] = comment
 json.dump(jobs, open({jobs!r}, "w"))
 """
 
@@ -56,14 +56,13 @@ def write(tmp_path, monkeypatch):
         path.write_text(json.dumps(jobs))
         programs = [f"--{name}={tmp_path / name}" for name in ("sacct", "sacctmgr")]
         assert main(["summaries", "--prometheus", url, "--per-second", "1000", *programs]) == status
-        return {str(job[0]): job[9] for job in json.loads(path.read_text())}
+        return {str(job[0]): job[8] for job in json.loads(path.read_text())}
 
     return run
 
 
 def job(job_id, comment="", end=END):
     return (
-        job_id,
         job_id,
         "alice",
         "physics",
