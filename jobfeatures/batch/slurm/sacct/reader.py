@@ -87,9 +87,6 @@ class Row(NamedTuple):
 
 
 _make_row, _make_step = partial(tuple.__new__, Row), partial(tuple.__new__, StepUse)
-_NODES: Final = Row._fields.index("nodes")
-_CLUSTER: Final = Row._fields.index("cluster")
-_MEMORY: Final = Row._fields.index("memory_bytes")
 _TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
 _UNLIKE: Final = frozenset(
     {"elapsed_secs", "cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority", "memory_bytes"}
@@ -160,6 +157,7 @@ TAKEN: Final = frozenset(
     | {name for _, name, _ in _MORE}
 )
 _CONVERTED: Final = Row._fields[4:]
+_NODES, _CLUSTER, _MEMORY = map(_CONVERTED.index, ("nodes", "cluster", "memory_bytes"))
 
 
 class _Column(NamedTuple):
@@ -234,41 +232,63 @@ class RowConverter:
                     parse_job_id(head)
                 except ParseError as error:
                     raise error.at(field=self._id_name) from error
-        values: list[Sequence[Any]] = [numbers, heads, steps, self._identities(heads, columns)]
+        known = [numbers, heads, steps, self._identities(heads, columns)]
+        if self._folds_steps and any(steps):
+            with contextlib.suppress(ParseError):  # what is wrong is said of the row
+                return self._folded(known, columns)
+            if len(numbers) > 1:
+                raise ParseError("one of them is bad")
+        return self._rows(known, columns)
+
+    def _folded(self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]) -> list[Any]:
+        """Return the rows of jobs, and what steps add to them. Raises ParseError where a step's row would."""
+        _, heads, steps, _ = known
+        for column in self._made:
+            said = column.convert(list({*compress(columns[column.place], steps)}))
+            if column is self._columns[_NODES]:
+                for nodes in filter(None, said):
+                    expand_kept(nodes)
+        clusters, memory = (
+            [None] * len(heads) if each is None else each.convert(columns[each.place])
+            for each in (self._columns[_CLUSTER], self._columns[_MEMORY])
+        )
+        used = zip(repeat(NAME), heads, clusters, steps, (each or None for each in memory), strict=False)
+        others = map(_make_step, compress(used, steps))
+        is_job = [not step for step in steps]
+        (
+            memory,
+            *known,
+        ) = (list(compress(each, is_job)) for each in (_with_steps(heads, steps, memory), *known))
+        rows = iter(self._rows(known, [list(compress(each, is_job)) for each in columns], memory))
+        return [next(others if step else rows) for step in steps]
+
+    def _rows(
+        self,
+        known: Sequence[Sequence[Any]],
+        columns: Sequence[Sequence[str]],
+        memory: Sequence[int | None] | None = None,
+    ) -> list[Row]:
+        """Return rows: numbers of lines, ids, steps and identities are known, and the most memory may be."""
         said: dict[_Column | None, Sequence[Any]] = {}
         for column in self._made:
             try:
                 said[column] = column.convert(columns[column.place])
             except ParseError as error:
                 raise error.at(field=column.name) from error
-        for field, each in zip(_CONVERTED[:-1], self._columns, strict=True):
-            values.append([_ABSENT.get(field)] * len(heads) if each is None else said[each])
-        reported = [said[each] for _, each in self._more]
-        values.append(list(zip(*reported, strict=True)) if reported else [()] * len(heads))
-        if not (self._folds_steps and any(steps)):
-            return self._rows(values)
-        places = values[_NODES]
-        bad = {nodes for nodes in {*compress(places, steps)} - {None} if not _is_list(nodes)}
-        # Of a step that its record's maker refuses the row comes, for that to say so.
-        folds = [step and nodes not in bad for step, nodes in zip(steps, places, strict=True)]
-        memory = [each or None for each in values[_MEMORY]]
-        used = zip(repeat(NAME), heads, values[_CLUSTER], steps, memory, strict=False)
-        others = map(_make_step, compress(used, folds))
-        values[_MEMORY] = _with_steps(heads, steps, values[_MEMORY])
-        is_row = [not each for each in folds]
-        rows = iter(self._rows([list(compress(each, is_row)) for each in values]))
-        return [next(others if each else rows) for each in folds]
-
-    def _rows(self, values: Sequence[Sequence[Any]]) -> list[Row]:
-        *most, reported = values
+        values = [
+            [_ABSENT.get(field)] * len(known[0]) if each is None else said[each]
+            for field, each in zip(_CONVERTED[:-1], self._columns, strict=True)
+        ]
+        if memory is not None:
+            values[_MEMORY] = memory
         names = [field for field, _ in self._more]
         more = [
             tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
             if each.count(None) < len(each)
             else ()
-            for each in reported
+            for each in zip(*(said[each] for _, each in self._more), strict=True)
         ]
-        return list(map(_make_row, zip(*most, more, strict=True)))
+        return list(map(_make_row, zip(*known, *values, more or repeat(()), strict=False)))
 
     def _identities(self, heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[Identity]:
         if self._id is None:
@@ -283,13 +303,6 @@ class RowConverter:
             return [_PLAIN] * len(heads)
         known = Kept(parse_job_id)  # a job's steps stand together
         return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
-
-
-def _is_list(nodes: str) -> bool:
-    with contextlib.suppress(ParseError):
-        expand_kept(nodes)
-        return True
-    return False
 
 
 def _each(convert: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
@@ -344,9 +357,10 @@ class SacctReader:
             source.rejected.clear()
             for name, place in self._passed_over if texts else ():
                 self.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
-            for row in self._rows(numbers, texts):
-                if isinstance(row, Rejected):
-                    yield row
+            for place, row in enumerate(self._converter.each(numbers, texts)):
+                if isinstance(row, ParseError):
+                    if [column[place] for column in texts] != self.names:  # put together, with a header each
+                        yield Rejected.from_error(row.at(self._source))
                 elif row.step is None or not last or last[0].step or last[0].job_id != row.job_id:
                     yield from last
                     last = [row]
@@ -357,15 +371,6 @@ class SacctReader:
                         last[0] = job._replace(memory_bytes=used)
                     last.append(row)
         yield from last
-
-    def _rows(
-        self, numbers: Sequence[int], texts: Sequence[Sequence[str]]
-    ) -> Iterator[Row | StepUse | Rejected]:
-        for place, found in enumerate(self._converter.each(numbers, texts)):
-            if not isinstance(found, ParseError):
-                yield found
-            elif [column[place] for column in texts] != self.names:  # put together, with a header each
-                yield Rejected.from_error(found.at(self._source))
 
 
 _PLAIN: Final = Identity("")
