@@ -168,6 +168,9 @@ class Accounting:
         )
 
 
+_ENTRIES: Final = (JobRecord, StepUse)  # as a union it would be made anew for each
+
+
 @dataclass(slots=True)
 class Notes:
     """What became of the records of one log."""
@@ -202,7 +205,7 @@ class Notes:
     ) -> Iterator[JobRecord | StepUse | Passage]:
         """Return the same, and what stands between the records."""
         for each in found:
-            if isinstance(each, JobRecord | StepUse):
+            if isinstance(each, _ENTRIES):
                 self.read += 1
                 yield each
             elif isinstance(each, Passage):

@@ -8,6 +8,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Self
 
@@ -56,12 +57,13 @@ class DiskSorter(Folder):
     def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
         """Return the pairs sorted; they can be gone through again."""
         runs: list[str] = []
-        some: list[Pair] = []
-        for pair in pairs:
-            if len(some) >= MOST:
-                runs.append(self._write(some))
-                some.clear()
+        rest = iter(pairs)
+        some = list(islice(rest, MOST))
+        for pair in rest:
+            runs.append(self._write(some))
+            some.clear()
             some.append(pair)
+            some.extend(islice(rest, MOST - 1))
         some.sort(key=itemgetter(0))
         return _Merged(runs, some) if runs else some
 

@@ -20,17 +20,18 @@ class Numbers:
         self.names: dict[str, int] = {name: number for number, name in (known or {}).items()}
         self.added: dict[str, int] = {}
         self._are_numbers = are_numbers
-        self._most = max(self.names.values(), default=0)
+        self._most = max([0, *self.names.values()])
 
     def of(self, name: str | None) -> int:
         """Return the number of a name."""
         if name is None:
             return UNKNOWN
-        found = self.names.get(name)
-        if found is None and self._are_numbers and NUMBER.match(name):
+        if (found := self.names.get(name)) is not None:
+            return found
+        if self._are_numbers and NUMBER.match(name):
             found = self.names[name] = int(name)
             self._most = max(self._most, found)
-        if found is None:
+        else:
             found = self._most = self._most + 1
             self.names[name] = self.added[name] = found
         return found

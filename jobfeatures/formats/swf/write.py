@@ -40,6 +40,7 @@ _STATUSES: Final = {
     JobState.PREEMPTED: FAILED,
     JobState.CANCELLED: CANCELLED,
 }
+_SAID: Final = frozenset({*STATES.values(), JobState.UNKNOWN})
 # What a record may hold and SWF has no place for. Steps are left out as a whole.
 _HOMELESS: Final = (
     *("name", "uid", "gid", "account", "reservation", "priority", "eligible_secs", "suspended_secs"),
@@ -242,7 +243,7 @@ def _make_job(
     preceding = numbers.get(record.preceding_job_id or "", UNKNOWN)
     requested = record.requested_cpus or record.total_cpus
     status = _STATUSES.get(record.state, UNKNOWN)
-    if STATES.get(status, JobState.UNKNOWN) is not record.state:
+    if record.state not in _SAID:
         lost("state")
     think = UNKNOWN if record.think_secs is None else record.think_secs
     if record.preceding_job_id is not None and preceding == UNKNOWN:
@@ -275,6 +276,8 @@ def _make_job(
 
 def _requested_secs(record: JobRecord, requested: int | None, lost: Lost, is_cpu: bool) -> Number:
     """Return the wall limit, or the CPU time that falls to one processor."""
+    if not is_cpu and record.cpu_limit_secs is None and isinstance(record.wall_limit_secs, int):
+        return record.wall_limit_secs  # most of them
     wall, cpu = ("wall_limit_secs", record.wall_limit_secs), ("cpu_limit_secs", record.cpu_limit_secs)
     (name, said), (other, unsaid) = (cpu, wall) if is_cpu else (wall, cpu)
     if unsaid is not None:
