@@ -16,7 +16,7 @@ from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import MOST, JobRecord, Notes, Passage, Sorter, StepUse, sort_in_memory
+from jobfeatures.joblog import JobRecord, Notes, Passage, Sorter, StepUse, sort_in_memory
 
 
 class KindError(JobfeaturesError):
@@ -138,14 +138,12 @@ def write_log(
     all_runs: bool = False,
     header: Iterable[str] = (),
     sort: Sorter = sort_in_memory,
-    most: int = MOST,
     **options: bool,
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines. `notes` get what has no place.
 
     Of kinds with a header, the comments of `header` come behind its first line. What was read with its text
-    is not folded. `sort` is how jobs are put in order, `most` of them are folded in memory, `options` are the
-    kind's own.
+    is not folded. `sort` is how jobs are put in order, `options` are the kind's own.
     """
     rest = iter(records)
     first = next(rest, None)
@@ -153,7 +151,7 @@ def write_log(
     is_kept = isinstance(first, Passage) or (isinstance(first, JobRecord) and first.source_text is not None)
     if KINDS[kind].jobs_only and not is_kept:
         jobs = (each for each in whole if not isinstance(each, Passage))
-        whole = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort, most=most)
+        whole = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
     lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **given)
     reported = [f"; {each}" for each in header]

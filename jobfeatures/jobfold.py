@@ -72,16 +72,15 @@ def fold_jobs(
     *,
     all_runs: bool = False,
     sort: Sorter = sort_in_memory,
-    most: int = MOST,
 ) -> Iterator[JobRecord]:
     """Return one record a job, in the order in which they come first; none before all have come.
 
     Steps come behind the run of their job, as sacct writes them. Of several runs the latest counts: by its
     submission, else by its start, else by its place. `all_runs` keeps each, with the id they share. `folded`
-    is called with each record that became one with another. More than `most` records are sorted.
+    is called with each record that became one with another. More than `MOST` of them are sorted.
     """
     runs = _runs(records, folded)
-    held = deque(islice(runs, most))
+    held = deque(islice(runs, MOST))
     if (more := next(runs, None)) is None:
         found = _in_memory(held)
     else:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures import jobfold
 from jobfeatures.jobfold import SAME_ID, SAME_RUN, fold_jobs, is_next_run, is_same_run, may_be_one
 from jobfeatures.joblog import JobRecord, StepUse
 from jobfeatures.model import JobState
@@ -190,4 +191,7 @@ STEPS = st.builds(
 
 @given(st.lists(ENTRIES | STEPS, max_size=12), st.integers(0, 12), st.booleans())
 def test_records_are_folded_the_same_whether_they_fit_into_memory_or_are_sorted(entries, most, all_runs):
-    assert folded(*entries, most=most, all_runs=all_runs) == folded(*entries, all_runs=all_runs)
+    expected = folded(*entries, all_runs=all_runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobfold, "MOST", most)
+        assert folded(*entries, all_runs=all_runs) == expected

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures import joblog, spill
+from jobfeatures import jobfold, joblog, spill
 from jobfeatures.convert import write_log
 from jobfeatures.joblog import JobRecord, Notes, sort_in_memory
 from jobfeatures.spill import DiskSorter, SpillError
@@ -60,9 +60,10 @@ def test_a_folder_without_room_is_named(folder, monkeypatch):
 def test_logs_are_the_same_whether_they_fit_into_memory_or_not(kind, made, twice):
     records = made + made[:2] * twice
     told = [Notes(), Notes()]
-    with sorter(2) as sort:
-        one = list(write_log(records, kind, told[0]))
-        other = list(write_log(records, kind, told[1], sort=sort, most=2))
+    one = list(write_log(records, kind, told[0]))
+    with sorter(2) as sort, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobfold, "MOST", 2)
+        other = list(write_log(records, kind, told[1], sort=sort))
     assert one == other
     assert told[0] == told[1]
 
@@ -78,12 +79,14 @@ def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
                 batch_system="x", job_id=str(number), submit_secs=number % 997, name="n" * 4000 + str(number)
             )
 
-    def peak(sort, most):
+    def peak(sort):
         tracemalloc.start()
-        lines = sum(1 for _ in write_log(records(), "swf", Notes(), sort=sort, most=most))
+        lines = sum(1 for _ in write_log(records(), "swf", Notes(), sort=sort))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return lines, most
 
+    of_all = peak(sort_in_memory)[1]
+    monkeypatch.setattr(jobfold, "MOST", 100)
     with sorter(100) as sort:
-        assert peak(sort, 100)[1] < peak(sort_in_memory, 1000)[1] / 2
+        assert peak(sort)[1] < of_all / 2
