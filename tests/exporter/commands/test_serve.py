@@ -80,6 +80,7 @@ def imported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("node")
     given = [f"127.0.0.1:{free_port()}", "--features.root", folder / "features", "--gpu.drivers", "none"]
     given += ["--batch.sources", "spool", "--spool.directory", folder]
+    given += ["--path.cgroup", folder]  # without the jobs that other tests have on this machine
     done = subprocess.run([sys.executable, "-c", SERVED, *given], capture_output=True, text=True)
     shown, *modules = done.stdout.split()
     assert (shown, done.returncode) == ("True", 0), done.stderr
