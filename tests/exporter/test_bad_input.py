@@ -22,7 +22,7 @@ import pytest
 from jobfeatures.client import StatusWriter
 from jobfeatures.clock import SystemClock
 from jobfeatures.settings import load_config
-from jobfeatures.status import directory
+from jobfeatures.status import directory, keeper
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.daemon import Daemon
 from tests.running import until
@@ -73,7 +73,6 @@ class Site:
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
         self.daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}), self.clock)
-        self.daemon._statuses._min_interval_secs = 0.02
         self.daemon.start()
         until(lambda: self.status("bad").is_dir() and self.status("good").is_dir())
         return self
@@ -125,8 +124,9 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path, caplog):
+def site(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
+    monkeypatch.setattr(keeper, "MIN_INTERVAL_SECS", 0.02)
     made = Site(tmp_path)
     yield made
     made.daemon.stop()
@@ -318,11 +318,11 @@ def test_what_is_swapped_for_a_link_between_check_and_open_leads_nowhere(site, w
     site.nothing_outside_was_touched()
 
 
-def test_a_job_that_writes_without_pause_does_not_keep_the_daemon_busy(site):
+def test_a_job_that_writes_without_pause_does_not_keep_the_daemon_busy(site, monkeypatch):
     """With an hour between two looks, five hundred changes are worth one look at most."""
     site.start()
     site.good_job_is_served()
-    site.daemon._statuses._min_interval_secs = 3600
+    monkeypatch.setattr(keeper, "MIN_INTERVAL_SECS", 3600)
     looks = site.daemon._statuses.looks
     with StatusWriter(str(site.status("bad"))) as writer:
         for number in range(500):
