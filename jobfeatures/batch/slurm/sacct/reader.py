@@ -243,23 +243,23 @@ class RowConverter:
     def _folded(self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]) -> list[Any]:
         """Return the rows of jobs, and what steps add to them. Raises ParseError where a step's row would."""
         _, heads, steps, _ = known
-        for column in self._made:
-            said = column.convert(list({*compress(columns[column.place], steps)}))
-            if column is self._columns[_NODES]:
-                for nodes in filter(None, said):
-                    expand_kept(nodes)
         clusters, memory = (
             [None] * len(heads) if each is None else each.convert(columns[each.place])
             for each in (self._columns[_CLUSTER], self._columns[_MEMORY])
         )
+        for column in self._made:
+            if column is not self._columns[_MEMORY]:  # whose texts are different
+                said = column.convert(list({*compress(columns[column.place], steps)}))
+                for nodes in filter(None, said if column is self._columns[_NODES] else ()):
+                    expand_kept(nodes)
         used = zip(repeat(NAME), heads, clusters, steps, (each or None for each in memory), strict=False)
         others = map(_make_step, compress(used, steps))
         is_job = [not step for step in steps]
-        (
-            memory,
-            *known,
-        ) = (list(compress(each, is_job)) for each in (_with_steps(heads, steps, memory), *known))
-        rows = iter(self._rows(known, [list(compress(each, is_job)) for each in columns], memory))
+        known, columns, [most] = (
+            [list(compress(column, is_job)) for column in each]
+            for each in (known, columns, [_with_steps(heads, steps, memory)])
+        )
+        rows = iter(self._rows(known, columns, most))
         return [next(others if step else rows) for step in steps]
 
     def _rows(
