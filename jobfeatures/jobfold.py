@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from jobfeatures.joblog import MOST, JobRecord, Lost, Number, Pair, Sorter, StepUse, sort_in_memory
@@ -23,6 +23,7 @@ ORPHAN: Final = "step without its job"
 SAME_ID: Final = "another job under the id of one before: both are kept"
 # A requeue is a submission of its own, at the end of the run before; what comes later is another job.
 REQUEUED_WITHIN_SECS: Final = 86400
+_ID: Final = attrgetter("batch_system", "cluster", "job_id")
 
 
 class _Run:
@@ -37,12 +38,7 @@ class _Run:
 
     def has_step(self, step: JobRecord | StepUse) -> bool:
         """Return whether a step is one of this run."""
-        run = self.record
-        return run.step is None and (run.job_id, run.cluster, run.batch_system) == (
-            step.job_id,
-            step.cluster,
-            step.batch_system,
-        )
+        return self.record.step is None and _ID(self.record) == _ID(step)
 
     def add_step(self, step: JobRecord | StepUse) -> None:
         """Take the most memory that a step used: only steps have it, and most run one after the other."""
@@ -106,19 +102,18 @@ def _runs(records: Iterable[JobRecord | StepUse], folded: Lost) -> Iterator[_Run
 
 def _in_memory(runs: Iterable[_Run]) -> Iterable[Iterable[_Run]]:
     """Return what has one id together, as it came."""
-    found: dict[tuple[str, str | None, str], list[_Run]] = {}
+    found: dict[Any, list[_Run]] = {}
     for run in runs:
-        record = run.record
-        found.setdefault((record.batch_system, record.cluster, record.job_id), []).append(run)
+        found.setdefault(_ID(run.record), []).append(run)
     return found.values()
 
 
 def _sorted(runs: Iterable[_Run], sort: Sorter) -> Iterator[Iterable[_Run]]:
     """Yield the same of any number of them."""
     keyed = (
-        ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), run)
+        ((system, cluster or "", cluster is None, job_id), run)
         for run in runs
-        for record in [run.record]
+        for system, cluster, job_id in [_ID(run.record)]
     )
     for _, same in groupby(sort(keyed), key=itemgetter(0)):
         yield (run for _, run in same)

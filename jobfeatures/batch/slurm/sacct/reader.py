@@ -284,8 +284,6 @@ class RowConverter:
         names = [field for field, _ in self._more]
         more = [
             tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
-            if each.count(None) < len(each)
-            else ()
             for each in zip(*(said[each] for _, each in self._more), strict=True)
         ]
         return list(map(_make_row, zip(*known, *values, more or repeat(()), strict=False)))
@@ -294,12 +292,8 @@ class RowConverter:
         if self._id is None:
             return [_PLAIN] * len(heads)
         texts, together = columns[self._id], "".join(heads)
-        is_number = together.isdigit() and together.isascii() and max(map(len, heads)) <= 10
-        if (
-            texts == columns[self._id_place]
-            and is_number
-            and {"", "0"}.isdisjoint(head[:1] for head in heads)
-        ):
+        is_plain = together.isdigit() and together.isascii() and max(map(len, heads)) <= 10
+        if is_plain and texts == columns[self._id_place] and all(head[:1] > "0" for head in heads):
             return [_PLAIN] * len(heads)
         known = Kept(parse_job_id)  # a job's steps stand together
         return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
