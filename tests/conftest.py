@@ -178,9 +178,9 @@ def has_room(folder):
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """With -n auto, run half as many again as there are cores: a third of the time tests wait for what they started."""
+    """With -n auto, run two more than there are cores: a third of the time tests wait for what they started."""
     cores = yield
-    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + cores // 2
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 2
 
 
 @pytest.hookimpl(wrapper=True)
