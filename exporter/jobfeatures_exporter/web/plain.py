@@ -8,6 +8,7 @@ Sources: RFC 9110, RFC 9112 (the subset that is taken here).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
@@ -31,6 +32,7 @@ _REQUEST = re.compile(
 _FIELDS = frozenset(
     ("host", "user-agent", "accept", "accept-encoding", "connection", "x-prometheus-scrape-timeout-seconds")
 )
+LOOK_SECS = 0.01  # at the end
 _CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it ends after the answer
 
 
@@ -81,6 +83,8 @@ class PlainListener:
         self.table = table
         self.header_bytes = header_bytes
         self.working: set[asyncio.Task[None]] = set()
+        self.silent: set[_PlainConnection] = set()  # have asked for nothing yet
+        self.is_ending = False  # the next answer of each connection is its last
         self.server: Server | None = None  # once it was needed
         self._make = make
         self._making = asyncio.Lock()
@@ -97,9 +101,13 @@ class PlainListener:
         return self.server
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections; answers that are being made may take so long."""
-        if self.working:
-            await asyncio.wait(set(self.working), timeout=timeout)
+        """End all connections; who has just connected, and who waits for the rest of an answer, have so long."""
+        self.is_ending = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await asyncio.sleep(LOOK_SECS)  # until those that were accepted a moment ago are here
+                while self.silent or self.working or self.table.is_sending:
+                    await asyncio.sleep(LOOK_SECS)
         for task in self.working:
             task.cancel()
         if self.server is not None:
@@ -122,12 +130,15 @@ class _PlainConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
         self._transport = transport
         self._listener.table.count_in(self, transport, is_new=True)
+        self._listener.silent.add(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         del exc
         self._listener.table.count_out(self)
+        self._listener.silent.discard(self)
 
     def data_received(self, data: bytes) -> None:
+        self._listener.silent.discard(self)
         if self._is_answering:
             self._early += data
             self._transport.pause_reading()
@@ -162,7 +173,7 @@ class _PlainConnection(asyncio.Protocol):
         listener.table.answers[answer.status] += 1
         if self._transport.is_closing():
             return
-        is_last = request.is_last or answer.status == 500
+        is_last = request.is_last or answer.status == 500 or listener.is_ending
         self._transport.write(format_answer(answer, time.time(), is_last=is_last))
         if is_last:
             self._transport.close()

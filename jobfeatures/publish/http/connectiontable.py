@@ -74,6 +74,11 @@ class ConnectionTable:
         """Return how many connections are open, those that agree on TLS included."""
         return len(self._open)
 
+    @property
+    def is_sending(self) -> bool:
+        """Return whether somebody has not been sent all of an answer."""
+        return any(each.get_write_buffer_size() for each in self._open.values())
+
     def count_in(self, one: Open, transport: asyncio.Transport, *, is_new: bool) -> None:
         """Count a connection; end it, or another one, where there are too many."""
         self._open[one] = transport

@@ -13,6 +13,7 @@ from aiohttp.http_parser import HttpRequestParser
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from jobfeatures.publish.http import opening
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import accepting
 from jobfeatures_exporter.web import listener
@@ -226,6 +227,66 @@ async def test_an_answer_under_way_ends_before_the_listener(monkeypatch):
         await started.wait()
     assert (await answer_to(reader))[2] == b"late 1\n"
     assert await reader.read() == b""
+    writer.close()
+
+
+async def closing(listeners_of, first=b""):
+    """Give a connection, with a first request and its answer, whose listener is about to end."""
+    async with contextlib.AsyncExitStack() as stack:
+        listeners, connect = await stack.enter_async_context(listeners_of)
+        reader, writer = await connect()
+        while not listeners.status().listeners[0].connections:
+            await asyncio.sleep(0)
+        if first:
+            writer.write(first)
+            await answer_to(reader)
+        return reader, writer, asyncio.create_task(stack.pop_all().aclose())
+
+
+async def test_who_has_just_connected_is_answered_before_the_listener_ends(monkeypatch):
+    monkeypatch.setattr(opening, "END_SECS", 60.0)  # the machine may be busy
+    reader, writer, ending = await closing(served())
+    await asyncio.sleep(0.05)
+    writer.write(CURL)
+    _, headers, body = await answer_to(reader)
+    assert (headers["Connection"], body) == ("close", b"some_metric 1\n")
+    assert await reader.read() == b""
+    await ending
+    writer.close()
+
+
+async def test_an_answer_is_sent_to_its_end_before_the_listener_ends(monkeypatch):
+    monkeypatch.setattr(opening, "END_SECS", 60.0)
+    size = 16 * 2**20
+
+    class Huge(StandInDaemon):
+        def exposition(self, *, openmetrics):
+            return bytes(size)
+
+    async with served(Huge()) as (_, connect):
+        reader, writer = await connect()
+        writer.write(CURL)
+        await reader.readuntil(b"\r\n\r\n")  # what is left waits in buffers, most of it ours
+        left = asyncio.create_task(reader.readexactly(size))
+    assert len(await asyncio.wait_for(left, 60)) == size
+    writer.close()
+
+
+async def test_who_has_been_answered_keeps_no_listener_from_its_end():
+    reader, writer, ending = await closing(served(), CURL)
+    async with asyncio.timeout(60):
+        await ending
+        assert await reader.read() == b""
+    writer.close()
+
+
+async def test_who_says_nothing_keeps_a_listener_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(opening, "END_SECS", 0.1)
+    reader, writer, ending = await closing(served())
+    async with asyncio.timeout(60):
+        await ending
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
     writer.close()
 
 
