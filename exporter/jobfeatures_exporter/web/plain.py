@@ -101,7 +101,7 @@ class PlainListener:
         return self.server
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections; who has just connected, and who waits for the rest of an answer, have so long."""
+        """End all connections; who has just connected, or waits for the rest of an answer, has so long."""
         self.is_ending = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
