@@ -52,12 +52,24 @@ def writer(comments, since_secs, **changes):
     return SummaryWriter(comments=comments, ask=lambda job: replace(REPORT, job_id=job.job_id), **settings)
 
 
-def ended(comments, since_secs, *names):
+def numbers_of(slurm, array, count):
+    """Return the ids that accounting gives the tasks of an array, once it has them all."""
+
+    def found():
+        rows = slurm.run("sacct", "-X", "-n", "-P", "-j", array, "-o", "JobID,JobIDRaw").splitlines()
+        numbers = dict(row.split("|") for row in rows)
+        names = [f"{array}_{at}" for at in range(1, count + 1)]
+        return [numbers[each] for each in names] if numbers.keys() >= set(names) else None
+
+    return until(found, 240)
+
+
+def ended(comments, since_secs, *job_ids):
     """Return the jobs once accounting has the end of each of these."""
 
     def found():
-        jobs = {each.name: each for each in comments.ended_since(since_secs)}
-        return [jobs[each] for each in names] if jobs.keys() >= set(names) else None
+        jobs = {each.job_id: each for each in comments.ended_since(since_secs)}
+        return [jobs[each] for each in job_ids] if jobs.keys() >= set(job_ids) else None
 
     return until(found, 240)
 
@@ -65,12 +77,12 @@ def ended(comments, since_secs, *names):
 def test_a_hundred_ends_at_once_get_a_summary_each_and_one_only(slurm, comments):
     since_secs = time.time() - 1
     array = slurm.submit("exit 0", f"--array=1-{JOBS}")
-    names = [f"{array}_{at}" for at in range(1, JOBS + 1)]
-    jobs = ended(comments, since_secs, *names)
+    job_ids = numbers_of(slurm, array, JOBS)
+    jobs = ended(comments, since_secs, *job_ids)
     assert {each.comment for each in jobs} == {""}
     written = writer(comments, since_secs).round()
     assert written >= JOBS
-    after = ended(comments, since_secs, *names)
+    after = ended(comments, since_secs, *job_ids)
     assert [each.comment for each in after] == [encode_summary(REPORT, each.elapsed_secs) for each in after]
     assert writer(comments, since_secs).round() == 0
     told = ask_accounting(f"{array}_7")
