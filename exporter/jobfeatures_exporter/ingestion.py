@@ -50,7 +50,7 @@ class Ingest:
 
     async def _metrics(self, headers: Mapping[str, str]) -> Answer:
         async with self._scrape:
-            return await answer_metrics(headers, self._page)
+            return await answer_metrics(headers, self._page.exposition)
 
     @contextlib.asynccontextmanager
     async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:

@@ -15,15 +15,11 @@ MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
 
-class Page(Protocol):
-    """What makes metrics."""
+class Scraped(Protocol):
+    """What the listener serves: the daemon of a node, or the controller's."""
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text; may take until the deadline."""
-
-
-class Scraped(Page, Protocol):
-    """What the listener serves: the daemon of a node, or the controller's."""
 
     @property
     def is_ready(self) -> bool:
@@ -48,13 +44,13 @@ ANSWERED_BY = ("accept", "accept-encoding")  # the headers that answers depend o
 Answerer = Callable[[Mapping[str, str]], Awaitable[Answer]]  # of a request's headers, names in lower case
 
 
-async def answer_metrics(headers: Mapping[str, str], page: Page) -> Answer:
+async def answer_metrics(headers: Mapping[str, str], exposition: Callable[..., bytes]) -> Answer:
     """Return the metrics in the format, and compressed where, the request asks for it; made in a thread."""
     openmetrics, content_type = choose_format(headers.get("accept", ""))
     takes_gzip = "gzip" in headers.get("accept-encoding", "")
 
     def make() -> Answer:
-        body = page.exposition(openmetrics=openmetrics)
+        body = exposition(openmetrics=openmetrics)
         if takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
             return Answer(200, pack(body), {"Content-Type": content_type, "Content-Encoding": "gzip"})
         return Answer(200, body, {"Content-Type": content_type})
@@ -68,7 +64,7 @@ def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
 
     async def metrics(headers: Mapping[str, str]) -> Answer:
         async with scrapes:
-            return await answer_metrics(headers, scraped)
+            return await answer_metrics(headers, scraped.exposition)
 
     async def healthy(_headers: Mapping[str, str]) -> Answer:
         return Answer(200, b"healthy\n", TEXT)

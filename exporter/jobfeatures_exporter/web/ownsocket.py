@@ -16,6 +16,7 @@ import stat
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -111,28 +112,22 @@ class OwnSocket:
         return make_own_context(self._known(), uid, user)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        uid = _caller(request)
+
         async def answer(headers: Mapping[str, str]) -> Answer:
             async with self._makers:
-                return await answer_metrics(headers, _Own(self, _caller(request)))
+                return await answer_metrics(headers, partial(self._exposition, uid))
 
         return await handler_of(answer)(request)
+
+    def _exposition(self, uid: int, *, openmetrics: bool) -> bytes:
+        return render(collect(self.own(uid), COLLECTORS), openmetrics=openmetrics)
 
     async def _page(self, request: web.Request) -> web.Response:
         uid, asked = _caller(request), asked_of(request)
         async with self._makers:
             made = await asyncio.to_thread(lambda: make_page(self._pages(self.own(uid), asked), asked))
         return made.answer(request)
-
-
-class _Own:
-    """The metrics of one user."""
-
-    def __init__(self, own: OwnSocket, uid: int) -> None:
-        self._own = own
-        self._uid = uid
-
-    def exposition(self, *, openmetrics: bool) -> bytes:
-        return render(collect(self._own.own(self._uid), COLLECTORS), openmetrics=openmetrics)
 
 
 def _caller(request: web.Request) -> int:

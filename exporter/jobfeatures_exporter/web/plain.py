@@ -32,8 +32,8 @@ _REQUEST = re.compile(
 _FIELDS = frozenset(
     ("host", "user-agent", "accept", "accept-encoding", "connection", "x-prometheus-scrape-timeout-seconds")
 )
-LOOK_SECS = 0.01  # at the end
 _CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it ends after the answer
+LOOK_SECS = 0.01  # how often a listener that ends looks whether all have been answered
 
 
 class Request(NamedTuple):
@@ -58,7 +58,7 @@ def parse_request(data: bytes, header_bytes: int) -> Request | None:
 
 
 def format_answer(answer: Answer, now_secs: float, *, is_last: bool) -> bytes:
-    """Return the bytes of an answer."""
+    """Return the bytes of an answer that is given at a time of the epoch."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now_secs))  # no locale is ever set
     fields = {**answer.headers, **ALWAYS, "Content-Length": len(answer.body), "Date": date}
     if is_last:

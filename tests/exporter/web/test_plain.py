@@ -6,7 +6,6 @@ import gzip
 import re
 import subprocess
 import sys
-import textwrap
 
 import pytest
 from aiohttp.http_parser import HttpRequestParser
@@ -385,7 +384,7 @@ asyncio.run(main())
 
 @pytest.mark.program
 def test_a_node_that_is_only_scraped_never_imports_the_web_server():
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRAPED)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", SCRAPED], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["/metrics False", "/-/ready False", "/ True"], done.stderr
 
 
