@@ -36,7 +36,7 @@ class UserRequests(Requests):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cycles:
     """Cycles of one scheduler since the statistics began."""
 

@@ -137,12 +137,12 @@ class Features:
     def remaining(self, now, used_cpu_secs=None):
         """Return how long the job may still run from `now` (epoch seconds) on.
 
-        wall_limit: jobstart_secs + wall_limit_secs. cpu_limit: cpu_limit_secs less what was used, with all
-        allocated processors busy from now on. What was used is `used_cpu_secs`, else what this process's
-        control group of the job says, else what /proc says of its session; else all processors are taken to
-        have been busy since the start, the most that can have been used. shutdown: the earlier of
-        shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if one could not be asked for: that
-        is not the same as no limit.
+        wall_limit: jobstart_secs + wall_limit_secs, the limit at most. cpu_limit: cpu_limit_secs less what
+        was used, with all allocated processors busy from now on. What was used is `used_cpu_secs`, else what
+        this process's control group of the job says, else what /proc says of its session; else all processors
+        are taken to have been busy since the start, the most that can have been used. shutdown: the earlier
+        of shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if one could not be asked for:
+        that is not the same as no limit.
         """
         notes = []
         details = {}
@@ -150,7 +150,7 @@ class Features:
         start = self._seconds(JOB, "jobstart_secs", notes)
         limit = self._seconds(JOB, "wall_limit_secs", notes)
         if start is not None and limit is not None:
-            bases["wall_limit"] = start + limit - now
+            bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ, and the job has started
         elif limit is not None:
             notes.append("wall_limit_secs: of no use without jobstart_secs")
         limit = self._seconds(JOB, "cpu_limit_secs", notes)

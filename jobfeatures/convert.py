@@ -85,7 +85,7 @@ def kind_of_name(name: str, compressions: Iterable[str]) -> str:
     for kind, each in KINDS.items():
         if each.writer and plain.endswith(each.endings):
             return kind
-    raise KindError(f"{shown_name(name)}: its name does not say what it shall be: --to has to")
+    raise KindError(f"{shown_name(name)}: --to is needed, for its name does not tell the kind")
 
 
 def read_log(

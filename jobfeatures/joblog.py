@@ -12,7 +12,8 @@ A format of such logs is one file that offers
     what the lines say: records, and `Rejected` for those that could not be
     read. `notes` take what was not taken over and what was repaired. One that
     repairs takes ``strict=True``: it repairs nothing, and raises ParseError. One whose
-    logs have steps takes ``folds_steps=True``: they come as `StepUse`.
+    logs have steps takes ``folds_steps=True``: those behind their job are counted
+    in `notes`, as read and as folded, others come as `StepUse`.
 ``write_records(records, lost)``
     the lines that say it; only of formats that are written. `lost` is called,
     with the field's name, for every value that the format cannot hold, and with a
@@ -32,7 +33,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from jobfeatures.errors import Rejected
+from jobfeatures.errors import Rejected, shown_name
 from jobfeatures.model import Job, JobKey, JobState, Limit
 from jobfeatures.quickrecord import quickly_made
 
@@ -289,3 +290,10 @@ Sorter = Callable[[Iterable[Pair]], Iterable[Pair]]
 def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
     """Return pairs in the order of their first, equal ones as they came."""
     return sorted(pairs, key=itemgetter(0))
+
+
+def several_clusters(records: Iterable[JobRecord]) -> str:
+    """Return the names of the clusters whose jobs these are, four at most; empty if there is but one."""
+    found = sorted({shown_name(each.cluster) for each in records if each.cluster})
+    more = ["…"] if len(found) > 4 else []
+    return ", ".join([*found[:4], *more]) if len(found) > 1 else ""

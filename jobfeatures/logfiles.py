@@ -18,6 +18,7 @@ from jobfeatures.errors import JobfeaturesError, shown_name
 
 MAX_LINE_CHARACTERS: Final = 65536
 ZSTD_BYTES: Final = 2**12  # that are unpacked at once, to 128 MiB at most
+AT_ONCE: Final = 256  # lines
 HEAD_CHARACTERS: Final = 4096  # tell what kind a log is
 COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
 BOM: Final = "\ufeff"
@@ -95,14 +96,21 @@ def replacing(name: str) -> Iterator[str]:
 def as_text(lines: Iterable[str]) -> Iterator[str]:
     """Return lines that were read exactly as they are read otherwise."""
     is_first = True
-    for line in lines:
-        text = line if line.isascii() else line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        if is_first:
-            text, is_first = text.removeprefix(BOM), False
-        if text.endswith(("\r", "\r\n")):
-            text = text.rstrip("\n").removesuffix("\r") + "\n"
-        if text:  # a byte order mark alone is no line
-            yield text
+    rest = iter(lines)
+    while some := list(itertools.islice(rest, AT_ONCE)):
+        together = "".join(some)
+        if together.isascii() and "\r" not in together:  # nearly all
+            yield from some
+            is_first = False
+            continue
+        for line in some:
+            text = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            if is_first:
+                text, is_first = text.removeprefix(BOM), False
+            if text.endswith(("\r", "\r\n")):
+                text = text.rstrip("\n").removesuffix("\r") + "\n"
+            if text:  # a byte order mark alone is no line
+                yield text
 
 
 def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:

@@ -171,14 +171,18 @@ class Job:
     def end_limit_at(self, now_secs: float) -> float | None:
         """Return the same; a suspended job's as if resumed now. Epoch time by the batch system's clock.
 
-        A job that completes ends now: its batch system has ended it.
+        A job that completes ends now: its batch system has ended it. What runs has begun, however little is
+        known of that clock: none has more left than its limit.
         """
         if self.state is JobState.COMPLETING:
             return now_secs
         wall_secs = self.limits.wall_secs
         if self.state is JobState.SUSPENDED and self.ran_secs is not None and isinstance(wall_secs, int):
             return now_secs + max(0, wall_secs - self.ran_secs)
-        return self.end_limit_secs
+        end_secs = self.end_limit_secs
+        if end_secs is None or not isinstance(wall_secs, int):
+            return None
+        return min(end_secs, now_secs + wall_secs)
 
     @property
     def wall_limit_from_start_secs(self) -> Limit:

@@ -127,3 +127,11 @@ def _product(piece: list[str | list[_Range]]) -> Iterator[tuple[str, ...]]:
             for part in piece
         )
     )
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Return whether two names mean one host: a short one stands for any that begins so. Case is nothing."""
+    one, other = one.lower(), other.lower()
+    if "." in one and "." in other:
+        return one == other
+    return one.partition(".")[0] == other.partition(".")[0]

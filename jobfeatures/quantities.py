@@ -24,6 +24,11 @@ def parse_count(text: str, *, field: str = "") -> int:
     return value
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: 1 job, 2 jobs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60) -> int:
     """Return seconds of a Slurm duration; fractions of a second are dropped.
 

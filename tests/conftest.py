@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ import jobfeatures.cli
 import jobfeatures_exporter.cli
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 from tests import skips, unstable
+from tests.memoryfolder import make_folder
 
 # The shells of jobs read where feature directories are (see features.root): so the tests' own folder must be plain, too.
 if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
@@ -161,9 +161,9 @@ def pytest_configure(config):
     config.pluginmanager.register(unstable)
     elsewhere = {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys()
     if not elsewhere and "not program" in config.option.markexpr and has_room(MEMORY):
-        folder = tempfile.mkdtemp(prefix="jf-", dir=MEMORY)  # the processes of pytest-xdist are told of it
+        folder, remove = make_folder(MEMORY)  # the processes of pytest-xdist are told of it
         os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
-        config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+        config.add_cleanup(remove)
 
 
 def has_room(folder):

@@ -125,8 +125,8 @@ class Context:
     def empty_groups(self) -> frozenset[JobKey]:
         """Return the jobs of which a control group without processes is left, and no more.
 
-        Their batch system has none such, or says that they are not on this node. Where it does
-        not answer, a job may yet come to an empty group.
+        Their batch system has none such, says that they are not on this node, or is not asked at all. Where
+        it does not answer, a job may yet come to an empty group.
         """
         return frozenset(
             key
@@ -137,6 +137,8 @@ class Context:
     def _is_denied(self, key: JobKey, sample: JobSample) -> bool:
         if (job := self.jobs.get(key)) is not None and job.state is not JobState.UNKNOWN:
             return not job.state.is_on_node
+        if not any(each.name == key.batch_system for each in self.sources):
+            return True
         tables = [
             each.table for each in self.sources if not each.last_error and each.name == key.batch_system
         ]

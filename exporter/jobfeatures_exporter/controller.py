@@ -6,7 +6,6 @@ commands work, and with the rights to see the jobs of all users.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -34,8 +33,6 @@ from jobfeatures_exporter.sonar.clusterdocuments import add_cluster_documents
 from jobfeatures_exporter.sonar.output import make_sender
 from jobfeatures_exporter.web.asked import FRONT, Asked
 from jobfeatures_exporter.web.status import WebStatus
-
-log = logging.getLogger(__name__)
 
 STOP_SECS = 2.0
 

@@ -365,8 +365,9 @@ class Daemon:
         self._looks.put(snapshot)
         self._judge()
         known = self._knowledge.jobs
-        unknown = {each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known}
-        self._sources.refresh({each.batch_system for each in unknown})
+        unknown = [each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known]
+        living = {each.batch_system for each in unknown if snapshot.jobs[each].processes}
+        self._sources.refresh(living, {each.batch_system for each in unknown} - living)
 
     def _gives_up_counters(self, key: JobKey) -> bool:
         """Return whether a job wants the processor's counters for itself."""

@@ -118,12 +118,18 @@ def histogram_samples(
 
 def choose_format(accept: str) -> tuple[bool, str]:
     """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics where it is taken at all."""
-    for media_range in accept.split(","):
-        kind, *parameters = (part.strip().lower() for part in media_range.split(";"))
-        refused = any(re.fullmatch(r"q=0(\.0*)?", each) for each in parameters)
-        if kind == "application/openmetrics-text" and not refused:
-            return True, "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    if takes(accept, "application/openmetrics-text"):
+        return True, "application/openmetrics-text; version=1.0.0; charset=utf-8"
     return False, "text/plain; version=0.0.4; charset=utf-8"
+
+
+def takes(header: str, name: str) -> bool:
+    """Return whether an Accept or Accept-Encoding header names something, and not in order to refuse it."""
+    for each in header.lower().split(","):
+        found, *parameters = (part.strip() for part in each.split(";"))
+        if found == name and not any(re.fullmatch(r"q=0(\.0*)?", part) for part in parameters):
+            return True
+    return False
 
 
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:

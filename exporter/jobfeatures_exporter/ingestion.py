@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 
 from aiohttp import web
 
@@ -20,7 +19,7 @@ from jobfeatures_exporter.ingest.page import SonarPage
 from jobfeatures_exporter.ingest.users import Users
 from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.snapshot import Kind
-from jobfeatures_exporter.web.answers import Answer, answer_metrics
+from jobfeatures_exporter.web.answers import make_scrapes
 from jobfeatures_exporter.web.app import handler_of
 from jobfeatures_exporter.web.config import SONAR
 from jobfeatures_exporter.web.listener import Listeners
@@ -41,16 +40,12 @@ class Ingest:
         self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
         kinds = frozenset(map(Kind, config.jobs_kinds))
         self._page = SonarPage(nodes, clock, kinds, config.metrics_max_series, make_privacy(config))
-        self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
+        self._metrics = make_scrapes(self._page.exposition, 1)  # one after the other: they share what is kept
         self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
 
     def routes(self) -> list[web.RouteDef]:
         """Return what the metrics listener has to offer beside its own pages."""
         return [web.get(PATH, handler_of(self._metrics))]
-
-    async def _metrics(self, headers: Mapping[str, str]) -> Answer:
-        async with self._scrape:
-            return await answer_metrics(headers, self._page.exposition)
 
     @contextlib.asynccontextmanager
     async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:

@@ -52,6 +52,7 @@ class NodeSources:
         self._published: Collection[JobKey] = frozenset()
         self._config = config
         self._expected: frozenset[str] = frozenset()  # not found at the start, and jobs of them are here
+        self._left: frozenset[str] = frozenset()  # not found either, and have empty groups here
         self._replacing = threading.Lock()
         self._keepers = self._make(config)
 
@@ -83,18 +84,27 @@ class NodeSources:
 
         return replace
 
-    def refresh(self, names: Collection[str]) -> None:
+    def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
         """Ask these again as soon as the limits allow: jobs of theirs are here that nobody has reported.
 
         With sources left to us, a system that was not found at the start is asked from now on: either it
-        answers by now, or what it lacks is reported like any other failure.
+        answers by now, or what it lacks is reported like any other failure. Of those that have `empty`
+        control groups alone that is not done: what is not installed any more may have left them.
         """
         kept = {keeper.status.name: keeper for keeper in self._keepers}
-        for name in names:
+        for name in {*names, *empty}:
             if name in kept:
                 kept[name].refresh()
-            elif AUTO in self._config.batch_sources and name in SYSTEMS and name not in self._expected:
+            elif AUTO not in self._config.batch_sources or name not in SYSTEMS or name in self._expected:
+                continue
+            elif name in names:
                 self._expect(name)
+            elif name not in self._left:
+                self._left |= {name}
+                log.warning(
+                    "an empty control group of a batch system that is not here counts for nothing",
+                    extra={"source": name},
+                )
 
     def refresh_in_haste(self, names: Collection[str]) -> None:
         """Ask these again, for jobs that start."""

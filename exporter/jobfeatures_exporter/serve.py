@@ -8,12 +8,13 @@ import gc
 import logging
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ConfigurationError
-from jobfeatures_exporter.collectors import CONTROLLER
+from jobfeatures_exporter.collectors import CONTROLLER, load_all
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.daemon import Daemon
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
@@ -105,6 +106,7 @@ async def _serve(
             on_listening(address)
             reloader.listen(asyncio.get_running_loop())
             notifier.ready(reloader.status())
+            threading.Thread(target=load_all, args=(config.enabled_collectors(),), daemon=True).start()
             gc.freeze()  # what has been made by now stays: it need not be gone through for garbage any more
             async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
                 with contextlib.suppress(TimeoutError):

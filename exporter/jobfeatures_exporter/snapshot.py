@@ -258,6 +258,10 @@ class GpuCard:
     max_ce_clock_mhz: int | None = None
     max_memory_clock_mhz: int | None = None
 
+    def memory_percent(self, used_bytes: int | None) -> float | None:
+        """Return a part of its memory in percent, None where either is unknown."""
+        return None if used_bytes is None or not self.memory_bytes else 100.0 * used_bytes / self.memory_bytes
+
 
 class GpuProcess(NamedTuple):
     """What one process does on one card."""
@@ -265,7 +269,6 @@ class GpuProcess(NamedTuple):
     pid: int
     memory_bytes: int | None = None
     ce_util_percent: float | None = None
-    memory_util_percent: float | None = None
 
 
 GpuCount = tuple[str, ...]  # what a card counts on request, and further words for it: ("ecc", "corrected")
@@ -283,7 +286,6 @@ class GpuSample:
     performance_state: int | None = None
     memory_used_bytes: int | None = None
     ce_util_percent: float | None = None
-    memory_util_percent: float | None = None
     temperature_celsius: float | None = None
     power_watts: float | None = None
     power_limit_watts: float | None = None

@@ -10,6 +10,7 @@ from typing import TypeVar
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job
+from jobfeatures.nodelist import is_same_host
 
 T = TypeVar("T")
 Note = Callable[[Rejected], None]
@@ -64,14 +65,6 @@ class Texts:
 def is_host_name(text: str) -> bool:
     """Return whether a text can be a host's or a node's name, and so part of a question."""
     return _HOST.match(text) is not None
-
-
-def is_same_host(one: str, other: str) -> bool:
-    """Return whether two names mean one host: a short one stands for any that begins so. Case is nothing."""
-    one, other = one.lower(), other.lower()
-    if "." in one and "." in other:
-        return one == other
-    return one.partition(".")[0] == other.partition(".")[0]
 
 
 def find_host(names: Iterable[str], node_name: str | None) -> str | None:

@@ -18,6 +18,7 @@ from jobfeatures.check.rules import judge
 from jobfeatures.commands.common import number_flag
 from jobfeatures.errors import ConfigurationError, shown, shown_name
 from jobfeatures.features.keys import Profile
+from jobfeatures.quantities import counted
 
 DEFAULT_TIMEOUT_SECS = 30.0
 DONE, ERRORS, UNREADABLE = 0, 1, 2
@@ -144,8 +145,9 @@ def format_text(verdicts: Iterable[Verdict]) -> str:
             key = f"{_plain(finding.key)}: " if finding.key else ""
             source = f"[{finding.rule}; {finding.source}]"
             lines.append(f"  {_MARKS[finding.severity]} {key}{finding.text} {source}")
-        errors, warnings = verdict.count(Severity.ERROR), verdict.count(Severity.WARNING)
-        lines.append(f"  {errors} errors, {warnings} warnings, {verdict.count(Severity.INFORMATION)} notes")
+        nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFORMATION: "note"}
+        counts = (counted(verdict.count(severity), noun) for severity, noun in nouns.items())
+        lines.append(f"  {', '.join(counts)}")
     return "\n".join(lines)
 
 

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     except JobfeaturesError as error:
         complain(error)
     except OSError as error:
-        complain(f"{error.filename or config.features_root}: {error.strerror}")
+        complain(f"{os.path.join(config.features_root, error.filename or '')}: {error.strerror}")
     return 1
 
 

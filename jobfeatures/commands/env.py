@@ -38,6 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     batch_system = which_batch_system(arguments.batch)
     key = JobKey(batch_system, arguments.job or which_job(batch_system))
     tree = FeatureTree(config.features_root)
+    if not arguments.job and not os.path.isdir(tree.job_path(key)):
+        key = _component(tree, key)
     if arguments.http:
         return _print(tree.urls_path(key))
     if not os.path.isdir(tree.job_path(key)):
@@ -46,6 +48,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(format_exports(tree, key), end="")
     return 0
+
+
+def _component(tree: FeatureTree, key: JobKey) -> JobKey:
+    """Return the component of a heterogeneous job that is here: Slurm tells tasks the id of the first."""
+    size = os.environ.get("SLURM_HET_SIZE", "")
+    if key.batch_system == "slurm" and size.isdecimal() and len(size) < 4:
+        for offset in range(1, int(size)):
+            other = JobKey(key.batch_system, str(int(key.job_id) + offset))
+            if os.path.isdir(tree.job_path(other)):
+                return other
+    return key
 
 
 def _print(path: str) -> int:

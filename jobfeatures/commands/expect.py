@@ -11,15 +11,11 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import add_batch, read_config
-from jobfeatures.commands.logs import add_kind, parse_zone
+from jobfeatures.commands.logs import add_kind, opened_jobs, parse_zone
 from jobfeatures.config import Config
-from jobfeatures.convert import read_log
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
-from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import Notes, Number
-from jobfeatures.logfiles import open_log, reading
-from jobfeatures.progress import shown_progress
+from jobfeatures.joblog import Notes, Number, several_clusters
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.expectation import compute_expectation
 from jobfeatures.schedule.expecttext import format_expectation, make_document
@@ -110,11 +106,10 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     """Raise LogFileError, ParseError, KindError, NoSuchJobError, ConfigurationError."""
     at_secs = None if arguments.at is None else parse_time("--at", arguments.at, zone)
     notes = Notes()
-    with reading(arguments.log) as stream:
-        kind, lines = open_log(stream, arguments.from_kind, arguments.log)
-        seen = shown_progress(lines, stream, arguments.log)
-        records = read_log(seen, kind, source=arguments.log, zone=zone)
-        jobs = list(fold_jobs(notes.accepted(records), notes.fold))
+    with opened_jobs(arguments.log, arguments.from_kind, zone, notes) as found:
+        jobs = list(found)
+    if names := several_clusters(jobs):  # each has jobs of its own, maybe of one id, and shares
+        raise ConfigurationError("--log", f"holds jobs of several clusters ({names}): give those of one")
     if at_secs is None:
         times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))
         at_secs = max((secs for secs in times if secs is not None and secs <= LATEST_SECS), default=0)

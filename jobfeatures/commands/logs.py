@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from jobfeatures.convert import KINDS
+from jobfeatures.convert import KINDS, read_log
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.formats.swf.fields import Meaning
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.logfiles import open_log, reading
+from jobfeatures.progress import shown_progress
 from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, parse_shares_of
 from jobfeatures.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
@@ -29,6 +35,17 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--zone", metavar="NAME", help="time zone of the log, such as Europe/Berlin (default: local)"
     )
+
+
+@contextmanager
+def opened_jobs(
+    name: str, kind: str | None, zone: tzinfo | None, notes: Notes, *, all_runs: bool = False
+) -> Iterator[Iterator[JobRecord]]:
+    """Give the jobs of a log, with a progress bar. Raises LogFileError, ParseError, KindError."""
+    with reading(name) as stream:
+        kind, lines = open_log(stream, kind, name)
+        records = read_log(shown_progress(lines, stream, name), kind, source=name, zone=zone, notes=notes)
+        yield fold_jobs(notes.accepted(records), notes.fold, all_runs=all_runs)
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:

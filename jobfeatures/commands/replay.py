@@ -13,14 +13,10 @@ from types import FrameType
 from jobfeatures.batch.spool.source import SUFFIX
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import number_flag, read_config
-from jobfeatures.commands.logs import add_kind, add_strict, parse_zone
-from jobfeatures.convert import read_log
+from jobfeatures.commands.logs import add_kind, add_strict, opened_jobs, parse_zone
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
-from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import Notes
-from jobfeatures.logfiles import open_log, reading
-from jobfeatures.progress import shown_progress
 from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
 from jobfeatures.usage import complain
 
@@ -65,18 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replay a log."""
     zone = parse_zone(arguments.zone)
     notes = Notes()
-    with reading(arguments.log) as stream:
-        kind, lines = open_log(stream, arguments.from_kind, arguments.log)
-        records = notes.accepted(
-            read_log(
-                shown_progress(lines, stream, arguments.log),
-                kind,
-                source=arguments.log,
-                zone=zone,
-                notes=notes,
-            )
-        )
-        jobs = fold_jobs(records, notes.fold, all_runs=True)
+    with opened_jobs(arguments.log, arguments.from_kind, zone, notes, all_runs=True) as jobs:
         try:
             plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
         except ParseError as error:

@@ -172,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--one-log",
         action="store_true",
-        help="the LOGs are parts of one, in order; with --dask without quantiles and figures over time",
+        help="the LOGs are parts of one, in order",
     )
     add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)
@@ -206,7 +206,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dask is not None:
         if not arguments.one_log:
             raise ConfigurationError("--dask", "needs --one-log")
-        return _evaluate_on_dask(arguments, options, zone)
+        return _evaluate_on_dask(arguments, options, fields, zone)
     gallery = Gallery(
         report=arguments.report,
         directory=arguments.plots,
@@ -329,11 +329,12 @@ def _evaluate(
     from jobfeatures.schedule.cells import Cells
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.spooled import spool
     from jobfeatures.schedule.whole import Whole
 
     with Store() as store:
         with shown_count(None, f"{name}: reading"):
-            whole = Whole(name, logs, options, fields, store=store)
+            whole = Whole(spool(name, logs, options, store), fields)
         cells = Cells(whole, arguments.cell) if arguments.heatmap else None
         sketch = gallery.sketch(whole, drawn)
         with shown_count(whole.job_count * len(options.resources), f"{name}: expected ends") as tick:
@@ -363,7 +364,9 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
     yield from (f"folded: {name} ({count})" for name, count in sorted(document["folded"].items()))
 
 
-def _evaluate_on_dask(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
+def _evaluate_on_dask(
+    arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: tzinfo | None
+) -> int:
     """Evaluate files of one log on a Dask cluster, and print what was found as JSON."""
     from jobfeatures.schedule.partitions import connected, evaluate_partitions
     from jobfeatures.schedule.reading import read_log
@@ -371,7 +374,7 @@ def _evaluate_on_dask(arguments: argparse.Namespace, options: Options, zone: Any
     how = {"kind": arguments.from_kind, "zone": zone, "meaning": parse_meaning(arguments)}
     with connected(arguments.dask) as runner:
         read = functools.partial(read_log, **how)
-        document = evaluate_partitions(arguments.logs, options, read, runner=runner)
+        document = evaluate_partitions(arguments.logs, options, fields, read, runner=runner)
     for message in _messages(document):
         complain(f"{document['log']}: {message}")
     print(json.dumps(document))

@@ -44,8 +44,8 @@ def show_jobs(
 ) -> int:
     """Print the machine's features and those of one job, of this job, or of all jobs published here."""
     tree = FeatureTree(config.features_root)
-    if job_id is None and "JOBFEATURES" in environ:
-        directories = [environ[name] for name in ("MACHINEFEATURES", "JOBFEATURES") if name in environ]
+    if job_id is None and environ.get("JOBFEATURES"):
+        directories = [environ[name] for name in ("MACHINEFEATURES", "JOBFEATURES") if environ.get(name)]
     else:
         keys = [
             key
@@ -53,7 +53,7 @@ def show_jobs(
             if job_id in (None, key.job_id) and batch_system in (None, key.batch_system)
         ]
         if job_id is not None and not keys:
-            complain(f"nothing is published for job {job_id}")
+            complain(f"nothing is published for job {job_id} in {tree.root}")
             return 1
         directories = [tree.machine_path, *(tree.job_path(key) for key in keys)]
     try:
@@ -63,8 +63,11 @@ def show_jobs(
             for name, value in _entries(directory):
                 origin = f"  ({_escaped(origins.get(name, UNKNOWN))})" if with_origin else ""
                 print(f"  {name} {value}{origin}")
-    except (FeaturesError, ParseError, OSError) as error:
+    except (FeaturesError, ParseError) as error:
         complain(error)
+        return 1
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}")
         return 1
     return 0
 

@@ -9,6 +9,7 @@ from collections import Counter
 from jobfeatures.formats.swf.check import ERROR, WARNING, Fault, check_log
 from jobfeatures.logfiles import LogFileError, bounded_lines, reading
 from jobfeatures.progress import shown_progress
+from jobfeatures.quantities import counted
 from jobfeatures.usage import complain
 
 SHOWN_ALIKE = 10
@@ -73,7 +74,7 @@ def _check(name: str, *, show_all: bool, as_json: bool) -> int:
         if not as_json and not show_all and count > SHOWN_ALIKE:
             print(f"{name}: {level}: {rule}: {count - SHOWN_ALIKE} more")
     if not as_json:
-        print(f"{name}: {levels[ERROR]} errors, {levels[WARNING]} warnings")
+        print(f"{name}: {counted(levels[ERROR], 'error')}, {counted(levels[WARNING], 'warning')}")
     return levels[ERROR]
 
 

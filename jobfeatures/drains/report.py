@@ -10,6 +10,7 @@ from typing import Any
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import Choice, NodePlan
 from jobfeatures.drains.victims import Victims
+from jobfeatures.quantities import counted
 
 SHOWN_KILLED = 3
 GOES, STAYS, KEPT, UNKNOWN = "goes", "stays", "kept", "unknown"
@@ -80,9 +81,9 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
         if plan.silent:
             lines.append(f"no answer yet, so jobs may be missing: {', '.join(plan.silent)}")
     else:
-        lines.append(f"* cheapest: {summary(best)}, {len(best.killed)} jobs killed")
+        lines.append(f"* cheapest: {summary(best)}, {counted(len(best.killed), 'job')} killed")
         lines.append(
-            "+ somebody is killed at each" if sparing is None else f"+ nobody killed: {summary(sparing)}"
+            "+ some job is killed at each time" if sparing is None else f"+ nobody killed: {summary(sparing)}"
         )
     if plan.unknown_jobs:
         lines.append(f"not counted, too little is known of: {', '.join(plan.unknown_jobs)}")
@@ -178,8 +179,8 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
     considered = f"{len(victims.considered)} of {len(rows)} jobs considered"
     if victims.chosen is None:
         return f"{text}{considered}: together they free {victims.available} of {victims.cores} cores\n"
-    freed = f"free {victims.freed} cores and waste {_hours(victims.core_secs)} core hours"
-    return f"{text}jobs marked * {freed}, the least that frees {victims.cores}; {considered}\n"
+    freed = f"{counted(victims.freed, 'core')}, wasting {_hours(victims.core_secs)} core hours"
+    return f"{text}giving up * frees {freed}, the least that frees {victims.cores}; {considered}\n"
 
 
 def victims_document(found: Sequence[tuple[SeenNode, Victims]], cores: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from jobfeatures.model import Job, JobState, fill_unknown
 
@@ -62,8 +62,7 @@ class JobObservation:
         return self.start_source or self.source
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A control group that holds processes; users as far as they are known, root being nobody's."""
 
     uid: int | None = None
@@ -270,8 +269,7 @@ def _ended(state: _State) -> JobObservation | None:
         return state.known
     if state.proof is None and not state.known.job.state.is_on_node:
         return state.known  # it waits
-    ended = JobState.COMPLETED if state.proof is Event.EPILOG else JobState.UNKNOWN
-    return replace(state.known, job=replace(state.known.job, state=ended))
+    return replace(state.known, job=replace(state.known.job, state=JobState.UNKNOWN))
 
 
 def _differ(one: object, other: object) -> bool:

@@ -47,7 +47,6 @@ class Chosen:
     end: Array
     runtime: Array
     cpus: Array
-    skipped: dict[str, int]
 
     def __len__(self) -> int:
         return len(self.position)
@@ -62,17 +61,12 @@ class Chosen:
 def choose(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = (), no_waits: bool = False
 ) -> Chosen:
-    """Return the jobs that count. Raises ScheduleError where none does, or eligible times are not reported.
+    """Return the jobs that count and pass the filters; there have to be some.
 
     `by` says when jobs arrive. `no_waits`: a start that is unknown was at arrival.
     """
-    is_chosen, skipped, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
-    if not is_chosen.any():
-        raise ScheduleError(f"{log.name}: {why_none(skipped)}")
-    is_kept = is_chosen & passing(log, filters)
-    if not is_kept.any():
-        raise ScheduleError(f"{log.name}: none of {int(is_chosen.sum())} jobs passes the filter")
-    position = np.flatnonzero(is_kept)
+    is_chosen, _, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
+    position = np.flatnonzero(is_chosen & passing(log, filters))
     arrivals = arrival[position]
     if not (arrivals[1:] >= arrivals[:-1]).all():
         position = position[np.argsort(arrivals, kind="stable")]
@@ -88,17 +82,13 @@ def choose(
         end=end[position],
         runtime=log.runtime[position],
         cpus=log.cpus[position],
-        skipped=skipped,
     )
 
 
 def sift(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, no_waits: bool = False
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
-    """Return whether each job counts, how many do not by reason, and arrivals, starts and ends.
-
-    Raises ScheduleError where eligible times are wanted and not reported.
-    """
+    """Return whether each job counts, how many do not by reason, and arrivals, starts and ends."""
     arrival = _arrival(log, by)
     start, end = log.start, log.end
     if no_waits:
@@ -115,10 +105,8 @@ def sift(
 def _arrival(log: ScheduleLog, by: Arrival) -> Array:
     if by is Arrival.READY and log.could_start is not None:
         return np.where(log.could_start >= 0, log.could_start, log.submit)
-    if by is not Arrival.ELIGIBLE:
+    if by is not Arrival.ELIGIBLE or log.eligible is None:
         return log.submit
-    if log.eligible is None:
-        raise ScheduleError(f"{log.name}: does not say when jobs were eligible")
     return np.where(log.eligible >= 0, log.eligible, log.submit)
 
 

@@ -165,14 +165,3 @@ def compute_chained(
             think = thinks[each]
             heapq.heappush(due, (end + think if think >= 0 else max(end, arrivals[each]), each))
     return ends
-
-
-def compute_ends(
-    arrivals: Iterable[Number],
-    requests: Iterable[int],
-    runtimes: Iterable[Number],
-    share: int,
-    mode: Mode = Mode.LITERAL,
-) -> list[Number]:
-    """Return when one user's jobs, in order of arrival, are expected to end. Raises ShareError."""
-    return Lanes(share, mode).place(arrivals, requests, runtimes)

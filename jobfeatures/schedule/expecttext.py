@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final
 
 from jobfeatures.joblog import Number
+from jobfeatures.quantities import counted
 from jobfeatures.schedule.expectation import ENDED, SUSPENDED, WAITS, Ahead, Expectation
 from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.quality import Verdict
@@ -79,7 +80,7 @@ def _headline(found: Expectation, words: Words) -> str:
     facts, reported = found.facts, found.asked.reported
     where = f", {facts.partition}" if facts.partition else ""
     size = f"{_cpus(facts.cpus)}, {_limit(facts)}{where}"
-    name = f"Job {facts.job_id} of {facts.user} ({size})"
+    name = f"Job {facts.job_id} of {_who(facts.user)} ({size})"
     if found.state == ENDED:
         return f"{name} ended {words.time(facts.end_secs or 0)} after running for {span(found.elapsed_secs)}."
     if found.state == WAITS:
@@ -90,7 +91,7 @@ def _headline(found: Expectation, words: Words) -> str:
 
 
 def _expected(found: Expectation, words: Words) -> Iterator[str]:
-    upper, mine = found.upper_secs, _escaped(found.facts.user or "")
+    upper, mine = found.upper_secs, _escaped(_who(found.facts.user))
     share = f"With {_cpus(found.share_cpus)} for {mine} it should"
     if found.state == ENDED:
         if upper == found.lower_secs:
@@ -189,7 +190,7 @@ def _verdict_of_ended(at_least: Number | None, at_most: Number) -> Iterator[str]
 
 
 def _why(found: Expectation, words: Words) -> Iterator[str]:
-    asked, facts, user = found.asked, found.facts, _escaped(found.facts.user or "")
+    asked, facts, user = found.asked, found.facts, _escaped(_who(found.facts.user))
     share_from = SHARES_FROM.get(found.share_from, found.share_from)
     yield f"- The share is {_cpus(found.share_cpus)} at any time: {share_from}."
     if facts.cpus and facts.cpus > found.share_cpus:
@@ -197,9 +198,10 @@ def _why(found: Expectation, words: Words) -> Iterator[str]:
     if not found.earlier_jobs:
         yield f"- No earlier job of {user} is known: the whole share is there for it."
     elif not found.ahead_jobs:
-        yield f"- {_count(found.earlier_jobs, 'earlier job')} of {user}, and none was left when it arrived."
+        yield f"- {counted(found.earlier_jobs, 'earlier job')} of {user}, and none was left when it arrived."
     else:
-        yield f"- When it arrived, {_count(found.ahead_jobs, 'earlier job')} of {user} had {_taken(found)} of"
+        ahead = counted(found.ahead_jobs, "earlier job")
+        yield f"- When it arrived, {ahead} of {user} had {_taken(found)} of"
         yield "  the share before it. The last to leave the share do so, at the latest,"
         for each in found.ahead:
             yield f"    {_ahead(each, words)}"
@@ -249,12 +251,13 @@ def _cpus(count: Number | None) -> str:
     return f"{_number(count or 0)} CPU{'' if count == 1 else 's'}"
 
 
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 def _number(value: Number) -> str:
     return f"{value:d}" if isinstance(value, int) else f"{value:.15g}"
+
+
+def _who(user: str | None) -> str:
+    """Return a user as sentences name one: a log may have numbers alone."""
+    return f"user {user}" if user and user.isdecimal() else user or ""
 
 
 def _escaped(text: str) -> str:

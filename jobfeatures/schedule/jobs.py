@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,11 +24,11 @@ from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.formats.swf.records import Names, settle
-from jobfeatures.joblog import JobRecord, Number
+from jobfeatures.joblog import JobRecord, Number, several_clusters
 from jobfeatures.model import JobState
-from jobfeatures.schedule.links import LinkIndex, Links, describe_missing, link_keys
+from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
-from jobfeatures.schedule.runs import Array, Store
+from jobfeatures.schedule.runs import Array
 
 MOST: Final = 2**62  # of a product that still fits
 KIB: Final = 1024
@@ -84,13 +83,11 @@ class ScheduleLog:
         return len(self.submit)
 
 
-def from_swf(
-    columns: SwfColumns, name: str, meaning: Meaning | None = None, *, is_part: bool = False
-) -> ScheduleLog:
+def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
     Memory is per processor there, unless `meaning` says otherwise; parts of a
-    job that was swapped out are joined. Of a part of a log it is not known who follows whom.
+    job that was swapped out are joined. Who follows whom is not said; see `reading`.
     """
     header = columns.header
     meaning = settle(meaning or Meaning(), header)
@@ -112,7 +109,7 @@ def from_swf(
     names = Names(header)
     warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
     looks = _looks_like_bytes(asked, used)
-    log = ScheduleLog(
+    return ScheduleLog(
         name=name,
         submit=submit,
         start=start,
@@ -131,7 +128,6 @@ def from_swf(
         unreadable=columns.skipped,
         warnings=(*warnings, *looks),
     )
-    return log if is_part else linked(log, *(table[each] for each in LINKING))
 
 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
@@ -149,11 +145,10 @@ def from_records(
     unreadable: int = 0,
     folded: Mapping[str, int] | None = None,
     zero: int | None = None,
-    is_part: bool = False,
 ) -> ScheduleLog:
     """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds.
 
-    Of a part of a log it is not known who follows whom.
+    Who follows whom is not said; see `reading`.
     """
     if zero is None:
         zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
@@ -165,7 +160,7 @@ def from_records(
         for name in ("submit_secs", "start_secs", "end_secs")
     )
     limits = (job.wall_limit_secs for job in jobs)
-    log = ScheduleLog(
+    return ScheduleLog(
         name=name,
         submit=submit,
         eligible=eligible if (eligible >= 0).any() else None,
@@ -184,23 +179,16 @@ def from_records(
         zero_secs=zero if jobs else None,
         unreadable=unreadable,
         folded=dict(folded or {}),
+        warnings=_on_several_clusters(jobs),
         ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
         arrays=_codes([(job.batch_system, job.cluster, job.array_job_id) for job in jobs]),
         workflows=_codes([(job.batch_system, job.cluster, job.workflow_id) for job in jobs]),
     )
-    is_linked = not is_part and any(job.preceding_job_id is not None for job in jobs)
-    return linked(log, *link_keys(jobs)) if is_linked else log
 
 
-def linked(log: ScheduleLog, numbers: Array, preceding: Array, thinks: Array) -> ScheduleLog:
-    """Return a log that says who follows whom."""
-    if not (preceding > 0).any():
-        return log
-    index = LinkIndex(Store(sys.maxsize))
-    index.add(numbers, preceding, log.end)
-    missing = index.settle()
-    [found] = index.taken([len(log)])
-    return with_links(replace(log, warnings=(*log.warnings, *describe_missing(missing))), thinks, *found)
+def _on_several_clusters(jobs: Sequence[JobRecord]) -> tuple[str, ...]:
+    names = several_clusters(jobs)
+    return (f"jobs of several clusters ({names}) are taken for one machine's",) if names else ()
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:

@@ -138,21 +138,6 @@ def _area(since: Array, weights: Array | None, edges: Array) -> Array:
     return area
 
 
-def compute_peak(begins: Array, ends: Array, weights: Array | None = None) -> int | float:
-    """Return the largest sum of the weights at any moment; what ends makes room for what begins then."""
-    lasts = ends > begins
-    if not lasts.any():
-        return 0
-    begins, ends = begins[lasts], ends[lasts]
-    each = np.ones(len(begins), dtype=np.int64) if weights is None else weights[lasts]
-    by_begin, by_end = np.argsort(begins), np.argsort(ends)
-    gained = np.cumsum(each[by_begin])
-    lost = np.concatenate(([0], np.cumsum(each[by_end])))
-    over = lost[np.searchsorted(ends[by_end], begins[by_begin], side="right")]
-    peak: int | float = (gained - over).max().item()
-    return peak
-
-
 def make_edges(first: float, last: float, count: int) -> Array:
     """Return the edges of `count` intervals over a span of time, or over a second where it has none.
 

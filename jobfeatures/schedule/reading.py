@@ -130,17 +130,17 @@ class Pieces:
                 yield read._replace(log=_moved(read.log, shift))
 
     def _read_columns(self, name: str, path: str, read: Reader) -> Iterator[Read]:
+        def reads(pieces: Iterable[SwfColumns]) -> Iterator[Read]:
+            for each in pieces:
+                yield Read(from_swf(each, name, self.meaning), each)
+
         pieces = read(path, self.most)
         held = list(islice(pieces, 2))
         if len(held) == 1:
-            yield Read(from_swf(held[0], name, self.meaning), held[0])
-            return
-
-        def reads(pieces: Iterable[SwfColumns]) -> Iterator[Read]:
-            for each in pieces:
-                yield Read(from_swf(each, name, self.meaning, is_part=True), each)
-
-        if _is_linked(path):
+            whole = [*reads(held)]
+            is_linked = (held[0].columns["preceding"] > 0).any()
+            yield from self._linked(lambda: whole) if is_linked else whole
+        elif _is_linked(path):
             yield from self._linked(lambda: reads(read(path, self.most)))
         else:
             yield from reads(drained(held, pieces))
@@ -162,7 +162,7 @@ class Pieces:
             counts: dict[str, Any] = {"unreadable": notes.rejected, "folded": notes.folded}
             while some := list(islice(jobs, self.most)):
                 start = 0 if zero == math.inf else math.floor(zero)
-                yield Read(from_records(some, name, zero=start, is_part=True, **counts), records=some)
+                yield Read(from_records(some, name, zero=start, **counts), records=some)
                 counts = {}
 
         def noted(pairs: Iterable[Pair]) -> Iterator[Pair]:
@@ -177,7 +177,8 @@ class Pieces:
             some = list(islice(jobs, self.most))  # by now all records have been read
             if not (more := list(islice(jobs, 1))):
                 log = from_records(some, name, unreadable=notes.rejected, folded=notes.folded)
-                yield Read(log, records=some)
+                whole = [Read(log, records=some)]
+                yield from self._linked(lambda: whole) if is_linked else whole
                 return
             jobs = drained(some, chain(more, jobs))
             if is_linked:
@@ -186,7 +187,7 @@ class Pieces:
             else:
                 yield from reads(jobs)
 
-    def _linked(self, reads: Callable[[], Iterator[Read]]) -> Iterator[Read]:
+    def _linked(self, reads: Callable[[], Iterable[Read]]) -> Iterator[Read]:
         """Yield the pieces of a file with who follows whom, for which they are gone through twice."""
         self.is_linked = True
         index, sizes = LinkIndex(self._store), []

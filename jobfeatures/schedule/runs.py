@@ -162,7 +162,7 @@ def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> 
 
 
 def peak_of(runs: Sequence[Run]) -> float:
-    """Return the largest sum at any moment; see `compute_peak`."""
+    """Return the largest sum at any moment."""
     level, peak = 0.0, 0.0
     for block in merge(runs):
         levels = level + np.cumsum(block["change"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from jobfeatures.schedule.choosing import Arrival, passing, sift
+from jobfeatures.schedule.choosing import passing, sift
 from jobfeatures.schedule.jobs import Labels, ScheduleLog, merge_warnings
 from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.reasons import UNKNOWN
@@ -53,7 +53,7 @@ class Spooled:
         self.names = {field: Names() for field in FIELDS}
         self.skipped, self.folded, self.totals = Counter[str](), Counter[str](), dict[str, int]()
         self.jobs = self.counted = self.shown = 0
-        self.users: dict[int, int] = Counter()  # how many jobs of each count
+        self.users = Counter[int]()  # how many jobs of each count
         self.shown_users: set[int] = set()
         self._groups: set[tuple[int, int]] = set()  # users with their groups, where groups have shares
         self.first, self.last = np.inf, -np.inf
@@ -71,12 +71,7 @@ class Spooled:
         """Write the jobs of a piece."""
         options = self.options
         self.has_eligible |= log.eligible is not None
-        sifted = log
-        if log.eligible is None and options.arrival is Arrival.ELIGIBLE:
-            sifted = replace(log, eligible=np.full(len(log), UNKNOWN))
-        is_counted, skipped, (arrival, start, end) = sift(
-            sifted, by=options.arrival, no_waits=options.no_waits
-        )
+        is_counted, skipped, (arrival, start, end) = sift(log, by=options.arrival, no_waits=options.no_waits)
         self.skipped.update(skipped)
         self.folded.update(log.folded)
         for resource, amount in log.totals.items():
@@ -119,6 +114,34 @@ class Spooled:
             self._latest = arrivals[-1]
             self.first = min(self.first, arrivals.min().item())
             self.last = max(self.last, end[is_shown].max().item())
+
+    def absorb(self, other: Spooled) -> None:
+        """Take what is known of other jobs, whose users are numbered alike, and not the jobs."""
+        self.skipped.update(other.skipped)
+        self.folded.update(other.folded)
+        for resource, amount in other.totals.items():
+            self.totals[resource] = max(amount, self.totals.get(resource, 0))
+        self.warnings += other.warnings
+        for field, names in other.names.items():
+            self.names[field].names.update(names.names)
+        self.counted += other.counted
+        self.shown += other.shown
+        self.users.update(other.users)
+        self.shown_users |= other.shown_users
+        self._groups |= other._groups
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.has_eligible |= other.has_eligible
+        self.is_in_order &= other.is_in_order
+        self.types |= other.types
+        for what, kind in other._weights.items():
+            self.events[what] += other.events[what]
+            self._weights[what] = np.result_type(self._weights.get(what, kind), kind)
+
+    def without_jobs(self) -> Spooled:
+        """Return what is known of the jobs, without them."""
+        found = Spooled(self.name, self.store, self.options)
+        found.absorb(self)
+        return found
 
     def _note(self, what: str, begins: Array, ends: Array, weights: Array) -> None:
         if weights.any():
@@ -203,6 +226,17 @@ class Spooled:
             found["user"] = Labels(np.zeros(0, np.int32), list(self.names["user"].names.values()))
             found |= {"folded": dict(self.folded), "warnings": tuple(merge_warnings(self.warnings))}
         return ScheduleLog(name=self.name, totals=self.totals, **found)
+
+
+def spool(name: str, pieces: Iterable[ScheduleLog], options: Options, store: Store | None = None) -> Spooled:
+    """Return the jobs of a log, whose pieces count from one time; they lie in the `store`, else in memory.
+
+    Raises ScheduleError, SpillError.
+    """
+    found = Spooled(name, store or Store(sys.maxsize), options)
+    for piece in pieces:
+        found.add(piece)
+    return found
 
 
 _NONE: Final = np.zeros(0, [(name, np.int64) for name in (*COLUMNS, *FIELDS, "place")])

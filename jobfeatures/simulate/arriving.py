@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -45,7 +46,7 @@ class Arriving(NamedTuple):
         """Return what is to be simulated, on the log's own machine where none is given."""
         return make_workload(
             self.log,
-            pool or choose_pool(self.log, self.logs(), self.store),
+            pool or choose_pool(self.log, self.logs(), self.store or Store(sys.maxsize)),
             by_eligible=by_eligible,
             pieces=self.logs,
             store=self.store,
@@ -98,7 +99,7 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
             rest = (record for _, record in records)
             links = iter(runs)
             while some := list(islice(rest, most)):
-                log = from_records(some, name, zero=zero, is_part=True)
+                log = from_records(some, name, zero=zero)
                 if is_linked:
                     rows = next(links).read(0, len(some))
                     log = replace(log, links=Links(rows["before"], rows["thinks"]))
@@ -108,7 +109,7 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
 
     def as_read(rows: Array) -> Read:
         columns = SwfColumns(headers[0], {field: rows[field] for field in FIELDS}, {}, 0)
-        log = from_swf(columns, name, pieces.meaning, is_part=True)
+        log = from_swf(columns, name, pieces.meaning)
         log = replace(log, end=np.where(log.end >= 0, log.end + rows["swapped"], log.end))
         links = Links(rows["before"], rows["thinks"]) if is_linked else None
         return Read(replace(log, links=links), columns)

@@ -16,14 +16,13 @@ import numpy as np
 
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.jobs import MOST, ScheduleLog
-from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reasons import IMPOSSIBLE, NEGATIVE, NO_SUBMIT, UNKNOWN, UNREADABLE, compute_rules
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
 from jobfeatures.schedule.result import groups_of
 from jobfeatures.schedule.runs import AT_ONCE, Array, Columns, Run, Store, as_rows, merge, peak_of
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.simulate.engine import simulate
-from jobfeatures.simulate.jobs import Jobs, Numbers, Tick
+from jobfeatures.simulate.jobs import Jobs, Tick
 from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import Pool, one_pool
@@ -64,26 +63,21 @@ class Outcome(NamedTuple):
     starts: Array
 
 
-def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog] = (), store: Store | None = None) -> Pool:
-    """Return a pool: the log's machine, else the most in use. Raises ScheduleError.
+def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -> Pool:
+    """Return a pool: the log's machine, else the most in use by the jobs of its pieces. Raises ScheduleError.
 
-    The jobs are those of `pieces`, where a `store` is given for what is to be sorted.
+    What is to be sorted lies in the `store`.
     """
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])
-    most, jobs = 0, 0
-    runs: list[Run] = []
-    for piece in pieces if store else [log]:
+    jobs, runs = 0, list[Run]()
+    for piece in pieces:
         jobs += len(piece)
         ran = (piece.start >= 0) & (piece.end >= piece.start) & (piece.cpus > 0)
-        columns = piece.start[ran], piece.end[ran], piece.cpus[ran]
-        if store:
-            runs.append(store.write_events(*columns))
-        else:
-            most = int(compute_peak(*columns))
+        runs.append(store.write_events(piece.start[ran], piece.end[ran], piece.cpus[ran]))
     if not jobs:
         raise _nothing(log, {})
-    most = int(peak_of(runs)) if runs else most
+    most = int(peak_of(runs))
     if not most:
         raise ScheduleError(f"{log.name}: does not say how many processors there are: use --processors")
     return one_pool(most)
@@ -151,8 +145,8 @@ def make_workload(
             asked = _in_ticks(log, np.minimum(piece.requested_secs[position], MOST // ticks), ticks)
             estimates = np.where(asked > 0, asked, runtimes)
         made.add("position", position)
-        made.add("arrivals", _in_ticks(log, arrival[position], ticks))
-        made.add("submits", _in_ticks(log, piece.submit[position], ticks))
+        made.add("submits", _in_ticks(log, arrival[position], ticks))
+        made.add("reported", _in_ticks(log, piece.submit[position], ticks))
         made.add("runtimes", runtimes)
         made.add("estimates", estimates)
         made.add("users", np.array([*numbers, 0])[piece.user.codes[position]])  # the unknown are of one
@@ -167,11 +161,11 @@ def make_workload(
         notes["come when the job that they follow has ended"] = followers
         what = "follow one that is not simulated: they come when they were submitted, if that is known"
         notes[what] = settled.cut
-    arrivals = made.numbers("arrivals")
-    preceding: Numbers = made.numbers("preceding") if is_linked else []
+    columns = {name: made.numbers(name) for name in ("submits", "runtimes", "estimates", "users", "cpus")}
     if is_linked:
+        columns |= {name: made.numbers(name) for name in ("preceding", "thinks")}
         runs, first = list[Run](), 0
-        for before, arrival in made.parts(np.asarray(preceding), np.asarray(arrivals)):
+        for before, arrival in made.parts(np.asarray(columns["preceding"]), np.asarray(columns["submits"])):
             alone = np.flatnonzero(before < 0)
             alone = alone[np.argsort(arrival[alone], kind="stable")]
             rows = as_rows({"key": arrival[alone], "job": first + alone})
@@ -179,22 +173,13 @@ def make_workload(
             first += len(before)
         for block in merge(runs):
             made.add("alone", block["job"])
-    columns = Jobs(
-        submits=arrivals,
-        runtimes=made.numbers("runtimes"),
-        estimates=made.numbers("estimates"),
-        users=made.numbers("users"),
-        cpus=made.numbers("cpus"),
-        preceding=preceding,
-        thinks=made.numbers("thinks") if is_linked else (),
-        alone=made.numbers("alone") if is_linked else (),
-    )
+        columns["alone"] = made.numbers("alone")
     return Workload(
         pool=pool,
         position=np.asarray(made.numbers("position")),
         counts=counts,
-        jobs=columns,
-        submits=np.asarray(made.numbers("submits")),
+        jobs=Jobs(**columns),
+        submits=np.asarray(made.numbers("reported")),
         users=list(users.values()),
         groups=groups,
         sizes=made.numbers("sizes"),

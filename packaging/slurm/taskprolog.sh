@@ -9,7 +9,19 @@ case ${SLURM_JOB_ID:-} in
 '' | *[!0-9]*) exit 0 ;;
 esac
 root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
-exports=$root/exports/slurm-$SLURM_JOB_ID
+job=$SLURM_JOB_ID
+# Every task of a heterogeneous job is told the number of its first component. Its own is the one of the
+# control group that slurmstepd has put us into; without groups, the first that has lines on this node.
+if [[ ${SLURM_HET_SIZE:-} =~ ^[1-9][0-9]{0,3}$ && $job =~ ^[1-9][0-9]{0,9}$ ]]; then
+  group='^[^:]*:[^:]*:/(slurm[^/]*/uid_[0-9]+|system\.slice/[^/]*slurmstepd\.scope)/job_([0-9]+)(/|$)'
+  for ((number = job; number < SLURM_JOB_ID + SLURM_HET_SIZE; number++)); do
+    [ -f "$root/exports/slurm-$number" ] && job=$number && break
+  done
+  while IFS= read -r line; do
+    [[ $line =~ $group ]] && job=${BASH_REMATCH[2]} && break
+  done 2>/dev/null </proc/self/cgroup
+fi
+exports=$root/exports/slurm-$job
 if [ -f "$exports" ] && [ -r "$exports" ]; then
   lines=0
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
@@ -22,6 +34,6 @@ if [ -f "$exports" ] && [ -r "$exports" ]; then
   done 2>/dev/null <"$exports"
 else
   printf '%s\n' "export MACHINEFEATURES=$root/machinefeatures" \
-    "export JOBFEATURES=$root/jobfeatures/slurm-$SLURM_JOB_ID" "export JOBSTATUS=$root/jobstatus/slurm-$SLURM_JOB_ID"
+    "export JOBFEATURES=$root/jobfeatures/slurm-$job" "export JOBSTATUS=$root/jobstatus/slurm-$job"
 fi
 exit 0

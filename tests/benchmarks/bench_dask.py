@@ -69,7 +69,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log.swf")
-        make_log(log, week(), options.jobs)
+        make_log(log, week(), options.jobs, "week")
         files = split(log, options.files)
         with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
             with distributed.Client(cluster) as client:

@@ -185,11 +185,9 @@ def sort_by(engine: str, log: str) -> None:
         from jobfeatures.schedule.reading import Pieces
         from jobfeatures.schedule.result import Options
         from jobfeatures.schedule.runs import Store
-        from jobfeatures.schedule.spooled import Spooled
+        from jobfeatures.schedule.spooled import spool
 
-        spooled = Spooled(log, Store(0), Options())
-        for piece in Pieces([(log, log)]).logs():
-            spooled.add(piece)
+        spooled = spool(log, Pieces([(log, log)]).logs(), Options(), Store(0))
         jobs = sum(len(hand) for hand, _ in spooled.hands(2**20))
     elif engine == "duckdb":
         import duckdb

@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.schedule.eet import compute_ends
+from jobfeatures.schedule.eet import Lanes
 from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.live import LiveSchedule
 from jobfeatures.schedule.shares import Shares
@@ -63,11 +63,10 @@ def offline(jobs: list[JobFacts], _turns: int) -> tuple[int, int]:
         by_user.setdefault(each.user, []).append(each)
     late = 0
     for mine in by_user.values():
-        ends = compute_ends(
+        ends = Lanes(SHARE).place(
             [each.submit_secs for each in mine],
             [each.cpus for each in mine],
             [each.runtime_secs for each in mine],
-            SHARE,
         )
         late += sum(each.end_secs > end for each, end in zip(mine, ends, strict=True))
     return len(jobs), late

@@ -5,8 +5,6 @@ on; one name in a thousand holds the delimiter), and one of jobs alone (``sacct 
 turns at them, each way in a process of its own, so that its memory is its own too:
 
 split    line.split("|") of every line, nothing else
-jobs     SacctReader: the jobs, the memory of steps folded into them
-steps    SacctReader: jobs and steps
 records  read_records(): a record of all log formats for each line
 
 Usage: python tests/benchmarks/bench_sacct.py [--lines 1000000] [--rounds 3]
@@ -27,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ways import compare, measure_one
 
-from jobfeatures.batch.slurm.sacct.reader import SacctReader
 from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.logfiles import bounded_lines, reading
 
@@ -77,17 +74,12 @@ def split(path: str) -> int:
         return sum(len(line.split("|")) == 25 for line in stream)
 
 
-def steps(path: str) -> int:
-    with reading(path) as stream:
-        return sum(1 for _ in SacctReader(bounded_lines(stream), zone=UTC))
-
-
 def records(path: str) -> int:
     with reading(path) as stream:
         return sum(1 for _ in read_records(bounded_lines(stream), source=path, zone=UTC))
 
 
-WAYS: dict[str, Callable[[str], int]] = {"split": split, "steps": steps, "records": records}
+WAYS: dict[str, Callable[[str], int]] = {"split": split, "records": records}
 
 
 def one(way: str, path: str) -> None:

@@ -72,6 +72,7 @@ def one(way: str, path: str) -> None:
         print(jobs, secs, cpu, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
         return
     from jobfeatures.schedule.reading import read_log
+    from jobfeatures.schedule.runs import Store
     from jobfeatures.simulate.engine import simulate
     from jobfeatures.simulate.policies import Fairshare, Policy
     from jobfeatures.simulate.pools import parse_nodes
@@ -79,7 +80,7 @@ def one(way: str, path: str) -> None:
 
     gc.disable()  # as the command does
     log = read_log(path)
-    pool = choose_pool(log) if where == "pool" else parse_nodes("nodes", "7x80cpu,504GB")
+    pool = choose_pool(log, [log], Store()) if where == "pool" else parse_nodes("nodes", "7x80cpu,504GB")
     workload = make_workload(log, pool)
     machine, rules = workload.machine(), Fairshare(halving_secs=259200 if more else 0)
     started, used = time.perf_counter(), time.process_time()

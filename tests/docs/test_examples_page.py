@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import plan_drain
-from jobfeatures.schedule.eet import compute_ends
+from jobfeatures.schedule.eet import Lanes
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures.status.waste import Basis, compute_draining_waste, compute_kill_waste
 from tests.docs.pages import blocks_in, queries_in, text_of
@@ -103,8 +103,8 @@ def test_when_jobs_may_be_expected_to_end():
     for user in (1, 2):
         own = [row for row in rows if row[1] == user]
         work = [[int(part) for part in row[3].split("×")] for row in own]
-        ends = compute_ends(
-            [int(row[2]) for row in own], [each[0] for each in work], [each[1] for each in work], 3
+        ends = Lanes(3).place(
+            [int(row[2]) for row in own], [each[0] for each in work], [each[1] for each in work]
         )
         assert ends == [row[5] for row in own]
         assert [max(0, row[4] - end) for row, end in zip(own, ends, strict=True)] == [row[6] for row in own]

@@ -11,7 +11,7 @@ from jobfeatures.schedule.choosing import REASONS
 from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options
-from jobfeatures.schedule.whole import summarise
+from tests.jobfeatures.evaluated import summarise
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "schedule.md").read_text(encoding="utf-8")

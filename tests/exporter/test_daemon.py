@@ -202,6 +202,20 @@ def test_a_fault_in_one_look_does_not_end_the_looking(make_daemon, caplog):
     assert "sampling failed" in caplog.text
 
 
+def test_an_empty_group_of_a_batch_system_that_is_not_installed_is_evidence_of_nothing(
+    make_daemon, tmp_path, caplog
+):
+    (tmp_path / "cpuacct/torque/7.head").mkdir(parents=True)
+    daemon = make_daemon(batch__sources="auto", torque__home=str(tmp_path / "no"), sample__interval="20ms")
+    for _ in range(3):
+        daemon._sample()
+    text = text_of(daemon)
+    assert 'source="torque"' not in text
+    assert "batch_node_empty_job_groups 1" in text
+    assert 'batch_job_state{batch_system="torque"' not in text
+    assert caplog.text.count("an empty control group") == 1
+
+
 def test_a_spool_folder_that_vanishes_takes_nothing_away(make_daemon, spool, tmp_path):
     daemon = make_daemon(batch__interval="300ms")
     spool(document())

@@ -55,6 +55,18 @@ def test_jobs_of_a_system_that_was_not_found_make_it_a_source_that_fails_and_say
     assert "scontrol: No such file or directory" in status.last_error
 
 
+def test_an_empty_group_of_a_system_that_is_not_here_is_told_once_and_is_no_source(make_sources, caplog):
+    sources = make_sources(batch__sources="auto")
+    for _ in range(3):
+        sources.refresh((), {"torque", "unknown-system"})
+    assert (names(sources), sources.have_been_asked) == ([], True)
+    [told] = caplog.records
+    assert (told.source, "counts for nothing" in told.message) == ("torque", True)
+    sources.refresh({"slurm"}, {"torque"})
+    sources.refresh((), {"slurm"})
+    assert names(sources) == ["slurm"]
+
+
 def test_a_node_is_ready_once_each_source_has_answered_or_its_failure_is_told(make_sources, tmp_path):
     answer = tmp_path / "answer"
     scontrol = tmp_path / "scontrol"

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from jobfeatures.formats.sss.write import format_job
 from jobfeatures.model import Job, JobKey, JobState, Limits
+from tests.jobfeatures.formats.sss.jobwriter import format_job
 from tests.running import free_port, until
 
 ROOT = Path(__file__).parents[2]

@@ -40,7 +40,9 @@ PACKAGES = {
     "jobfeatures": ROOT / "jobfeatures",
     "jobfeatures_exporter": ROOT / "exporter/jobfeatures_exporter",
 }
-NAME = re.compile(r"(parse|recognise|expand|iterate)_?\w*|(read|check)_(records|ads|json_ads|jobs|log)")
+NAME = re.compile(
+    r"(parse|recognise|expand|iterate)_?\w*|(read|check)_(records|ads|json_ads|long_ads|jobs|log)"
+)
 SUSPECT = re.compile(rf"def ({NAME.pattern})\(|raise ParseError")
 TEXT = {"str", "bytes", "str | bytes", "bytes | str", "str | None", "bytes | None"}
 LINES = {"Iterable[str]", "Sequence[str]", "Collection[str]"}
@@ -54,8 +56,7 @@ NO_PARSERS = {
     "jobfeatures.privatefile:read_private": "reads a file, and does not look at what is in it",
     "jobfeatures_exporter.ingest.users:read_users": "reads a file for parse_users",
     "jobfeatures.schedule.reading:read_log": "reads a file for what jobfeatures.convert has",
-    "jobfeatures.formats.classad.longform:check_mark": "tells nothing but that there is no fault",
-    "jobfeatures.batch.htcondor.scratch:read_ads": "reads a file for parse_ads",
+    "jobfeatures.batch.htcondor.scratch:read_ads": "reads a file for parse_ad",
     "jobfeatures.formats.swf.columns:read_jobs": "reads a file by its name, in pieces",
 }
 
@@ -65,9 +66,9 @@ INNER = {
     "jobfeatures.batch.htcondor.jobad:parse_queued_job": "jobfeatures.batch.htcondor.jobad:parse_queue",
     "jobfeatures.batch.pbs.accounting:parse_stamp": "jobfeatures.batch.pbs.accounting:read_records",
     "jobfeatures.batch.slurm.queue:parse_queued_job": "jobfeatures.batch.slurm.queue:parse_queue",
-    "jobfeatures.formats.sonar.parsejobs:parse_slurm_job": "jobfeatures.formats.sonar.parse:parse_envelope",
-    "jobfeatures.formats.sonar.parsejobs:parse_cluster_record": "jobfeatures.formats.sonar.parse:parse_envelope",
-    "jobfeatures.formats.sonar.parsejobs:parse_limit": "jobfeatures.formats.sonar.parse:parse_envelope",
+    "jobfeatures.formats.sonar.parsejobs:parse_slurm_job": "jobfeatures_exporter.ingest.parse:parse_envelope",
+    "jobfeatures.formats.sonar.parsejobs:parse_cluster_record": "jobfeatures_exporter.ingest.parse:parse_envelope",
+    "jobfeatures.formats.sonar.parsejobs:parse_limit": "jobfeatures_exporter.ingest.parse:parse_envelope",
     "jobfeatures.formats.sss.names:expand_names": "jobfeatures.formats.sss.job:parse_document",
     "jobfeatures.batch.slurm.fields:split_closed": "jobfeatures.batch.slurm.queue:parse_queue",
     "jobfeatures.batch.slurm.fields:split_open": "jobfeatures.batch.slurm.sacct.records:parse_accounting",
@@ -264,12 +265,11 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.convert:read_log": lambda f, data: [
         list(f(lines_of(data), kind, source="fuzz")) for kind in KINDS
     ],
-    "jobfeatures.formats.sonar.parse:parse_envelope": lambda f, data: f(json_of(data)),
+    "jobfeatures_exporter.ingest.parse:parse_envelope": lambda f, data: f(json_of(data)),
     "jobfeatures.formats.sss.expressions:parse_expression": lambda f, data: f(
         getattr(parse_object(data, source="fuzz").root, "requested", ())
     ),
     "jobfeatures.formats.sss.values:parse_value": lambda _, data: _by_kinds(data),
-    "jobfeatures.formats.swf.header:parse_header": lambda f, data: _understood(f(lines_of(data))),
     "jobfeatures.formats.swf.header:parse_comment": lambda _, data: _commented(data),
     "jobfeatures.series:parse_lines": lambda f, data: f(
         text_of(data), ("batch_job_waste", "batch_node_cores", "up"), source="fuzz"

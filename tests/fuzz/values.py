@@ -138,7 +138,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.formats.joblines:read_records": (format_line(RECORD).encode() + b"\n",),
     "jobfeatures.formats.sonar.joblog:read_records": (JOBS,),
     "jobfeatures.formats.sonar.joblog:recognise": (JOBS,),
-    "jobfeatures.formats.sonar.parse:parse_envelope": (JOBS, CLUSTER),
+    "jobfeatures_exporter.ingest.parse:parse_envelope": (JOBS, CLUSTER),
     "jobfeatures.formats.swf.check:check_log": (
         (b"; Version: 2.2\n; UnixStartTime: 843480031\n; TimeZoneString: Europe/Berlin\n"
         b"; StartTime: Mon Sep 23 14:00:31 CEST 1996\n; EndTime:   Mon Sep 23 14:02:46 CEST 1996\n"

@@ -156,24 +156,35 @@ def carried(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run_in_machine(request, tmp_path_factory):
+def share(request, tmp_path_factory):
+    """Return a function that makes a folder for a machine: with our commands in bin, and our tree in project."""
+    if os.geteuid() != 0:
+        pytest.skip("the machine's script has to be root")
+    carried = request.getfixturevalue("carried")
+
+    def make() -> Path:
+        folder = tmp_path_factory.mktemp("share")
+        shutil.copytree(carried, folder, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
+        folder.chmod(0o755)  # users of the machine read it too
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def run_in_machine(share):
     """Return a function that boots the machine, runs a script there as root, and returns what it printed.
 
     The script finds the project's commands in /mnt/bin and its tree in /mnt/project.
     """
-    if os.geteuid() != 0:
-        pytest.skip("the machine's script has to be root")
     if not shutil.which("linux.uml"):
         pytest.skip("needs Debian's user-mode-linux")
-    carried = request.getfixturevalue("carried")
 
     def run(script: str, *flags: str) -> str:
-        shared = tmp_path_factory.mktemp("uml")
-        shutil.copytree(carried, shared, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
-        shared.chmod(0o755)  # users of the machine read it too
-        (shared / "script").write_text(script)
+        folder = share()
+        (folder / "script").write_text(script)
         done = subprocess.run(
-            [ROOT / "tests/labs/uml/run.sh", *flags, shared, "bash", "/mnt/script"],
+            [ROOT / "tests/labs/uml/run.sh", *flags, folder, "bash", "/mnt/script"],
             capture_output=True,
             text=True,
             timeout=1430,
@@ -181,6 +192,17 @@ def run_in_machine(request, tmp_path_factory):
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
         return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_in_container(share, tmp_path_factory):
+    """Return a function that does so in a clean Debian, under a systemd in namespaces of this machine."""
+
+    def run(script: str) -> str:
+        with clean_debian(tmp_path_factory.mktemp("debian") / "root") as system:
+            return system.boot(script, share())
 
     return run
 

@@ -13,7 +13,7 @@ from makepackages.repository import PROGRAMS, build_repository
 
 from tests.integration.debian import ROOT, clean_debian
 
-pytestmark = pytest.mark.timeout(1200)  # all of it happens in the first test
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]  # all of it happens in the first test
 ROLE = ROOT / "packaging/ansible"
 ETC = f"etc/{NAME}"
 SCONTROL = '#!/bin/sh\necho "$@" >>/var/log/scontrol\n'  # stands for Slurm's

@@ -56,6 +56,7 @@ def image(packages, buildah, tmp_path):
     return buildah("from", "localhost/exporter")
 
 
+@pytest.mark.long
 def test_the_image_is_built_and_its_daemon_reads_the_host_from_its_mounts(image, buildah, tmp_path):
     assert json.loads(buildah("inspect", image))["OCIv1"]["config"]["Entrypoint"] == ENTRY_POINT
     assert buildah("run", image, "--", "jobfeatures-exporter", "--version").startswith("jobfeatures-exporter")

@@ -64,10 +64,9 @@ def watching_job(slurm, until):
     return job
 
 
-def seen_after(job, until, wanted, since):
-    """Return how many seconds after `since` the job saw this."""
-    at = until(lambda: [when for when, what in job.saw() if what == wanted and when >= since - 0.05])[0]
-    return at - since
+def seen_at(job, until, wanted, began):
+    """Return when, after `began`, the job saw this."""
+    return until(lambda: [when for when, what in job.saw() if what == wanted and when >= began - 0.05])[0]
 
 
 @pytest.mark.parametrize("with_daemon", [True, False], ids=["daemon", "no daemon"])
@@ -85,9 +84,10 @@ def test_a_drain_set_moved_and_cancelled_is_seen_by_a_running_job_within_two_sec
         (("set", "--job", job, "--at", str(first)), f"/{first}"),
         (("cancel", "--job", job), "/"),
     ):
-        since = time.time()
+        began = time.time()
         drain(*arguments)
-        assert seen_after(watching_job, until, wanted, since) < SEEN_WITHIN_SECS
+        ended = time.time()  # on a loaded machine a program alone may take two seconds to start
+        assert seen_at(watching_job, until, wanted, began) - ended < SEEN_WITHIN_SECS
         if exporter is not None:
             machine, _, own = wanted.partition("/")
 
@@ -130,9 +130,10 @@ def test_what_grace_secs_forbids_is_refused_unless_forced(slurm, watching_job, d
     drain("set", "--at", str(soon), status=1, **grace)  # moving it obeys the same
     shown = json.loads(drain("show", "--format", "json"))
     assert shown["shutdowns"][0]["shutdown_secs"] > soon + 3600
-    since = time.time()
+    began = time.time()
     drain("set", "--at", str(soon), "--force", **grace)
-    assert seen_after(watching_job, until, f"{soon}/", since) < SEEN_WITHIN_SECS
+    ended = time.time()
+    assert seen_at(watching_job, until, f"{soon}/", began) - ended < SEEN_WITHIN_SECS
 
 
 def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter, watching_job, until):

@@ -1,7 +1,7 @@
 """From a clean Debian 12 to one again: installed, secured, scraped, shown, warned of, removed.
 
-One boot of a machine with systemd as process 1 (User Mode Linux). What happens there is in
-tests/labs/endtoend/scenario.py; here it is judged. The machine reaches no network, so the Prometheus that
+One boot of a system with systemd as process 1, in namespaces. What happens there is in
+tests/labs/endtoend/scenario.py; here it is judged. It reaches no network, so the Prometheus that
 scrapes runs in it, and its page is carried to a browser here. JOBFEATURES_PICTURES names a folder that gets
 a screenshot.
 """
@@ -33,7 +33,7 @@ CONFIGURATION = {
 OURS = {f"etc/{NAME}/tls.crt", f"etc/{NAME}/tls.key"}  # the administrator's, of whom no package knows
 ACCOUNTS = {"etc/passwd", "etc/shadow", "etc/group", "etc/gshadow"}
 STATE = {f"var/lib/{NAME}"}
-NOTED = re.compile(r"\.init|var/lib/apt/.*|var/lib/systemd/.*")  # by the boot, by apt, by systemd's timers
+NOTED = re.compile(r"var/lib/apt/.*|var/lib/systemd/.*")  # by the boot, by apt, by systemd's timers
 # Panels without data, and why.
 ABSENT = {
     "GPU use": "no card",
@@ -41,10 +41,8 @@ ABSENT = {
     "Power": "no counter of energy",
     "Power by part": "no counter of energy",
     "Power of machines": "power.sources is off by default",
-    "Disks": "the disk is this machine's",
-    "Disks busy": "the disk is this machine's",
-    "Pressure": "not in this kernel",
-    "Waiting": "not in this kernel",
+    "Block devices": "control groups of v1, and Slurm makes none of blkio's",
+    "Waiting": "needs control groups v2",
     "CPUs by step": "jobs.steps is off by default",
     "Memory by step": "jobs.steps is off by default",
     "Cores": "collector.cores is off by default",

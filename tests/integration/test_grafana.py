@@ -22,6 +22,7 @@ STEP_SECS = 2
 PATIENCE_SECS = 180
 
 
+@pytest.mark.long
 def test_they_fit_grafanas_published_types(tmp_path):
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("npm is not installed (Debian: nodejs npm)")

@@ -29,6 +29,7 @@ def built(source: Path, folder: Path) -> dict[str, str]:
     return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in out.iterdir()}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("packages")  # tools are there, and were not made by two at once
 def test_two_builds_of_a_commit_are_the_same_bytes(tmp_path):
     first = built(ROOT, tmp_path / "one")

@@ -1,13 +1,45 @@
-"""A log evaluated as one hand, in its own order."""
+"""A log evaluated as one hand, in its own order, or whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule import result
-from jobfeatures.schedule.jobs import ScheduleLog
+from jobfeatures.schedule.jobs import ScheduleLog, from_records, with_links
+from jobfeatures.schedule.links import LinkIndex, link_keys
 from jobfeatures.schedule.result import Options, Schedule
-from jobfeatures.schedule.whole import Whole
+from jobfeatures.schedule.runs import Store
+from jobfeatures.schedule.spooled import spool
+from jobfeatures.schedule.whole import HAND_JOBS, Whole
 
 
 def evaluate(log: ScheduleLog, options: Options) -> Schedule:
     """Return it by the shares of the whole log. Raises ScheduleError."""
-    return result.evaluate(log, options, Whole(log.name, [log], options).shares)
+    return result.evaluate(log, options, Whole(spool(log.name, [log], options)).shares)
+
+
+def linked_log(records: Sequence[JobRecord]) -> ScheduleLog:
+    """Return a log of records that says who follows whom, as one that is read does."""
+    log, (numbers, preceding, thinks) = from_records(records, "log"), link_keys(records)
+    index = LinkIndex(Store())
+    index.add(numbers, preceding, log.end)
+    index.settle()
+    [found] = index.taken([len(log)])
+    return with_links(log, thinks, *found)
+
+
+def summarise(
+    name: str,
+    pieces: Iterable[ScheduleLog],
+    options: Options,
+    by: Sequence[str] = (),
+    *,
+    store: Store | None = None,
+    most: int = HAND_JOBS,
+) -> Whole:
+    """Return all that is known of a log. Raises ScheduleError, SpillError."""
+    whole = Whole(spool(name, pieces, options, store), by, most=most)
+    for _ in whole.hands():
+        del _  # or two are in memory at once
+    return whole

@@ -167,6 +167,18 @@ def test_env_prints_where_features_are_to_be_of_a_job_that_has_none_yet(site, ca
     assert "nothing is published for this job" in captured.err
 
 
+def test_env_finds_the_component_of_a_heterogeneous_job_that_is_on_this_node(site, capsys, monkeypatch):
+    main(["publish"])
+    capsys.readouterr()
+    monkeypatch.setenv("SLURM_JOB_ID", "775")
+    monkeypatch.setenv("SLURM_HET_SIZE", "3")
+    assert main(["env"]) == 0
+    assert f"export JOBFEATURES={site.features}/jobfeatures/slurm-777\n" in capsys.readouterr().out
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")  # 777 is another job
+    assert main(["env"]) == 0
+    assert f"export JOBFEATURES={site.features}/jobfeatures/slurm-775\n" in capsys.readouterr().out
+
+
 @pytest.fixture
 def in_job(site, monkeypatch):
     """The environment of the job that was published."""
@@ -258,6 +270,20 @@ def test_show_prints_this_job_or_any_or_all(in_job, capsys, monkeypatch):
     assert capsys.readouterr().out == this_job
     assert main(["show", "778"]) == 1
     assert "778" in capsys.readouterr().err
+
+
+def test_show_takes_empty_variables_for_none_and_names_the_folder_without_the_job(
+    in_job, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("JOBFEATURES", "")
+    monkeypatch.setenv("MACHINEFEATURES", "")
+    assert main(["show"]) == 0
+    assert "job_id" in capsys.readouterr().out
+    elsewhere = str(tmp_path / "elsewhere")
+    assert main(["show", "--features.root", elsewhere]) == 1
+    assert capsys.readouterr().err == f"jobfeatures: {elsewhere}/machinefeatures: No such file or directory\n"
+    assert main(["show", "4711", "--features.root", elsewhere]) == 1
+    assert capsys.readouterr().err == f"jobfeatures: nothing is published for job 4711 in {elsewhere}\n"
 
 
 def test_show_tells_where_each_value_came_from(site, capsys, monkeypatch, tmp_path):

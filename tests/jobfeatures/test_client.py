@@ -226,6 +226,15 @@ def test_remaining_time_is_the_least_of_what_is_known(features: Features, job: P
     assert features.remaining(NOW).bases["shutdown"] == 1000
 
 
+def test_on_a_node_whose_clock_is_behind_no_more_than_the_limit_remains(
+    features: Features, job: Path
+) -> None:
+    fill(job, jobstart_secs=NOW + 120, wall_limit_secs=3600, cpu_limit_secs=7200, allocated_cpu=2)
+    assert features.remaining(NOW).bases["wall_limit"] == 3600
+    assert features.remaining(NOW + 121).bases["wall_limit"] == 3599
+    assert features.remaining(NOW, used_cpu_secs=0).bases["cpu_limit"] == 3600
+
+
 def test_no_known_limit_is_none_not_zero(features: Features) -> None:
     left = features.remaining(NOW)
     assert left.seconds is None

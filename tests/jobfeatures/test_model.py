@@ -51,6 +51,13 @@ def test_the_batch_system_s_own_reckoning_of_the_end_counts_the_time_of_a_suspen
     assert (lifted.end_limit_at(150), lifted.wall_limit_from_start_secs) == (None, UNLIMITED)
 
 
+def test_a_job_whose_start_lies_ahead_by_another_clock_has_its_limit_left_and_no_more(make_job):
+    job = make_job(start_secs=100, limits=Limits(wall_secs=60))
+    assert [job.end_limit_at(now) for now in (40, 99.5, 100, 130)] == [100, 159.5, 160, 160]
+    resumed = make_job(start_secs=100, limits=Limits(wall_secs=60), limit_end_secs=172)
+    assert [resumed.end_limit_at(now) for now in (111, 112, 150)] == [171, 172, 172]
+
+
 def test_a_job_that_completes_ends_now_whatever_it_was_given(make_job):
     for limit in (60, UNLIMITED, None):
         job = make_job(state=JobState.COMPLETING, start_secs=100, limits=Limits(wall_secs=limit))

@@ -3,7 +3,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from jobfeatures.quickrecord import quickly_made
+from jobfeatures.quickrecord import made_of_columns, quickly_made
 
 
 @quickly_made
@@ -31,3 +31,9 @@ def test_what_has_no_value_of_its_own_has_to_be_given_by_name():
         Some(1)
     with pytest.raises(TypeError):
         Some(number=1, unknown=2)
+
+
+def test_records_made_of_columns_are_those_that_calls_make():
+    made = made_of_columns(Some, 2, {"name": "ab", "number": [1, 2], "labels": [{}, {}]})
+    assert made == [Some(number=1, name="a"), Some(number=2, name="b")]
+    assert made[0].source == ""

@@ -123,6 +123,19 @@ def test_reading_and_unwanted_files_do_not_notify(tmp_path):
     assert notes.count == 1
 
 
+@pytest.mark.parametrize("reach", [None, "force_polling"])
+def test_folders_that_come_and_go_are_seen_where_they_are_wanted(tmp_path, request, reach):
+    if reach:
+        request.getfixturevalue(reach)
+    notes = Notes()
+    with watch_directory(str(tmp_path), notes, directories=True):
+        (tmp_path / "dir_7").mkdir()
+        assert notes.wait_for_more_than(0)
+        seen = notes.count
+        (tmp_path / "dir_7").rmdir()
+        assert notes.wait_for_more_than(seen)
+
+
 def test_a_missing_folder_is_asked_about_until_it_is_there(tmp_path):
     folder = tmp_path / "later"
     with watching(folder, check_secs=0.02) as notes:

@@ -270,6 +270,34 @@ def test_a_task_is_told_the_prepared_lines_without_any_program(exports: Path, tm
     assert (done.returncode, done.stdout, done.stderr) == (0, lines, b"")
 
 
+@pytest.mark.parametrize(
+    ("size", "here", "told"),
+    [
+        ("2", 8, 8),
+        ("3", 9, 9),
+        ("2", 7, 7),
+        ("2", 9, 7),
+        ("", 8, 7),
+        ("x", 8, 7),
+        ("0", 8, 7),
+        ("$(id)", 8, 7),
+    ],
+)
+def test_a_task_of_a_heterogeneous_job_is_told_of_the_component_on_its_node(
+    size: str, here: int, told: int, exports: Path, tmp_path: Path
+) -> None:
+    """Slurm tells each of them the number of the first component."""
+    exports.with_name(f"slurm-{here}").write_bytes(b"export JOBFEATURES=/%d\n" % here)
+    done = run_task_prolog(tmp_path, SLURM_HET_SIZE=size)
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = done.stdout.decode().splitlines()
+    assert (
+        f"export JOBFEATURES=/{told}"
+        if told == here
+        else f"export JOBFEATURES={tmp_path}/jobfeatures/slurm-7"
+    ) in lines
+
+
 def test_paths_and_addresses_may_come_together(exports: Path, tmp_path: Path) -> None:
     lines = b"".join(
         b"export %s%s=/x\n" % (name, suffix)

@@ -1,5 +1,6 @@
 """The rules as they are committed: what promtool thinks of them, and what it does not look at."""
 
+import json
 import os
 import re
 import shutil
@@ -19,10 +20,15 @@ GROUPS = [group for file in FILES.values() for group in file["groups"]]
 EVERY = [rule for group in GROUPS for rule in group["rules"]]
 RECORDS = {rule["record"]: rule for rule in EVERY if "record" in rule}
 ALERTS = {rule["alert"]: rule for rule in EVERY if "alert" in rule}
+RULES_BY_NAME = {**RECORDS, **ALERTS}
 TESTS = sorted(Path(__file__).parent.glob("*.yml"))
 SITE = {"cluster", "job", "instance", "node"}  # labels that Prometheus or the site puts on
 LEVELS = {"site", "cluster", "partition", "account", "user", "job", "job_node", "node"}
 OF_INFO = {"batch_system", "job_id", "user", "account", "partition", "name"}
+
+
+def name_of(rule: dict) -> str:
+    return rule.get("record") or rule["alert"]
 
 
 def labels_of(name: str) -> set[str]:
@@ -49,12 +55,43 @@ def test_promtool_finds_no_fault():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.timeout(1600)  # half a minute of CPU, which a loaded machine takes many for
+@pytest.mark.timeout(400)  # seconds of CPU, which a loaded machine takes many for
 @pytest.mark.integration
 @pytest.mark.parametrize("path", TESTS, ids=[path.stem for path in TESTS])
-def test_rules_give_and_alerts_say_what_is_written_beside_them(path):
-    done = run("test", "rules", path)
+def test_rules_give_and_alerts_say_what_is_written_beside_them(path, tmp_path):
+    done = run("test", "rules", *lean(path, tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def lean(path: Path, folder: Path) -> list[Path]:
+    """Return each test of a file as one with no rules but those it asks for: in a fifth of the time."""
+    test = read_yaml(path.read_text(encoding="utf-8"))
+    made = []
+    for number, case in enumerate(test["tests"]):
+        place = folder / str(number)
+        place.mkdir()
+        needed = rules_behind(json.dumps([case.get("alert_rule_test"), case.get("promql_expr_test")]))
+        for name in (Path(each).name for each in test["rule_files"]):
+            groups = [
+                {**group, "rules": [rule for rule in group["rules"] if name_of(rule) in needed]}
+                for group in FILES[name]["groups"]
+            ]
+            (place / name).write_text(json.dumps({"groups": groups}))
+        alone = {**test, "rule_files": [Path(each).name for each in test["rule_files"]], "tests": [case]}
+        made.append(place / "test.yml")
+        made[-1].write_text(json.dumps(alone))
+    return made
+
+
+def rules_behind(text: str) -> set[str]:
+    """Return the names of the rules that a text names, and of those that these name in turn."""
+    found: set[str] = set()
+    texts = [text]
+    while texts:
+        named = set(re.findall(r"[\w:]+", texts.pop())) & RULES_BY_NAME.keys() - found
+        found |= named
+        texts += [json.dumps(RULES_BY_NAME[name]) for name in named]
+    return found
 
 
 def cases():
@@ -97,7 +134,7 @@ def test_tests_evaluate_groups_in_their_order():
         assert sorted(test["group_eval_order"]) == sorted(known)
 
 
-@together((rule.get("record") or rule["alert"], rule["expr"]) for rule in EVERY)
+@together((name_of(rule), rule["expr"]) for rule in EVERY)
 def test_a_rule_asks_for_what_the_exporter_shows(name, expression):
     tree = parse(expression)
     known = set(SITE)

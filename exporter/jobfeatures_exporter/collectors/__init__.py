@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, partial
 from types import ModuleType
 from typing import NamedTuple
@@ -48,6 +48,15 @@ class Collector(NamedTuple):
 @cache
 def _load(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def load_all(names: Iterable[str]) -> None:
+    """Import these ahead of the first scrape; one that cannot be imported is told in the log."""
+    for name in names:
+        try:
+            _load(name)
+        except Exception:  # supervised, as at a scrape
+            log.exception("collector cannot be loaded", extra={"collector": name})
 
 
 _of_cluster = partial(Collector, roles=(CONTROLLER,), is_live=False)

@@ -5,51 +5,22 @@ Only the sum of a job's CPU seconds is known, not its modes: `page` shows it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
-from jobfeatures.formats.sonar.records import (
-    CardRecord,
-    GpuRecord,
-    JobRecord,
-    ProcessRecord,
-    SampleRecord,
-    SysinfoRecord,
-)
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.ingest.books import Counts
+from jobfeatures_exporter.ingest.records import JobRecord, ProcessRecord, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.snapshot import (
     Accounting,
-    DiskSample,
-    GpuCard,
     GpuSample,
     GroupKey,
     JobGpu,
     JobSample,
     MemoryBytes,
-    NodeSample,
     Snapshot,
-    SysinfoSample,
     WorkKey,
 )
-
-# Members of how a node is made that are called as ours.
-_OF_NODE = (
-    *("os_name", "os_release", "architecture", "cpu_model", "memory_bytes"),
-    *("sockets", "cores_per_socket", "threads_per_core"),
-)
-_OF_LOAD = ("load1", "load5", "load15", "runnable_entities", "existing_entities")
-_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # of other devices, of memory, or of nothing
-
-
-@dataclass(frozen=True, slots=True)
-class GpuCounts:
-    """What was integrated for a card, or for a job on a card."""
-
-    busy_secs: float = 0.0
-    energy_joules: float | None = None
 
 
 def work_key(job: int, epoch: int) -> WorkKey:
@@ -75,68 +46,57 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float, i
     return found
 
 
+def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
+    """Return a card with what it has done so far; its figures are taken to have held since `before`."""
+    busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
+    if gpu.power_watts is not None:
+        energy = (energy or 0.0) + gpu.power_watts * gap_secs
+    busy += (gpu.ce_util_percent or 0) / 100 * gap_secs
+    return replace(gpu, taken_at_secs=at_secs, busy_secs=busy, energy_joules=energy)
+
+
 def compute_snapshot(
     sample: SampleRecord,
-    sysinfo: SysinfoRecord | None,
     totals: Mapping[WorkKey, Counts],
-    card_counts: Mapping[str, GpuCounts],
-    job_counts: Mapping[tuple[WorkKey, str], GpuCounts],
+    gpus: tuple[GpuSample, ...],
+    job_gpus: tuple[JobGpu, ...],
     taken_at_secs: float,
 ) -> Snapshot:
     """Return what a sample says, with the counters that were kept for it."""
     processes = processes_by_key(sample.jobs)
-    cards = {card.uuid: card for card in sysinfo.cards} if sysinfo is not None else {}
     return Snapshot(
         taken_at_secs=taken_at_secs,
         duration_secs=0.0,
-        node=_node(sample, sysinfo),
+        node=sample.system,
         jobs={key: _job(key, found) for key, found in processes.items() if key in totals},
+        gpus=gpus,
+        job_gpus=job_gpus,
+        gpu_drivers={"sonar": True} if gpus else {},
+    )
+
+
+def complete(snapshot: Snapshot, sample: SampleRecord, sysinfo: SysinfoRecord) -> Snapshot:
+    """Return a sample's snapshot with what is known of how the node is made: its memory and its cards."""
+    cards = {card.uuid: card for card in sysinfo.made.cards}
+    return replace(
+        snapshot,
+        node=replace(sample.system, memory_bytes=_memory(sample, sysinfo.made.memory_bytes)),
         gpus=tuple(
-            _gpu(gpu, cards.get(gpu.uuid), card_counts.get(gpu.uuid, GpuCounts()), taken_at_secs)
-            for gpu in sample.gpus
+            replace(gpu, card=replace(cards[gpu.card.uuid], index=gpu.card.index))
+            if gpu.card.uuid in cards
+            else gpu
+            for gpu in snapshot.gpus
         ),
-        job_gpus=tuple(
-            JobGpu(
-                key=key,
-                uuid=uuid,
-                busy_secs=job_counts.get((key, uuid), GpuCounts()).busy_secs,
-                memory_bytes=memory,
-                ce_util_percent=util,
-            )
-            for key, found in processes.items()
-            for uuid, (util, memory) in compute_job_gpus(found).items()
-        ),
-        gpu_drivers={"sonar": True} if sample.gpus else {},
     )
 
 
-def _node(sample: SampleRecord, sysinfo: SysinfoRecord | None) -> NodeSample:
-    memory: dict[str, int] = {}
-    names = {each.name for each in sample.disks}
-    total = sysinfo.memory_bytes if sysinfo is not None else None
-    if total is not None:
-        memory["MemTotal"] = total
-        if sample.used_memory_bytes is not None:  # agents send MemTotal - MemAvailable
-            memory["MemAvailable"] = max(0, total - sample.used_memory_bytes)
-    return NodeSample(
-        boot_time_secs=sample.boot_secs,
-        memory_bytes=memory,
-        **{name: getattr(sample, name) for name in _OF_LOAD},
-        disks={
-            each.name: DiskSample(
-                major=each.major, minor=each.minor, stats=each.stats, whole=is_whole(each.name, names)
-            )
-            for each in sample.disks
-        },
-    )
-
-
-def is_whole(name: str, names: Collection[str]) -> bool | None:
-    """Tell by its name whether a device is a disk; None for a part of another one, as sda1 and nvme0n1p2."""
-    if _MADE.match(name):
-        return False
-    stem = name.rstrip("0123456789")
-    return None if stem != name and (stem in names or stem.removesuffix("p") in names) else True
+def _memory(sample: SampleRecord, total: int | None) -> dict[str, int]:
+    if total is None:
+        return {}
+    if sample.used_memory_bytes is None:
+        return {"MemTotal": total}
+    # Agents send MemTotal - MemAvailable.
+    return {"MemTotal": total, "MemAvailable": max(0, total - sample.used_memory_bytes)}
 
 
 def _job(key: WorkKey, processes: list[ProcessRecord]) -> JobSample:
@@ -147,25 +107,3 @@ def _job(key: WorkKey, processes: list[ProcessRecord]) -> JobSample:
         processes=sum(each.count for each in processes),
         threads=sum(each.threads or 0 for each in processes),
     )
-
-
-def _gpu(gpu: GpuRecord, card: CardRecord | None, counts: GpuCounts, taken_at_secs: float) -> GpuSample:
-    state = _members(gpu)
-    which = {name: state.pop(name) for name in ("uuid", "index")}
-    return GpuSample(
-        card=GpuCard(**{**({} if card is None else _members(card)), **which}),
-        taken_at_secs=taken_at_secs,
-        busy_secs=counts.busy_secs,
-        energy_joules=counts.energy_joules,
-        **state,
-    )
-
-
-def sysinfo_sample(record: SysinfoRecord, taken_at_secs: float) -> SysinfoSample:
-    """Return how a foreign node is made."""
-    return SysinfoSample(taken_at_secs=taken_at_secs, **{name: getattr(record, name) for name in _OF_NODE})
-
-
-def _members(record: GpuRecord | CardRecord) -> dict[str, Any]:
-    """Return the members of a record, which are called as ours."""
-    return {each.name: getattr(record, each.name) for each in fields(record)}

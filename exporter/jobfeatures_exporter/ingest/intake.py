@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, shown
 from jobfeatures.formats.sonar.documents import Document, iterate_documents
-from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.publish.rates import Rates
 from jobfeatures_exporter.ingest.nodes import SonarNodes
+from jobfeatures_exporter.ingest.parse import parse_envelope
 
 log = logging.getLogger(__name__)
 

@@ -15,24 +15,18 @@ from typing import Final
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import shown
-from jobfeatures.formats.sonar.records import (
-    ClusterRecord,
-    ErrorRecord,
-    JobsRecord,
-    Record,
-    SampleRecord,
-    SysinfoRecord,
-)
+from jobfeatures.formats.sonar.records import ClusterRecord
 from jobfeatures.model import Cluster, Job, JobKey, fill_unknown
 from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
 from jobfeatures_exporter.ingest.foreign import (
-    GpuCounts,
+    complete,
     compute_job_gpus,
     compute_snapshot,
+    count_gpu,
     processes_by_key,
-    sysinfo_sample,
 )
-from jobfeatures_exporter.snapshot import GroupKey, Snapshot, SysinfoSample, WorkKey
+from jobfeatures_exporter.ingest.records import ErrorRecord, JobsRecord, Record, SampleRecord, SysinfoRecord
+from jobfeatures_exporter.snapshot import GpuSample, GroupKey, JobGpu, Snapshot, WorkKey
 
 KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid comes back with its counters
 GROUP_GAP_SECS: Final = 900.0  # a process group that comes back after more is another one
@@ -62,19 +56,14 @@ class NodeState:
     snapshot: Snapshot | None = None
     totals: Mapping[WorkKey, Counts] = field(default_factory=dict)
 
-    @property
-    def made(self) -> SysinfoSample | None:
-        """Return how the node is made."""
-        return None if self.sysinfo is None else sysinfo_sample(self.sysinfo, self.sysinfo.time_secs or 0)
-
 
 @dataclass(slots=True)
 class _Node:
     state: NodeState = field(default_factory=NodeState)
     touched_at_secs: float = 0.0
     books: dict[WorkKey, ForeignJobCounters] = field(default_factory=dict)
-    cards: dict[str, GpuCounts] = field(default_factory=dict)
-    job_cards: dict[tuple[WorkKey, str], GpuCounts] = field(default_factory=dict)
+    cards: dict[str, GpuSample] = field(default_factory=dict)
+    job_cards: dict[tuple[WorkKey, str], JobGpu] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -193,14 +182,15 @@ class SonarNodes:
                 reborn.add(key)
             book.update(found, at)
         _forget_books(node.books, at)
-        _integrate(node, record, at, reborn)
+        gpus, job_gpus = _integrate(node, record, at, reborn)
         totals = {key: node.books[key].total for key in processes if key in node.books}
+        snapshot, sysinfo = compute_snapshot(record, totals, gpus, job_gpus, at), node.state.sysinfo
         node.state = NodeState(
             sample=record,
-            sysinfo=node.state.sysinfo,
+            sysinfo=sysinfo,
             seen_at_secs=at,
             totals=totals,
-            snapshot=compute_snapshot(record, node.state.sysinfo, totals, node.cards, node.job_cards, at),
+            snapshot=snapshot if sysinfo is None else complete(snapshot, record, sysinfo),
         )
         return ""
 
@@ -210,11 +200,9 @@ class SonarNodes:
         if state.sysinfo is not None and (record.time_secs or now) < (state.sysinfo.time_secs or 0):
             self._counts["stale"] += 1
             return
-        snapshot = None
-        if state.sample is not None:
-            snapshot = compute_snapshot(
-                state.sample, record, state.totals, node.cards, node.job_cards, state.seen_at_secs
-            )
+        snapshot = state.snapshot
+        if state.sample is not None and snapshot is not None:
+            snapshot = complete(snapshot, state.sample, record)
         node.state = replace(state, sysinfo=record, snapshot=snapshot)
 
     def _cluster(self, name: str) -> _Cluster:
@@ -262,25 +250,28 @@ def _forget_books(books: dict[WorkKey, ForeignJobCounters], now: float) -> None:
         del books[key]
 
 
-def _integrate(node: _Node, record: SampleRecord, at: float, reborn: Collection[WorkKey]) -> None:
-    """Add what cards did since the sample before, as the new sample tells it; anew for what is `reborn`."""
+def _integrate(
+    node: _Node, record: SampleRecord, at: float, reborn: Collection[WorkKey]
+) -> tuple[tuple[GpuSample, ...], tuple[JobGpu, ...]]:
+    """Return the cards, and what jobs do on them, with what was done since the sample before.
+
+    A card's figures are taken to have held all the time; what is `reborn` begins anew.
+    """
     gap = min(at - node.state.seen_at_secs, MAX_GAP_SECS) if node.state.sample is not None else 0.0
-    cards: dict[str, GpuCounts] = {}
-    for gpu in record.gpus:
-        old = node.cards.get(gpu.uuid, GpuCounts())
-        energy = old.energy_joules
-        if gpu.power_watts is not None:
-            energy = (energy or 0.0) + gpu.power_watts * gap
-        cards[gpu.uuid] = GpuCounts(old.busy_secs + (gpu.ce_util_percent or 0) / 100 * gap, energy)
+    cards = {each.card.uuid: count_gpu(each, node.cards.get(each.card.uuid), at, gap) for each in record.gpus}
     kept = {
-        place: counts
-        for place, counts in node.job_cards.items()
+        place: use
+        for place, use in node.job_cards.items()
         if place[0] in node.books and place[0] not in reborn
     }
-    job_cards: dict[tuple[WorkKey, str], GpuCounts] = {}
+    job_cards: dict[tuple[WorkKey, str], JobGpu] = {}
     for key, processes in processes_by_key(record.jobs).items():
-        for uuid, (util, _) in compute_job_gpus(processes).items():
-            used = kept.get((key, uuid), GpuCounts())
-            job_cards[key, uuid] = GpuCounts(used.busy_secs + util / 100 * gap)
+        for uuid, (util, memory) in compute_job_gpus(processes).items():
+            before = kept.get((key, uuid))
+            busy = (0.0 if before is None else before.busy_secs or 0.0) + util / 100 * gap
+            job_cards[key, uuid] = JobGpu(
+                key=key, uuid=uuid, busy_secs=busy, memory_bytes=memory, ce_util_percent=util
+            )
     node.cards = dict([*{**node.cards, **cards}.items()][-MAX_CARDS:])
     node.job_cards = {**kept, **job_cards}
+    return tuple(cards.values()), tuple(job_cards.values())

@@ -165,7 +165,8 @@ def _context_of(state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[
         if isinstance(key, JobKey):
             seen = Job(key=key, state=JobState.RUNNING, user=users.get(key.job_id))
             here[key] = fill_unknown(known[key], seen) if key in known else seen
-    return Context(now_secs=state.seen_at_secs, snapshot=snapshot, jobs=here, sysinfo=state.made, kinds=kinds)
+    made = None if state.sysinfo is None else state.sysinfo.made
+    return Context(now_secs=state.seen_at_secs, snapshot=snapshot, jobs=here, sysinfo=made, kinds=kinds)
 
 
 def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:

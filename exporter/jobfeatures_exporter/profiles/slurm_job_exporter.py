@@ -103,5 +103,5 @@ def _of_card(sample: GpuSample, job: Values) -> list[Reading]:
         (GPU_USAGE, sample.memory_used_bytes),
         (GPU_POWER, None if watts is None else watts * 1000),
         (GPU_UTIL, sample.ce_util_percent),
-        (GPU_MEMORY_UTIL, sample.memory_util_percent),
+        (GPU_MEMORY_UTIL, card.memory_percent(sample.memory_used_bytes)),
     )

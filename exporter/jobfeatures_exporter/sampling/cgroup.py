@@ -38,6 +38,8 @@ from jobfeatures_exporter.sampling.groupfiles import ABSENT, NO_FILE, GroupFile,
 from jobfeatures_exporter.sampling.hierarchy import (
     UNIFIED,
     JobDirectory,
+    Listings,
+    are_same,
     find_hierarchies,
     list_job_directories,
 )
@@ -168,6 +170,14 @@ class JobCgroup:
         """Return whether the kernel counts memory for this job at all."""
         return "memory" in self._groups or UNIFIED in self._groups
 
+    def take_lost(self) -> bool:
+        """Return whether a group below that of memory has gone unread since the last call."""
+        tree = self._memory_tree
+        lost = tree is not None and tree.has_lost
+        if tree is not None:
+            tree.has_lost = False
+        return lost
+
     def is_there(self) -> bool:
         """Return whether one of its directories still exists."""
         return any(os.path.isdir(path) for path in self._groups.values())
@@ -288,13 +298,23 @@ class JobCgroups:
     """The control groups of all jobs on the node, from one look to the next."""
 
     def __init__(
-        self, root: str, budget: DescriptorBudget, unreadable: Unreadable, *, prefix: str = ""
+        self,
+        root: str,
+        budget: DescriptorBudget,
+        unreadable: Unreadable,
+        *,
+        wanted: Callable[[Membership], bool] = lambda _: True,
+        prefix: str = "",
     ) -> None:
+        """Begin without any; those are kept that are `wanted`."""
         self._root = root
+        self._wanted = wanted
         self._prefix = prefix
         self._budget = budget
         self._unreadable = unreadable
         self._known: dict[str, JobCgroup] = {}
+        self._listings: Listings = {}  # of the last update, if it found all
+        self.directories: list[JobDirectory] = []  # the same object until one comes or goes
         self.gone: list[JobCgroup] = []  # since the last update; closed
         self.have_changed = False  # in the last update
         self.kills = NodeKills()
@@ -302,23 +322,29 @@ class JobCgroups:
     def __iter__(self) -> Iterator[JobCgroup]:
         return iter(self._known.values())
 
-    def update(self, wanted: Callable[[Membership], bool]) -> None:
-        """List the directories anew, those that are `wanted`; forget what has gone."""
+    def update(self) -> None:
+        """List the directories anew; forget what has gone."""
+        self.gone = []
+        self.have_changed = False
+        if self._listings and are_same(self._listings):
+            return
         found: Collection[JobDirectory] = ()
+        hierarchies: Mapping[str, str] = {}
         complete = True
+        listings: Listings = {}
         try:
-            hierarchies = find_hierarchies(self._root)
+            hierarchies = find_hierarchies(self._root, listings)
         except OSError as error:
             self._unreadable.add("cgroup_hierarchies", error)
             complete = error.errno in VANISHED
         else:
             listed = {path: each.directory for path, each in self._known.items()}
             found, complete = list_job_directories(
-                hierarchies, self._unreadable, prefix=self._prefix, known=listed
+                hierarchies, self._unreadable, prefix=self._prefix, known=listed, listings=listings
             )
-        self.gone = []
-        self.have_changed = False
-        directories = {each.path: each for each in found if wanted(each.membership)}
+        # Without hierarchies: that of v2 may not have answered.
+        self._listings = listings if complete and hierarchies else {}
+        directories = {each.path: each for each in found if self._wanted(each.membership)}
         for path, known in list(self._known.items()):
             there = directories.get(path)
             if (
@@ -335,6 +361,8 @@ class JobCgroups:
             if path not in self._known:
                 self.have_changed = True
                 self._known[path] = JobCgroup(directory, self._budget, self._unreadable, self.kills)
+        if self.have_changed:
+            self.directories = [each.directory for each in self._known.values()]
 
     def close(self) -> None:
         """Close all descriptors."""

@@ -15,7 +15,7 @@ from jobfeatures.errors import ParseError
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-RESERVE = 512
+RESERVE = 3072  # for all connections that listeners grant, those that they are about to end, and the rest
 STEP = 256
 CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
 
@@ -65,8 +65,8 @@ class DescriptorBudget:
     read `rarely`, the first that was kept; among equals who comes first stays.
 
     The soft RLIMIT_NOFILE is raised as the need grows, up to the hard one, and
-    `RESERVE` descriptors (half of a limit below 1,024) are left to the rest of
-    the program. `max_open` bounds the budget further. See getrlimit(2).
+    `RESERVE` descriptors (of a lower limit half) are left to the rest of
+    the program: clients must not blind it. `max_open` bounds the budget further. See getrlimit(2).
     """
 
     def __init__(self, max_open: int | None = None) -> None:
@@ -77,8 +77,8 @@ class DescriptorBudget:
         self._rare: dict[KeptFile, None] = {}  # those that give way
         self.open = 0
         self.refused = 0
-        soft, _ = limits()
-        self._reserve = min(RESERVE, soft // 2)
+        soft, hard = limits()
+        self._reserve = min(RESERVE, hard // 2)
         self._allowed = self._bounded(soft - self._reserve)
 
     @property
@@ -139,6 +139,7 @@ class DescriptorBudget:
                 )
             except (OSError, ValueError):  # a sandbox may forbid it
                 self._may_raise = False
+                self._reserve = min(self._reserve, soft // 2)
             else:
                 soft = wanted
         self._allowed = self._bounded(soft - self._reserve)

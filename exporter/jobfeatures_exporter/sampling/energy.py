@@ -76,9 +76,13 @@ class JobEnergy:
         """Take one look; return the joules by job, empty where packages are not readable.
 
         `joules` and the CPU seconds are counters. A job that was not in the last look began after it, unless
-        it used more since than the whole node: then it counts from here on.
+        it used more since than the whole node: then it counts from here on. One that has used less than
+        before is another one.
         """
-        for key in self._totals.keys() - used_secs.keys():
+        known = self._used_secs
+        others = {key for key, secs in used_secs.items() if secs is not None and secs < known.get(key, 0.0)}
+        self._used_secs = {key: secs for key, secs in known.items() if key not in others}
+        for key in self._totals.keys() - used_secs.keys() | others & self._totals.keys():
             del self._totals[key]
         if joules is None or cpu is None:
             return {} if self._joules is None else {key: self._totals.get(key, 0.0) for key in used_secs}

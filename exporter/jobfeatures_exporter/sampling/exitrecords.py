@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jobfeatures.errors import ParseError
 
-ERROR, DONE = 2, 3  # message types: nlmsgerr, whose code is 0 for an acknowledgement
+ERROR = 2  # a message type: nlmsgerr, whose code is 0 for an acknowledgement
 CTRL, CTRL_GET_FAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 0x10, 3, 1, 2
 GET, REGISTER_CPUMASK = 1, 3  # of TASKSTATS
 REQUEST, ACKNOWLEDGE = 1, 4
@@ -40,8 +40,6 @@ class ExitRecord:
 
     pid: int  # of the thread group: what /proc calls a process
     ppid: int
-    uid: int
-    command: str
     start_secs: float  # of the thread group, since the epoch, to a second or so
     user_usecs: int
     system_usecs: int
@@ -112,7 +110,7 @@ def parse_taskstats(data: bytes) -> ExitRecord:
     version = _VERSION.unpack_from(data)[0] if len(data) >= 2 else 0
     if version < MIN_VERSION or version == DISORDERED_VERSION or len(data) < MIN_BYTES:
         raise ParseError("not a usable version of taskstats", text=str(version))
-    uid, _gid, _tid, ppid = _IDENTITY.unpack_from(data, 120)
+    _uid, _gid, _tid, ppid = _IDENTITY.unpack_from(data, 120)
     elapsed_usecs, user_usecs, system_usecs = _TIMES.unpack_from(data, 144)
     total_usecs = _RUN_NS.unpack_from(data, 72)[0] // 1000
     ticks_usecs = user_usecs + system_usecs
@@ -124,8 +122,6 @@ def parse_taskstats(data: bytes) -> ExitRecord:
     return ExitRecord(
         pid=_U32.unpack_from(data, 368)[0],
         ppid=ppid,
-        uid=uid,
-        command=data[80:112].partition(b"\0")[0].decode("utf-8", "replace"),
         start_secs=begin_secs + (elapsed_usecs - group_usecs) / 1e6,
         user_usecs=user_usecs,
         system_usecs=system_usecs,

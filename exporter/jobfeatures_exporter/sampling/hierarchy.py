@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
@@ -18,6 +19,9 @@ V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu")
 # Not listed where others have the jobs: the paths are the same, and what is not there is no failure.
 _FOLLOWING = frozenset({"cpuset", "blkio", "cpu"})
 WILD = frozenset("*?[")
+
+# What directories that were looked into have, by path: inodes by name, or the error's number.
+Listings = MutableMapping[str, Mapping[str, int] | int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,8 @@ class JobDirectory:
     cpu_source: str = field(init=False, compare=False)  # tells the one that counts CPU time from all others
 
     def __post_init__(self) -> None:
-        number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED)
+        own = next(iter(self.inodes.values()), None)
+        number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED) or own
         object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
 
     @property
@@ -45,23 +50,19 @@ class JobDirectory:
         return 2 if self.groups.keys() == {UNIFIED} else 1
 
 
-def find_hierarchies(root: str) -> dict[str, str]:
+def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, str]:
     """Find the hierarchies below `root` by controller, by the names of its directories.
 
     v2 shows itself by ``cgroup.controllers`` at the root; v1 has a directory
     per controller or several (``cpu,cpuacct``), links between them aside; in
     a hybrid layout v2 is in ``unified``. Raises OSError where `root` cannot be listed.
     """
-    with os.scandir(root) as entries:
-        there = {each.name: each for each in entries}
-    if "cgroup.controllers" in there:
+    if os.path.exists(f"{root}/cgroup.controllers"):
         return {UNIFIED: root}
     found: dict[str, str] = {}
-    for name in sorted(there):
+    for name in sorted(_list(root, {} if listings is None else listings)):
         for controller in name.split(","):
-            if (controller in V1_CONTROLLERS or controller == UNIFIED) and there[name].is_dir(
-                follow_symlinks=False
-            ):
+            if controller in V1_CONTROLLERS or controller == UNIFIED:
                 found.setdefault(controller, f"{root}/{name}")
     return found
 
@@ -72,11 +73,13 @@ def list_job_directories(
     *,
     prefix: str = "",
     known: Mapping[str, JobDirectory] = MappingProxyType({}),
+    listings: Listings | None = None,
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
 
     What vanishes meanwhile is left out; where a directory cannot be listed for another reason, a job that is
-    missing need not be gone. Those that are as they are `known`, by path, are the same objects.
+    missing need not be gone. Those that are as they are `known`, by path, are the same objects. All that
+    was looked into is noted in `listings`: as long as `are_same` says so, the answer is the same.
     """
     from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path  # while programs load
 
@@ -84,6 +87,7 @@ def list_job_directories(
     inodes: dict[str, dict[str, int]] = {}  # by path, then by controller
     failures: list[OSError] = []
     following: list[str] = []
+    seen = {} if listings is None else listings
     for kind in (*V1_CONTROLLERS, UNIFIED):
         if kind not in hierarchies:
             continue
@@ -91,11 +95,8 @@ def list_job_directories(
         if kind in _FOLLOWING and memberships:
             following.append(kind)
             continue
-        if kind == "memory" and memberships:
-            _follow(kind, top, inodes, known, failures)
-            continue
         try:
-            there = _list(top)
+            there = _list(top, seen)
         except OSError as error:
             if error.errno not in VANISHED:
                 failures.append(error)
@@ -104,7 +105,7 @@ def list_job_directories(
             for patterns in batch.job_directories:
                 if patterns[0] not in there and not WILD.intersection(patterns[0]):
                     continue
-                for path, inode in _expand(top, "", patterns, failures, there):
+                for path, inode in _expand(top, "", patterns, failures, seen, there):
                     membership = match_path(path)
                     if membership is None or membership.batch_system != batch.name:
                         continue
@@ -123,27 +124,13 @@ def list_job_directories(
     return found, not failures
 
 
-def _follow(
-    kind: str,
-    top: str,
-    inodes: Mapping[str, dict[str, int]],
-    known: Mapping[str, JobDirectory],
-    failures: list[OSError],
-) -> None:
-    """Look for known jobs in a further hierarchy: paths are the same, and asking is cheaper than listing.
-
-    What was there when the job's first directory was this one, is there as long as it is.
-    """
-    for path, found in inodes.items():
-        last = known.get(path)
-        if last is not None and kind in last.inodes and found.items() <= last.inodes.items():
-            found[kind] = last.inodes[kind]
-            continue
-        try:
-            found[kind] = os.stat(top + path, follow_symlinks=False).st_ino
-        except OSError as error:
-            if error.errno not in VANISHED:
-                failures.append(error)
+def are_same(listings: Listings) -> bool:
+    """Tell whether these directories have what they had."""
+    again: Listings = {}
+    for path in listings:
+        with suppress(OSError):
+            _list(path, again)
+    return again == listings
 
 
 def _expand(
@@ -151,6 +138,7 @@ def _expand(
     path: str,
     patterns: tuple[str, ...],
     failures: list[OSError],
+    seen: Listings,
     there: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """Yield the directories of a shape below `path`, each with its inode; `there` is what stands in it."""
@@ -159,7 +147,7 @@ def _expand(
         path, patterns, there = f"{path}/{patterns[0]}", patterns[1:], None
     if there is None:
         try:
-            there = _list(top + path)
+            there = _list(top + path, seen)
         except OSError as error:
             if error.errno not in VANISHED:
                 failures.append(error)
@@ -169,13 +157,19 @@ def _expand(
         if len(patterns) == 1:
             yield f"{path}/{name}", there[name]
         else:
-            yield from _expand(top, f"{path}/{name}", patterns[1:], failures)
+            yield from _expand(top, f"{path}/{name}", patterns[1:], failures, seen)
 
 
-def _list(path: str) -> dict[str, int]:
-    """Return the inodes of the directories in one by their names. Raises OSError."""
-    with os.scandir(path) as entries:
-        return {each.name: each.inode() for each in entries if each.is_dir(follow_symlinks=False)}
+def _list(path: str, seen: Listings) -> Mapping[str, int]:
+    """Return the inodes of the directories in one by their names, and note them. Raises OSError."""
+    try:
+        with os.scandir(path) as entries:
+            found = {each.name: each.inode() for each in entries if each.is_dir(follow_symlinks=False)}
+    except OSError as error:
+        seen[path] = error.errno
+        raise
+    seen[path] = found
+    return found
 
 
 @lru_cache

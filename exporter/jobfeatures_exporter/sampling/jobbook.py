@@ -35,9 +35,10 @@ _ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
 
 
 class _State:
-    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "reported", "seen", "uid")
+    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "owner", "reported", "seen", "uid")
 
     def __init__(self) -> None:
+        self.owner: str | int | None = None  # which user's or run's it is, as a path says
         self.counters = JobCounters()
         self.done = CounterLedger(len(Figures._fields))
         self.io: ProcessIo | None = None
@@ -85,7 +86,7 @@ class JobRecorder:
         CPU time is the kernel's where it counts it for the job, else that of
         the processes; so is memory, independently.
         """
-        state = self._states.get(key) or self._states.setdefault(key, _State())
+        state = self._state(key, cgroups, processes)
         if state.last is not None and self._stands_still(state, cgroups, processes, io):
             return state.last
         figures = [(each, each.read()) for each in cgroups]
@@ -144,6 +145,22 @@ class JobRecorder:
         if cgroups:
             state.last = sample
         return sample
+
+    def _state(self, key: JobKey, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> _State:
+        """Return what is remembered of a job: nothing of another user's or another run that had its id."""
+        named = (each.directory.membership for each in cgroups)
+        owner = next((found for each in named if (found := each.sluid or each.uid) is not None), None)
+        state = self._states.get(key)
+        is_other = state is not None and owner is not None and state.owner not in {None, owner}
+        if state is not None and state.uid and state.last is not None and not state.last.processes:
+            # Its group was left empty: whoever is in it now may be another user.
+            is_other = is_other or (self._uid(cgroups, processes) or state.uid) != state.uid
+        if state is None or is_other:
+            if state is not None and self._steps is not None:
+                self._steps.forget(key)
+            state = self._states[key] = _State()
+        state.owner = owner if state.owner is None else state.owner
+        return state
 
     def _stands_still(
         self,

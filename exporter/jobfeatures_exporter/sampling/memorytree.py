@@ -2,7 +2,8 @@
 
 A kill counts in the group of the process, which is that of a task; a failed charge in the group whose limit
 was in the way. So the job's count is the sum over its group and all below. What a group counted after the
-last look and before it was removed is lost: on v1 these counts are lower bounds.
+last look and before it was removed is lost: on v1 these counts are lower bounds, and none is said to be 0
+that may not be, see `unseenkills`.
 
 Kills are rare and the node counts them too: while that count stands still no
 group's can have grown, none is read, and new groups are looked for less often.
@@ -47,11 +48,13 @@ class MemoryTree:
         self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
         self._reported: dict[str, Rows] = {}  # of these
         self._look = 0
+        self.has_lost = False  # a group since the latest reading but one, with what it had counted
 
     def read(self) -> dict[str, Rows]:
         """Return the counts by group of ``oom_kills`` and ``limit_hits``, those that the kernel has."""
         node_kills = self._node_kills.count
         quiet = node_kills is not None and node_kills == self._kills_read_at
+        self.has_lost = False
         self._kills_read_at = node_kills
         try:
             groups = self._walk(quiet)
@@ -113,6 +116,7 @@ class MemoryTree:
             known[path] = last
             pending.extend(last[1])
         for gone in self._known.keys() - known.keys():
+            self.has_lost = True
             self._files.forget(gone)
             del self._counts[gone]
         self._known = known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from types import MappingProxyType
 
 from jobfeatures.errors import ParseError
@@ -27,16 +27,7 @@ _MEMORY = re.compile(r"^([A-Za-z0-9_()]{1,64}): +(?:([0-9]{1,16}) kB|[0-9]{1,19}
 _OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # found by its beginning, among 190 lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelStat:
-    """What /proc/stat says that is of use here."""
-
-    boot_time_secs: int | None = None
-    cpu: CpuSecs | None = None  # over all cores
-    cores: Mapping[int, CpuSecs] = field(default_factory=dict)
-
-
-def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> KernelStat:
+def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> NodeSample:
     """Return CPU seconds and boot time of /proc/stat.
 
     Lines like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0``
@@ -67,7 +58,7 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
                 cpu = times
     if boot_time_secs is None and cpu is None and not cores:
         raise ParseError("neither CPU times nor boot time", source=source, text=text)
-    return KernelStat(boot_time_secs=boot_time_secs, cpu=cpu, cores=cores)
+    return NodeSample(boot_time_secs=boot_time_secs, cpu=cpu, cores=cores)
 
 
 def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
@@ -116,7 +107,7 @@ def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
     return None if text is None else parse_oom_kills(text)
 
 
-def read_stat(procfs: str) -> KernelStat:
+def read_stat(procfs: str) -> NodeSample:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
     return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
 
@@ -149,7 +140,7 @@ def read_node(
     procfs: str, unreadable: Unreadable, disks: Mapping[str, DiskSample] = MappingProxyType({})
 ) -> NodeSample:
     """Read all of it but the disks; what cannot be read is None or empty, and counted."""
-    stat = unreadable.tried("node_stat", read_stat, procfs) or KernelStat()
+    stat = unreadable.tried("node_stat", read_stat, procfs) or NodeSample()
     source = f"{procfs}/loadavg"
     text = unreadable.tried("node_loadavg", read_text, source)
     loads = entities = None
@@ -157,10 +148,8 @@ def read_node(
         entities = unreadable.tried("node_loadavg", parse_entities, text, source=source)
     load1, load5, load15 = loads or (None, None, None)
     runnable, existing = entities or (None, None)
-    return NodeSample(
-        boot_time_secs=stat.boot_time_secs,
-        cpu=stat.cpu,
-        cores=stat.cores,
+    return replace(
+        stat,
         memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
         load1=load1,
         load5=load5,

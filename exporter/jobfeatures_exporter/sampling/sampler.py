@@ -34,6 +34,7 @@ from jobfeatures_exporter.sampling.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_node
 from jobfeatures_exporter.sampling.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.steps import StepBook
+from jobfeatures_exporter.sampling.unseenkills import UnseenKills
 from jobfeatures_exporter.snapshot import (
     CommandSample,
     GroupKey,
@@ -101,7 +102,7 @@ class Sampler:
         self._unreadable = Unreadable()
         self.budget = budget = DescriptorBudget()
         self._scanner = ProcessScanner(procfs, budget=budget, unreadable=self._unreadable)
-        self._cgroups = JobCgroups(cgroup, budget, self._unreadable, prefix=cgroup_root)
+        self._cgroups = JobCgroups(cgroup, budget, self._unreadable, wanted=self._is_here, prefix=cgroup_root)
         self._members = Members(procfs, self._unreadable, root=cgroup_root)
         self._attributor = Attributor(
             procfs,
@@ -119,6 +120,7 @@ class Sampler:
             self._exits = subscribe(self._unreadable)
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
+        self._unseen_kills = UnseenKills()
         self._gpus = gpus
         self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
         self._steps = StepBook(budget, self._unreadable) if steps else None
@@ -137,7 +139,7 @@ class Sampler:
         )
         self._last_words = last_words
         self._last_jobs: Mapping[WorkKey, JobSample] = {}
-        self._keys_of: dict[str, JobKey] = {}  # by cpu_source of control groups, at the last look
+        self._keys_of: dict[str, JobKey | None] = {}  # by cpu_source, at the last look; None: a stranger's
         self._commands: Mapping[JobKey, tuple[CommandSample, ...]] = {}
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
@@ -164,8 +166,9 @@ class Sampler:
         self._looks += 1
         lists_all = self._needs_all()
         processes = self._scan() if lists_all else {}
-        self._cgroups.update(self._is_here)
+        self._cgroups.update()
         gone = self._hear()
+        lost = {self._keys_of.get(each.directory.cpu_source) for each in self._cgroups.gone}
         sums = self._book.sums = self._sum(gone)
         if not lists_all:
             lists_all, processes = self._read_some(sums)
@@ -175,6 +178,8 @@ class Sampler:
         self._book.reads_cores = self._shows("reads_cores")
         keys, jobs, final = self._attribute(processes, gone, are_all=lists_all)
         of_jobs = (processes[pid] for pid, key in keys.items() if isinstance(key, JobKey))
+        lost |= {self._keys_of.get(each.directory.cpu_source) for each in self._cgroups if each.take_lost()}
+        self._unseen_kills.doubt(node.oom_kills, self._last_jobs, jobs, final, lost)
         node, jobs = self._with_energy(node, jobs)
         self._last_jobs = jobs
         snapshot = Snapshot(
@@ -248,10 +253,8 @@ class Sampler:
         """Return the kernel's sums by the control groups' `cpu_source`; empty without them."""
         if self._kernel is None:
             return {}
-        directories = [each.directory for each in self._cgroups]
-        return self._kernel.sums(
-            [*directories, *(each.directory for those in gone.values() for each in those)]
-        )
+        also = [each.directory for those in gone.values() for each in those]
+        return self._kernel.sums([*self._cgroups.directories, *also])
 
     def _read_some(self, sums: Mapping[str, Sums]) -> tuple[bool, Mapping[int, ProcessSample]]:
         """Return the processes that are due, and whether these are all because the sums do not suffice."""
@@ -264,7 +267,7 @@ class Sampler:
         named = {key for key, job in self._jobs().items() if job.processes or job.sessions}
         if self._kernel is None or not suffices or not named <= set(self._keys_of.values()):
             return True, self._scan()
-        pids = self._kernel.due([each.directory for each in self._cgroups], self._is_settled)
+        pids = self._kernel.due(self._cgroups.directories, self._is_settled)
         processes = self._scanner.glance(pids)
         self._attributor.read(processes, are_all=False)
         return False, processes
@@ -274,9 +277,15 @@ class Sampler:
         key, membership = self._keys_of.get(directory.cpu_source), directory.membership
         sample = None if key is None else self._last_jobs.get(key)
         if key is None or sample is None:
-            return False
+            return directory.cpu_source in self._keys_of and key is None
         has_number = membership.sluid is None or key.job_id != membership.name
         return has_number and (sample.uid is not None or not sample.processes)
+
+    def _populated(self) -> list[Membership]:
+        """Return the control groups that hold processes by the kernel's sums."""
+        sums = self._book.sums
+        found = (each.directory for each in self._cgroups if each.directory.cpu_source in sums)
+        return [each.membership for each in found if sums[each.cpu_source].processes]
 
     def _is_here(self, membership: Membership) -> bool:
         return self._node_name is None or membership.node in {None, self._node_name}
@@ -286,10 +295,11 @@ class Sampler:
         if self._last_words is None:
             return {}
         heard = self._last_words.take()
-        for cgroup in self._cgroups:
-            cgroup.heard = heard.get(cgroup.directory.cpu_source)
+        if heard:
+            for cgroup in self._cgroups:
+                cgroup.heard = heard.get(cgroup.directory.cpu_source)
         gone: dict[JobKey, list[JobCgroup]] = {}
-        living = {each.directory.cpu_source for each in self._cgroups}
+        living = {each.cpu_source for each in self._cgroups.directories} if self._cgroups.gone else ()
         for cgroup in self._cgroups.gone:
             cgroup.heard = heard.get(cgroup.directory.cpu_source)
             key = self._keys_of.get(cgroup.directory.cpu_source)
@@ -307,30 +317,31 @@ class Sampler:
         """Return whose each process is, what each job and process group uses, and the last of gone jobs."""
         found = self._attributor.attribute(
             processes,
-            [cgroup.directory.membership for cgroup in self._cgroups],
+            self._cgroups.directories,
             self._jobs(),
             by_group=self._epoch is not None,
             are_all=are_all,
+            populated=self._populated(),
         )
         keys = found.keys
         cgroups: dict[JobKey, list[JobCgroup]] = {}
         self._keys_of = {}
         for cgroup in self._cgroups:
             job_key = self._keys_of[cgroup.directory.cpu_source] = found.job_key(cgroup.directory.membership)
-            cgroups.setdefault(job_key, []).append(cgroup)
+            if job_key is not None:
+                cgroups.setdefault(job_key, []).append(cgroup)
         members: dict[Key, list[ProcessSample]] = {}
         for pid, key in keys.items():
             members.setdefault(key, []).append(processes[pid])
-        of_jobs = {key: members.get(key, ()) for key in [*cgroups, *members] if isinstance(key, JobKey)}
+        of_jobs: dict[JobKey, Sequence[ProcessSample]] = dict.fromkeys(cgroups, ())
+        of_jobs.update((key, those) for key, those in members.items() if isinstance(key, JobKey))
         if self._command_book is not None:
             self._commands = self._command_book.update(processes, of_jobs)
-        unsummed = {
-            job: those
-            for job, those in of_jobs.items()
-            if job not in cgroups
-            or any(each.directory.cpu_source not in self._book.sums for each in cgroups[job])
-        }
-        io = {} if self._process_io is None else self._process_io.update(unsummed)
+        unsummed = {self._keys_of[source] for source in self._keys_of.keys() - self._book.sums.keys()}
+        unsummed |= of_jobs.keys() - cgroups.keys()
+        io = {}
+        if self._process_io is not None:
+            io = self._process_io.update({job: of_jobs[job] for job in unsummed if job is not None})
         ticks = self._accumulator.update(processes, keys) if are_all else {}
         if self._exits is not None:
             of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}

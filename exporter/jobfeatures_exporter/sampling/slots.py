@@ -70,7 +70,9 @@ class SlotResolver:
                 self._ask(slot, starter, owner or 0)
         taken: dict[str, str] = {}
         numbers: dict[str, str] = {}
-        for slot, answer in sorted(self._answers.items(), key=lambda each: not each[1].proven):
+        # An empty group may outlive its job, which has another slot by now.
+        order = sorted(self._answers.items(), key=lambda each: (not slots[each[0]], not each[1].proven))
+        for slot, answer in order:
             if answer.job_id is not None and taken.setdefault(answer.job_id, slot) == slot:
                 numbers[slot] = answer.job_id
         return numbers

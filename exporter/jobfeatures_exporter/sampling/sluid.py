@@ -64,11 +64,15 @@ class SluidResolver:
         self._look = 0
 
     def update(
-        self, jobs: Mapping[str, Sequence[ProcessSample]], taken: Collection[str] = frozenset()
+        self,
+        jobs: Mapping[str, Sequence[ProcessSample]],
+        taken: Collection[str] = frozenset(),
+        living: Collection[str] = frozenset(),
     ) -> Mapping[str, str]:
         """Return the job number by SLUID, for those found so far, given the processes of each SLUID.
 
         `taken` are numbers that certainly are other jobs'. What is not proven is asked again at growing gaps.
+        One without processes, which is not among the `living` either, keeps its number from no other.
         """
         self._look += 1
         for sluid in self._answers.keys() - jobs.keys():
@@ -77,9 +81,13 @@ class SluidResolver:
             answer = self._answers.setdefault(sluid, Answer())
             if not answer.proven and processes and answer.is_due(self._look):
                 self._ask(answer, processes[:MAX_ASKED])
-        proven = {answer.job_id for answer in self._answers.values() if answer.proven} | set(taken)
+        living = {*living, *(sluid for sluid, processes in jobs.items() if processes)}
+        answers = sorted(self._answers.items(), key=lambda each: each[0] not in living)
+        proven = {answer.job_id for sluid, answer in answers if answer.proven and sluid in living} | set(
+            taken
+        )
         numbers: dict[str, str] = {}
-        for sluid, answer in self._answers.items():
+        for sluid, answer in answers:
             # A user may claim any number, but not one that is another job's.
             if answer.job_id is not None and (answer.proven or answer.job_id not in proven):
                 numbers[sluid] = answer.job_id

@@ -36,6 +36,11 @@ class StepBook:
             del self._ledgers[step]
         self._read.clear()
 
+    def forget(self, key: JobKey) -> None:
+        """Forget what the steps of a job have used: the next one has its id."""
+        for step in [each for each in self._ledgers if each[0] == key]:
+            del self._ledgers[step]
+
     def read(self, key: JobKey, cgroups: Sequence[JobCgroup]) -> tuple[StepSample, ...]:
         """Return what each step of a job uses, over all control groups of the job."""
         steps: dict[str, list[JobCgroup]] = {}

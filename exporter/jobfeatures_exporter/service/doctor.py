@@ -86,7 +86,8 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
     else:
         with contextlib.closing(make_sampler(config, SystemClock())) as sampler:
             snapshot = sampler.sample()
-        seen = frozenset(key for key in snapshot.jobs if isinstance(key, JobKey))
+        jobs = snapshot.jobs.items()  # an empty group is none
+        seen = frozenset(key for key, each in jobs if isinstance(key, JobKey) and each.processes)
         yield _control_groups(config, seen)
         yield from (
             _note(f"reading {kind}", f"failed {counted(count, 'time')}", _see("unreadable readings"))
@@ -256,7 +257,9 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
         yield _wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
-        yield _wrong("hooks", words, "journalctl -t jobfeatures has the job and the reason")
+        full = f"make room: df {tree.root}; df -i {tree.root}"
+        remedy = full if reason == "enospc" else "journalctl -t jobfeatures has the job and the reason"
+        yield _wrong("hooks", words, remedy)
 
 
 def _certificate(config: DaemonConfig) -> Iterator[Finding]:

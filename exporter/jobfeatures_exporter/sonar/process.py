@@ -9,35 +9,23 @@ from zlib import crc32
 
 from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
 from jobfeatures.formats.sonar.fields import PID_MAX
-from jobfeatures_exporter.snapshot import Kind, ProcessDetail, ProcessIo, ProcessSample, Snapshot, UnitKey
+from jobfeatures_exporter.snapshot import (
+    GpuCard,
+    GpuProcess,
+    Kind,
+    ProcessDetail,
+    ProcessIo,
+    ProcessSample,
+    Snapshot,
+    UnitKey,
+)
 
 DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"
 UINT32_MAX: Final = 2**32 - 1
 
 Number = TypeVar("Number", int, float)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuWork:
-    """What a process does on one card."""
-
-    index: int | None
-    uuid: str
-    ce_util_percent: float | None
-    memory_bytes: int | None
-    memory_util_percent: float | None
-
-    def document(self) -> Document:
-        """Return the object of the format."""
-        said = without_defaults(
-            {
-                "gpu_util": self.ce_util_percent,
-                "gpu_memory": (self.memory_bytes or 0) // 1024,
-                "gpu_memory_util": self.memory_util_percent,
-            }
-        )
-        return {"index": self.index or 0, "uuid": unicode_text(self.uuid), **said}
+GpuWork = tuple[GpuCard, GpuProcess]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +44,7 @@ class Work:
     cpu_avg_percent: float = 0.0  # over its life, without children
     cpu_util_percent: float | None = None  # since the previous look, with children
     io: ProcessIo | None = None
-    gpus: tuple[GpuWork, ...] = ()
+    gpus: tuple[GpuWork, ...] = ()  # what it does on cards
     rolled_up: int = 0  # further processes
 
     def document(self, *, current: bool) -> Document:
@@ -71,7 +59,7 @@ class Work:
             "cpu_util": None if self.cpu_util_percent is None else round(self.cpu_util_percent, 1),
             "cpu_time": int(self.cpu_secs + 0.5),
             "rolledup": self.rolled_up,
-            "gpus": [each.document() for each in self.gpus],
+            "gpus": [_gpu_document(*each) for each in self.gpus],
         }
         if current:
             fields["in_container"] = self.is_in_container
@@ -157,9 +145,9 @@ def _pid_of_group(job: int, ppid: int, command: str, taken: set[int]) -> int:
 
 def _sum(group: list[Work], pid: int) -> Work:
     gpus: dict[str, GpuWork] = {}
-    for gpu in (each for work in group for each in work.gpus):
-        before = gpus.get(gpu.uuid)
-        gpus[gpu.uuid] = gpu if before is None else _sum_gpus(before, gpu)
+    for card, use in (each for work in group for each in work.gpus):
+        before = gpus.get(card.uuid)
+        gpus[card.uuid] = card, use if before is None else _sum_uses(before[1], use)
     ios = [work.io for work in group if work.io is not None]
     return replace(
         group[0],
@@ -177,13 +165,22 @@ def _sum(group: list[Work], pid: int) -> Work:
     )
 
 
-def _sum_gpus(one: GpuWork, other: GpuWork) -> GpuWork:
-    return replace(
-        one,
-        ce_util_percent=_total([one.ce_util_percent, other.ce_util_percent]),
+def _sum_uses(one: GpuProcess, other: GpuProcess) -> GpuProcess:
+    return one._replace(
         memory_bytes=_total([one.memory_bytes, other.memory_bytes]),
-        memory_util_percent=_total([one.memory_util_percent, other.memory_util_percent]),
+        ce_util_percent=_total([one.ce_util_percent, other.ce_util_percent]),
     )
+
+
+def _gpu_document(card: GpuCard, use: GpuProcess) -> Document:
+    said = without_defaults(
+        {
+            "gpu_util": use.ce_util_percent,
+            "gpu_memory": (use.memory_bytes or 0) // 1024,
+            "gpu_memory_util": card.memory_percent(use.memory_bytes),
+        }
+    )
+    return {"index": card.index or 0, "uuid": unicode_text(card.uuid), **said}
 
 
 def _total(values: Iterable[Number | None]) -> Number | None:
@@ -248,15 +245,7 @@ def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
     found: dict[int, list[GpuWork]] = {}
     for gpu in snapshot.gpus:
         for process in gpu.processes:
-            found.setdefault(process.pid, []).append(
-                GpuWork(
-                    index=gpu.card.index,
-                    uuid=gpu.card.uuid,
-                    ce_util_percent=process.ce_util_percent,
-                    memory_bytes=process.memory_bytes,
-                    memory_util_percent=process.memory_util_percent,
-                )
-            )
+            found.setdefault(process.pid, []).append((gpu.card, process))
     return found
 
 

@@ -128,7 +128,7 @@ def _gpu(gpu: GpuSample) -> Document:
             "performance_state": extended(gpu.performance_state),
             "memory": (gpu.memory_used_bytes or 0) // 1024,
             "ce_util": _share(gpu.ce_util_percent),
-            "memory_util": _share(gpu.memory_util_percent),
+            "memory_util": _share(gpu.card.memory_percent(gpu.memory_used_bytes)),
             "temperature": whole(gpu.temperature_celsius),
             "power": whole(gpu.power_watts),
             "power_limit": whole(gpu.power_limit_watts),

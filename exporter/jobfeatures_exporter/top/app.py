@@ -280,7 +280,7 @@ class Top(App[None]):
                 continue
             for each in found[:MOST_PROCESSES]:
                 lines.append(_texts(make_process_cells(shape, each), "dim"))
-                places.append((key, each.view.pid))
+                places.append((key, each.process.pid))
             if len(found) > MOST_PROCESSES:
                 lines.append(_note(shape, f" └ … and {len(found) - MOST_PROCESSES:,} more"))
                 places.append((key, -1))

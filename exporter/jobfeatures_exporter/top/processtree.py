@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
-from jobfeatures_exporter.view.processes import ProcessView, make_tree
+from jobfeatures_exporter.view.processes import make_tree
 
 
 @dataclass(frozen=True, slots=True)
 class LiveProcess:
-    """One process, and its CPUs between two looks; None where the earlier one lacks it."""
+    """One process, how deep it stands, and its CPUs between two looks; None: the earlier one lacks it."""
 
-    view: ProcessView
+    process: ProcessSample
+    depth: int
     cpus_now: float | None = None
 
 
@@ -23,15 +24,12 @@ def list_processes(
 ) -> list[LiveProcess]:
     """Return the processes of a job, each behind its parent."""
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
-    tree = make_tree(
-        own, ticks_a_second=ticks_per_sec, name_of=str, arguments_of=lambda _process: "", most=sys.maxsize
-    )
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes
     ticks = elapsed_secs * ticks_per_sec
     return [
-        LiveProcess(each, _compute_cpus(earlier.get(each.pid), now.processes[each.pid], ticks))
-        for each in tree
+        LiveProcess(each, depth, _compute_cpus(earlier.get(each.pid), each, ticks))
+        for each, depth in make_tree(own, sys.maxsize)
     ]
 
 

@@ -65,7 +65,9 @@ def _gpus_value(job: JobView) -> float | None:
 
 
 def _left(job: JobView) -> str:
-    return "ended" if job.processes_remain else or_unknown(job.left_secs, format_span).replace(" ", "")
+    if job.processes_remain:
+        return "ended"
+    return "∞" if job.is_unlimited else or_unknown(job.left_secs, format_span).replace(" ", "")
 
 
 def short_bytes(value: float) -> str:
@@ -169,7 +171,7 @@ def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
 
     def is_meant(job: JobView) -> bool:
         who = job.identity
-        text = "\n".join((job.key.batch_system, job.key.job_id, who.user, who.name, who.state)).casefold()
+        text = "\n".join((*job.key, who.task, who.user, who.name, who.state)).casefold()
         return all(each in text for each in wanted)
 
     return [job for job in jobs if is_meant(job)]
@@ -264,8 +266,8 @@ def make_cells(chosen: Sequence[tuple[Column, int]], job: JobView) -> list[str]:
 
 def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) -> list[str]:
     """Return the cells of a process: its number, command, CPUs and resident memory."""
-    process = live.view
-    indent = "  " * min(process.depth, DEEPEST)
+    process = live.process
+    indent = "  " * min(live.depth, DEEPEST)
     texts = {
         "JOB": f" {indent}└{process.pid}",
         "USER": process.state,

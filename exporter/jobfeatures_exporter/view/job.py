@@ -24,7 +24,7 @@ from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, s
 from jobfeatures_exporter.exposition import Number, Values
 from jobfeatures_exporter.rates import compute_rate
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.waste import UNKNOWN_WASTE, Held, WasteNow, compute_waste_now
+from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, Held, WasteNow, compute_waste_now
 
 ENDS_SOON_SECS = 600.0
 NEAR_LIMIT = 0.9  # of its memory
@@ -58,6 +58,7 @@ class Identity:
     user: str = ""
     name: str = ""
     state: str = JobState.UNKNOWN.value
+    task: str = ""  # as squeue shows a task of an array, which is a job with a number of its own: 30_2
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,11 @@ class JobView:
         return sum(each.is_allocated for each in self.gpus) or self.allocated_gpus
 
     @property
+    def is_unlimited(self) -> bool:
+        """Return whether nothing is to end it: its wall limit is known to be none."""
+        return self.left_secs is None and self.wall_secs is not None and math.isinf(self.wall_secs)
+
+    @property
     def ends_soon(self) -> bool:
         """Return whether something will end it soon, and most of its time has gone by."""
         left = self.enforced_secs
@@ -173,12 +179,19 @@ def identify(numbers: Numbers, key: JobKey, info: Values) -> Identity:
     said = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
     uid = said["uid"]
     states = [state for (state,) in numbers.of_job(allocation.STATE, key)]
-    return Identity(said["user"] or (f"uid {uid}" if uid else ""), said["name"], *states[:1])
+    task = _task(key, said["array_job_id"], said["array_task_id"])
+    state = next(iter(states), JobState.UNKNOWN.value)
+    return Identity(said["user"] or (f"uid {uid}" if uid else ""), said["name"], state, task)
 
 
 def identity_of(job: Job) -> Identity:
     """Return the same of what a batch system knows, for where the info series are switched off."""
-    return Identity(user_of(job), job.name or "", job.state.value)
+    task = _task(job.key, job.array_job_id or "", job.array_task_id or "")
+    return Identity(user_of(job), job.name or "", job.state.value, task)
+
+
+def _task(key: JobKey, array: str, task: str) -> str:
+    return f"{array}_{task}" if array and task and key.job_id.isdigit() else ""
 
 
 def view_job(
@@ -232,9 +245,11 @@ def view_job(
 def waste_now(
     job: JobView, *, cpus: Number | None, memory_bytes: Number | None, gpus: Number | None = None
 ) -> WasteNow:
-    """Return what a job holds in vain of its node; one that has ended or is suspended holds nothing."""
-    if not job.is_running or job.identity.state == JobState.SUSPENDED.value:
+    """Return what a job holds in vain of its node: a suspended one nothing; of one that has ended no word."""
+    if not job.is_running:
         return UNKNOWN_WASTE
+    if job.identity.state == JobState.SUSPENDED.value:
+        return NO_WASTE
     return compute_waste_now(
         Held(job.allocated_cpus, job.cpus_used, cpus),
         Held(job.memory_limit, job.memory, memory_bytes),

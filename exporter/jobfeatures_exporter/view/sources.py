@@ -40,7 +40,7 @@ ADVICE = (
     ),
     (
         r"no end after|no answer after",
-        "its server answers late or not at all; how long to wait is {source}.timeout",
+        "its server answers late or not at all; how long to wait is {timeout}",
     ),
 )
 
@@ -66,9 +66,10 @@ class SourceView:
         """Return what may help."""
         for pattern, text in ADVICE:
             if re.search(pattern, self.words):
-                system = self.name.partition("-")[0]  # of slurm-queue, in the controller role
+                system, _, rest = self.name.replace(" ", "-").partition("-")
                 setting = SYSTEMS[system].command if system in SYSTEMS else "its setting"
-                return text.format(source=system, setting=setting)
+                # of slurm-queue, in the controller role
+                return text.format(setting=setting, timeout=f"{'controller' if rest else 'batch'}.timeout")
         return ""
 
     @property

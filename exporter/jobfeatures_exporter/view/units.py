@@ -31,7 +31,7 @@ def format_figure(value: float) -> str:
 def format_cpus(value: float) -> str:
     """Return CPUs as people say them: 0.2, 15.9, 4, < 0.1."""
     if 0 < value < 0.05:
-        return "< 0.1"
+        return f"<{_THIN}0.1"
     return format_figure(round(value, 1))
 
 
@@ -96,7 +96,7 @@ def format_share(ratio: float) -> str:
     """Return a share in percent."""
     percent = ratio * 100
     if 0 < percent < 0.05:
-        return f"< 0.1{_THIN}%"
+        return f"<{_THIN}0.1{_THIN}%"
     return f"{percent:.1f}{_THIN}%" if 0 < percent < 9.95 else f"{percent:.0f}{_THIN}%"
 
 

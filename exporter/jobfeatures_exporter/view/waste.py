@@ -39,6 +39,7 @@ class WasteNow:
 
 
 UNKNOWN_WASTE = WasteNow()
+NO_WASTE = WasteNow(0.0, 0.0, 0.0, 0.0)
 
 
 class Held(NamedTuple):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from jobfeatures_exporter.exposition import choose_format
+from jobfeatures_exporter.exposition import choose_format, takes
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.packing import pack
+from jobfeatures_exporter.web.sharing import sharing
 
 COMPRESS_FROM_BYTES = 32 * 1024
-MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
+MAX_SCRAPES = 4  # at once
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
 
@@ -44,27 +44,43 @@ ANSWERED_BY = ("accept", "accept-encoding")  # the headers that answers depend o
 Answerer = Callable[[Mapping[str, str]], Awaitable[Answer]]  # of a request's headers, names in lower case
 
 
-async def answer_metrics(headers: Mapping[str, str], exposition: Callable[..., bytes]) -> Answer:
-    """Return the metrics in the format, and compressed where, the request asks for it; made in a thread."""
-    openmetrics, content_type = choose_format(headers.get("accept", ""))
-    takes_gzip = "gzip" in headers.get("accept-encoding", "")
+class Kind(NamedTuple):
+    """Which metrics a request asks for: those of one kind are the same for all who ask at the same time."""
 
-    def make() -> Answer:
-        body = exposition(openmetrics=openmetrics)
-        if takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
-            return Answer(200, pack(body), {"Content-Type": content_type, "Content-Encoding": "gzip"})
-        return Answer(200, body, {"Content-Type": content_type})
+    openmetrics: bool
+    content_type: str
+    takes_gzip: bool
 
-    return await asyncio.to_thread(make)
+
+def choose_kind(headers: Mapping[str, str]) -> Kind:
+    """Return what the headers of a request ask for."""
+    return Kind(*choose_format(headers.get("accept", "")), takes(headers.get("accept-encoding", ""), "gzip"))
+
+
+def make_metrics(kind: Kind, exposition: Callable[..., bytes]) -> Answer:
+    """Return the metrics in the format, and compressed where, the request asks for it."""
+    body = exposition(openmetrics=kind.openmetrics)
+    if kind.takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
+        return Answer(200, pack(body), {"Content-Type": kind.content_type, "Content-Encoding": "gzip"})
+    return Answer(200, body, {"Content-Type": kind.content_type})
+
+
+def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
+    """Return what answers with metrics, made so many at once."""
+
+    def make(kind: Kind) -> Answer:
+        return make_metrics(kind, exposition)
+
+    shared = sharing(make, at_once)
+
+    async def answer(headers: Mapping[str, str]) -> Answer:
+        return await shared(choose_kind(headers))
+
+    return answer
 
 
 def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
     """Return what answers each path."""
-    scrapes = asyncio.Semaphore(MAX_SCRAPES)
-
-    async def metrics(headers: Mapping[str, str]) -> Answer:
-        async with scrapes:
-            return await answer_metrics(headers, scraped.exposition)
 
     async def healthy(_headers: Mapping[str, str]) -> Answer:
         return Answer(200, b"healthy\n", TEXT)
@@ -74,4 +90,5 @@ def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
         lines = ["ready" if is_ready else "not ready", *scraped.problems()]
         return Answer(200 if is_ready else 503, ("\n".join(lines) + "\n").encode(), TEXT)
 
+    metrics = make_scrapes(scraped.exposition, MAX_SCRAPES)
     return {"/metrics": metrics, "/-/healthy": healthy, "/-/ready": ready}

@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from jobfeatures_exporter.cluster.discovery import TargetGroup
+from jobfeatures_exporter.exposition import takes
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers
 from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 from jobfeatures_exporter.web.packing import pack
+from jobfeatures_exporter.web.sharing import sharing
 
 MIN_INTERVAL_SECS = 1.0  # pages that are asked for sooner are the same one
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
@@ -39,7 +41,7 @@ class Made(NamedTuple):
             "Vary": "Accept-Encoding",
         }
         body = self.text
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
+        if takes(request.headers.get("Accept-Encoding", ""), "gzip"):
             headers["Content-Encoding"] = "gzip"
             body = self.packed
         return web.Response(
@@ -95,6 +97,8 @@ class Front:
     async def _page(self, request: web.Request) -> web.Response:
         asked = asked_of(request)
         async with self._lock:
+            if request.transport is None:  # has gone while it waited: nothing is made for nobody
+                raise web.HTTPServiceUnavailable
             oldest_secs = time.monotonic() - MIN_INTERVAL_SECS
             self._made = {each: made for each, made in self._made.items() if made.at_secs > oldest_secs}
             if asked not in self._made:
@@ -147,12 +151,14 @@ def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.
     empty one is never given for lack of knowledge.
     """
 
-    def make_body() -> str | None:
+    def make_body(_kind: str) -> str | None:
         found = targets()
         return None if found is None else json.dumps(found)
 
+    make = sharing(make_body, 1)
+
     async def answer(_request: web.Request) -> web.Response:
-        body = await asyncio.to_thread(make_body)
+        body = await make("")
         if body is None:
             return web.Response(status=503, text="no batch system has reported its nodes yet\n")
         return web.Response(text=body, content_type="application/json")

@@ -96,28 +96,27 @@ class NodePages:
         from jobfeatures_exporter.web.pages.job import JobDetails
 
         look = self._listing(LISTED_SECS)
-        processes = None
+        processes, arguments = None, {}
         count = 0
         if look is not None:
             own = [each for pid, each in look.processes.items() if look.keys.get(pid) == key]
-            processes, count = (
-                make_tree(
-                    own,
-                    ticks_a_second=float(os.sysconf("SC_CLK_TCK")),
-                    name_of=lambda command: self._privacy.name(COMMAND, command) or "",
-                    arguments_of=self._arguments,
-                ),
-                len(own),
-            )
+            tree, count = make_tree(own), len(own)
+            arguments = {each.pid: self._arguments(each) for each, _ in tree}
+            processes = [each._replace(process=self._named(each.process)) for each in tree]
         sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
         return JobDetails(
             processes=processes,
+            arguments=arguments,
             more_processes=max(0, count - MAX_PROCESSES),
             features=read_features(self.config.features_root, key) if self.config.features_publish else {},
             finding=context.findings.get(key),
             group=(sample.cgroup or "") if sample is not None else "",
             grafana=self._grafana(key, context.node_name),
         )
+
+    def _named(self, process: ProcessSample) -> ProcessSample:
+        """Return a process with what is shown for its command."""
+        return process._replace(command=self._privacy.name(COMMAND, process.command) or "")
 
     def _arguments(self, process: ProcessSample) -> str:
         """Return the arguments of a process, where they are to be shown and it is still the same."""

@@ -7,7 +7,6 @@ who has no token gets a few tries a second, a node two questions a second.
 from __future__ import annotations
 
 import contextlib
-import logging
 import resource
 from collections.abc import AsyncIterator, Callable
 from typing import Final
@@ -25,8 +24,6 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits, Connectio
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
-
-log = logging.getLogger(__name__)
 
 PREFIX: Final = "/nodes/"
 IDLE_SECS: Final = 30.0

@@ -29,7 +29,7 @@ from jobfeatures_exporter.collectors import collect
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
-from jobfeatures_exporter.web.answers import Answer, answer_metrics
+from jobfeatures_exporter.web.answers import Answer, choose_kind, make_metrics
 from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes
 from jobfeatures_exporter.web.asked import Asked
 
@@ -116,7 +116,9 @@ class OwnSocket:
 
         async def answer(headers: Mapping[str, str]) -> Answer:
             async with self._makers:
-                return await answer_metrics(headers, partial(self._exposition, uid))
+                return await asyncio.to_thread(
+                    make_metrics, choose_kind(headers), partial(self._exposition, uid)
+                )
 
         return await handler_of(answer)(request)
 

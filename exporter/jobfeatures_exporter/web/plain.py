@@ -12,7 +12,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,23 +106,27 @@ class PlainListener:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await asyncio.sleep(LOOK_SECS)  # until those that were accepted a moment ago are here
-                while self.silent or self.working or self.table.is_sending:
+                while self.silent or self.working or self.table.is_sending or self._is_server_answering:
                     await asyncio.sleep(LOOK_SECS)
         for task in self.working:
             task.cancel()
         if self.server is not None:
-            await self.server.shutdown(timeout)
+            await self.server.shutdown(LOOK_SECS)
         self.table.end_all()
+
+    @property
+    def _is_server_answering(self) -> bool:
+        return self.server is not None and self.server.is_answering
 
 
 class _PlainConnection(asyncio.Protocol):
-    """A connection, one request after the other."""
+    """A connection, one request after the other: what comes meanwhile is not read."""
 
     def __init__(self, listener: PlainListener) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._is_answering = False
-        self._early = b""  # what came while an answer was made
+        self._may_write = asyncio.Event()
+        self._may_write.set()
         self.answered_at = self._loop.time()
         self.head_since: float | None = None  # a head is there at once, or not read here
 
@@ -136,22 +140,23 @@ class _PlainConnection(asyncio.Protocol):
         del exc
         self._listener.table.count_out(self)
         self._listener.silent.discard(self)
+        self._may_write.set()
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
 
     def data_received(self, data: bytes) -> None:
         self._listener.silent.discard(self)
-        if self._is_answering:
-            self._early += data
-            self._transport.pause_reading()
-            return
+        self._transport.pause_reading()
         request = parse_request(data, self._listener.header_bytes)
         answerer = None if request is None else self._listener.answerers.get(request.path)
         if request is None or answerer is None:
-            self._work(self._hand_over(data))
+            work = self._hand_over(data)
         else:
-            self._work(self._answer(request, answerer))
-
-    def _work(self, work: Coroutine[None, None, None]) -> None:
-        self._is_answering = True
+            work = self._answer(request, answerer)
         task = self._loop.create_task(work)
         self._listener.working.add(task)
         task.add_done_callback(self._listener.working.discard)
@@ -174,19 +179,16 @@ class _PlainConnection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         is_last = request.is_last or answer.status == 500 or listener.is_ending
+        listener.table.make_room(len(answer.body))
         self._transport.write(format_answer(answer, time.time(), is_last=is_last))
         if is_last:
             self._transport.close()
             return
-        self._is_answering = False
-        if self._early:
-            early, self._early = self._early, b""
-            self._transport.resume_reading()
-            self.data_received(early)
+        await self._may_write.wait()  # who does not read is not answered again
+        self._transport.resume_reading()
 
     async def _hand_over(self, data: bytes) -> None:
         """Let the web server have this connection, with what has come on it."""
-        self._transport.pause_reading()
         try:
             server = await self._listener.find_server()
         except Exception:  # a damaged installation: scrapes go on
@@ -200,4 +202,4 @@ class _PlainConnection(asyncio.Protocol):
         self._transport.set_protocol(connection)
         connection.connection_made(self._transport)
         self._transport.resume_reading()
-        connection.data_received(data + self._early)
+        connection.data_received(data)

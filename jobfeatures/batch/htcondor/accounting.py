@@ -29,7 +29,7 @@ from jobfeatures.batch.htcondor.jobad import (
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Value
 from jobfeatures.formats.classad.jsonform import read_json_ads
-from jobfeatures.formats.classad.longform import add_line, check_mark, is_end
+from jobfeatures.formats.classad.longform import read_long_ads
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, count_not_taken
@@ -92,30 +92,7 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
     begin = first.lstrip()[:1]
     if begin and begin in "[{":
         return read_json_ads(again, source=source)
-    return _read_long(again, source)
-
-
-def _read_long(lines: Iterable[str], source: str) -> Iterator[ClassAd | Rejected]:
-    """Return ads in the long form; an ad with a bad line is left out as a whole."""
-    values: dict[str, Value] = {}
-    fault: Rejected | None = None
-    for number, raw in enumerate(chain(lines, [""]), 1):
-        line = raw.strip(" \t\r\n")
-        ends = is_end(line)
-        if fault is None:
-            try:
-                if ends or line.startswith("#"):
-                    check_mark(line, source=source, number=number)
-                else:
-                    add_line(values, line, source=source, number=number)
-            except ParseError as error:
-                fault = Rejected.from_error(error)
-        if ends:
-            if fault is not None:
-                yield fault
-            elif values:
-                yield ClassAd(values)
-            values, fault = {}, None
+    return read_long_ads(again, source=source)
 
 
 def parse_record(

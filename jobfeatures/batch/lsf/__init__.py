@@ -10,6 +10,9 @@ asking.py         the commands
 source.py         the jobs of this node
 clustersource.py  the whole cluster
 prolog.py         the environment of a pre-execution command
+accounting.py     lsb.acct → records of jobs
+groups.py         control groups
+site.py           settings → what the daemon and the hooks make of them
 
 Nothing of LSF could be tried: all is made from its manuals and from what
 others have published of its output. LSF keeps no file on a node that could be read

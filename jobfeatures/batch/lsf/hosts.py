@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jobfeatures.batch.basics import busy_state, is_host_name, is_same_host
+from jobfeatures.batch.basics import busy_state, is_host_name
 from jobfeatures.batch.lsf.answers import Record, count_of, text_of
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.values import parse_size
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
+from jobfeatures.nodelist import is_same_host
 
 BHOSTS = "bhosts"
 BQUEUES = "bqueues"

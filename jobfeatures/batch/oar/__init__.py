@@ -4,6 +4,9 @@ values.py         ids, states, ends: all that more than one of the others needs
 nodefiles.py      /var/lib/oar → the jobs of this node, without asking anybody
 answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
 clustersource.py  the source of the controller role, which answers for all nodes
+prolog.py         what prologue and epilogue hand over
+groups.py         control groups
+site.py           settings → what the daemon and the hooks make of them
 
 ``oarstat`` puts several questions a job to the database, so that nodes never ask
 it: a node reads its own files, or asks the controller role (``oar.ask``).

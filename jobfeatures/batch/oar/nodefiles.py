@@ -8,6 +8,7 @@ name with a newline may hold a line of any kind, so a variable that is set twice
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Collection
@@ -23,7 +24,9 @@ from jobfeatures.quantities import parse_count
 
 MAX_FILES = 100_000
 MAX_BYTES = 16 * 2**20
+DOUBT_SECS = 60  # the clock may have been set since
 _NAME = re.compile(r"(?P<user>.{1,255})_(?P<job_id>[1-9][0-9]{0,9})\.env\Z", re.ASCII)
+_BOOT = re.compile(rb"^btime ([0-9]{1,18})$", re.MULTILINE)
 _LINE = re.compile(r"export (OAR_[A-Z_]{1,60})='([^'\n]*)'$", re.MULTILINE)
 
 
@@ -38,17 +41,27 @@ def parse_environment(text: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if name not in twice and value}
 
 
+def read_boot_secs(procfs: str) -> int:
+    """Return when the node was started (epoch), 0 where that is not known."""
+    with contextlib.suppress(OSError):
+        match = _BOOT.search(read_bounded(f"{procfs}/stat", MAX_BYTES)[0])
+        return int(match[1]) if match else 0
+    return 0
+
+
 class OarSource(PolledSource):
     """Reads the folder. A job that had files here and has none any more has ended.
 
     Of one that never had, that is believed where nothing of it lives here: the folder may be the wrong one.
+    Files from before the node was started are none: a node that crashes cannot take them away.
     """
 
     name = NAME
     is_local = True
 
-    def __init__(self, folder: str, clock: Clock, *, node_name: str) -> None:
+    def __init__(self, folder: str, clock: Clock, *, node_name: str, procfs: str = "/proc") -> None:
         self._folder = folder
+        self._procfs = procfs
         self._clock = clock
         self._users = Users(clock)
         self._node_name = node_name
@@ -60,7 +73,9 @@ class OarSource(PolledSource):
         taken_at_secs = self._clock.now_secs()
         jobs: dict[JobKey, Job] = {}
         rejected: list[Rejected] = []
+        booted_secs = read_boot_secs(self._procfs)
         files = self._list()
+        left: set[str] = set()
         for job_id, (user, name) in files.items():
             try:
                 job = self._read(job_id, user, name)
@@ -69,8 +84,11 @@ class OarSource(PolledSource):
             except (OSError, ParseError) as error:
                 rejected.append(Rejected(f"{self._folder}/{name}", str(error)))
                 job = Job(key=JobKey(NAME, job_id), state=JobState.RUNNING, user=user)
+            if job.key not in seen and (job.start_secs or booted_secs) + DOUBT_SECS < booted_secs:
+                left.add(job_id)
+                continue
             jobs[job.key] = job
-        present = frozenset(JobKey(NAME, job_id) for job_id in files)
+        present = frozenset(JobKey(NAME, job_id) for job_id in files.keys() - left)
         known = {*self._gone, *self._here} & {*seen, *claimed, *self._here}
         known |= {key for key in {*claimed}.difference(seen) if key.batch_system == NAME}
         self._gone = {key: self._gone.get(key, taken_at_secs) for key in known - present}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import procfs_of
+
 if TYPE_CHECKING:
     from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.clock import Clock
@@ -23,7 +25,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the source of a daemon. Raises ConfigurationError."""
     from jobfeatures.batch.oar.nodefiles import OarSource  # a hook has no use for it
 
-    files = OarSource(config.oar_directory, clock, node_name=node_name)
+    files = OarSource(config.oar_directory, clock, node_name=node_name, procfs=procfs_of(config))
     if config.oar_ask != "controller":
         return files
     from jobfeatures.batch.controller.client import make_client

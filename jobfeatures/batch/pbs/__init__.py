@@ -9,6 +9,8 @@ cluster.py            records → nodes and queues
 source.py             the source that asks about the jobs of this node
 clustersource.py      the source of the controller role, with the accounting files of some days
 accounting.py         their lines → records of jobs
+momfiles.py           what pbs_mom keeps in files on the node
+site.py               settings → what the daemon makes of them
 
 Asking needs rights to see other people's jobs: with ``query_other_jobs = False``
 the server calls them unknown.

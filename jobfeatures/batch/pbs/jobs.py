@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from jobfeatures.batch.basics import Note, Texts, is_same_host
+from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import (
     Share,
@@ -24,6 +24,7 @@ from jobfeatures.batch.pbs.values import (
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.nodelist import is_same_host
 from jobfeatures.quantities import parse_count
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -1,22 +1,27 @@
 """What the node's daemon, pbs_mom, keeps in files: which jobs are here, and Torque's node lists.
 
 The job files themselves are C structures that change with every version, so only their names are used:
-``mom_priv/jobs/123.server.JB``. The folder is root's. Torque's ``aux/123.server`` has one host name a line
-for each execution slot; PBS has one for each MPI process there, which says nothing of CPUs.
+``mom_priv/jobs/123.server.JB``. The folder is root's. pbs_mom takes a file away once the server has taken the
+job's end from it: one that died leaves it. Torque's ``aux/123.server`` has one host name a line for each
+execution slot; PBS has one for each MPI process there, which says nothing of CPUs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 
 from jobfeatures.batch.basics import count_hosts
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.errors import ParseError
-from jobfeatures.privatefile import read_bounded
+from jobfeatures.model import Version
+from jobfeatures.privatefile import read_bounded, version_of
 
 MAX_FILES = 100_000
 MAX_NODEFILE_BYTES = 16 * 2**20
+MAX_ENVIRON_BYTES = 8 * 2**20
+_VARIABLE = re.compile(rb"(?:\A|\0)PBS_JOBID=([^\0]*)(?:\0|\Z)")
 _OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
 
 
@@ -25,22 +30,46 @@ def parse_job_file_name(name: str) -> str | None:
     if not name.endswith(".JB"):
         return None
     try:
-        job_id = parse_job_id(name.removesuffix(".JB"))
+        return _plain_id(name.removesuffix(".JB"))
     except ParseError:
         return None
-    return _OLD_ARRAY.sub(r"\1[\2]", job_id)
 
 
-def read_mom_jobs(home: str) -> frozenset[str]:
-    """Return the ids of the jobs that pbs_mom has here. Raises OSError."""
-    found: set[str] = set()
+def _plain_id(text: str) -> str:
+    return _OLD_ARRAY.sub(r"\1[\2]", parse_job_id(text))
+
+
+def read_mom_jobs(home: str) -> dict[str, Version]:
+    """Return the jobs that pbs_mom has files of by id, with the files' versions. Raises OSError."""
+    found: dict[str, Version] = {}
     with os.scandir(os.path.join(home, "mom_priv", "jobs")) as entries:
         for number, entry in enumerate(entries):
             if number >= MAX_FILES:
                 break
             job_id = parse_job_file_name(entry.name)
-            if job_id is not None:
-                found.add(job_id)
+            with contextlib.suppress(FileNotFoundError):
+                if job_id is not None:
+                    found[job_id] = version_of(entry.stat(follow_symlinks=False))
+    return found
+
+
+def find_living(procfs: str) -> frozenset[str] | None:
+    """Return the ids of the jobs whose processes are here, by their environment; None: not all can be seen.
+
+    pbs_mom gives all processes of a job PBS_JOBID; a user who gives it to others keeps a job that is over.
+    """
+    found: set[str] = set()
+    try:
+        pids = list(filter(str.isdigit, os.listdir(procfs)))
+        if "1" not in pids:  # hidden
+            return None
+        for pid in pids:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, ParseError):
+                content, _ = read_bounded(f"{procfs}/{pid}/environ", MAX_ENVIRON_BYTES)
+                if match := _VARIABLE.search(content):
+                    found.add(_plain_id(match[1].decode("ascii", "replace")))
+    except OSError:
+        return None
     return frozenset(found)
 
 

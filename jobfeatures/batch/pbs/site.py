@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from jobfeatures.batch.basics import procfs_of
 from jobfeatures.clock import Clock
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Site:
             node_name=node_name,
             home=self.setting(config, "home"),
             refresh_secs=config.batch_refresh_secs,
+            procfs=procfs_of(config),
         )
 
     def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from jobfeatures.batch.basics import Users
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Answer, Commands
-from jobfeatures.batch.pbs.momfiles import read_mom_jobs
+from jobfeatures.batch.pbs.momfiles import find_living, read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import News, ParseError, Rejected, parse_each
-from jobfeatures.model import JobKey, JobTable, NodeNotice
+from jobfeatures.model import JobKey, JobTable, NodeNotice, Version
 
 _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 
@@ -29,8 +29,9 @@ class QstatSource(PolledSource):
     """Asks the server about the jobs that this node has, and keeps the answers.
 
     The node has a job if its control group or its directory says so, or if pbs_mom keeps a file of it, where
-    that folder can be read. A control group or such a file is also proof that a job lives of which the server
-    says that it does not know it: so it does of other people's jobs where they are hidden.
+    that folder can be read. Processes of it are also proof that a job lives of which the server says that it
+    does not know it: so it does of other people's jobs where they are hidden. A file alone is none, it may
+    have been left behind: it is passed over until it is written anew.
     """
 
     is_local = False
@@ -43,6 +44,7 @@ class QstatSource(PolledSource):
         node_name: str | None,
         home: str,
         refresh_secs: float = 300.0,
+        procfs: str = "/proc",
     ) -> None:
         """`refresh_secs` separates two questions about one job, and two about the node."""
         self.name = commands.name
@@ -50,7 +52,8 @@ class QstatSource(PolledSource):
         self._clock = clock
         self._node_name = node_name
         self._home = home
-        self._refresh_secs = refresh_secs
+        self._procfs = procfs
+        self._left: dict[str, Version] = {}  # files of jobs that have ended
         self._jobs = AskedJobs(commands.name, is_plain_id, refresh_secs=refresh_secs)
         self._node = NodeQuestion("pbsnodes", refresh_secs)
         self._news = News()
@@ -60,10 +63,21 @@ class QstatSource(PolledSource):
         """Return the jobs of this node. Raises SourceError if questions were asked and none was answered."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []
-        here = self._read_mom(problems)
+        files = self._read_mom(problems)
+        living = {key.job_id for key in seen if key.batch_system == self.name}
+        self._left = {
+            job_id: version
+            for job_id, version in self._left.items()
+            if files.get(job_id) == version and job_id not in living
+        }
+        here = files.keys() - self._left.keys()
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs, here=here)
         if asked:
-            self._keep(self._commands.ask("jobs", *asked), asked, problems)
+            answer = self._commands.ask("jobs", *asked)
+            filed = answer.gone & here - living
+            if filed and (running := find_living(self._procfs)) is not None:
+                self._left |= {job_id: files[job_id] for job_id in filed - running}
+            self._keep(answer, asked, problems)
         problems += self._node.ask(self._read_notice, now_secs)
         return self._jobs.table(
             complete=True,
@@ -72,14 +86,15 @@ class QstatSource(PolledSource):
             node_problem=str(self._node.problem or ""),
         )
 
-    def _read_mom(self, problems: list[Rejected]) -> frozenset[str]:
+    def _read_mom(self, problems: list[Rejected]) -> dict[str, Version]:
         try:
-            return frozenset(filter(is_plain_id, read_mom_jobs(self._home)))
+            files = read_mom_jobs(self._home)
         except FileNotFoundError:
-            return frozenset()  # no execution host, or its home is elsewhere
+            return {}  # no execution host, or its home is elsewhere
         except OSError as error:
             problems.append(Rejected.from_error(error, f"{self._home}/mom_priv/jobs"))
-            return frozenset()
+            return {}
+        return {job_id: version for job_id, version in files.items() if is_plain_id(job_id)}
 
     def _keep(self, answer: Answer, asked: Sequence[str], problems: list[Rejected]) -> None:
         """Keep what was answered: a job that the server does not know has ended unless it is here."""
@@ -91,7 +106,7 @@ class QstatSource(PolledSource):
             )
         }
         jobs = {job_id: made[job_id] for job_id in asked if job_id in made}
-        gone = answer.gone.intersection(asked) - jobs.keys() - self._jobs.seen
+        gone = answer.gone.intersection(asked) - jobs.keys() - (self._jobs.seen - self._left.keys())
         gone -= set(parse_each(parse_job_id, answer.records.unsure, []))
         known_as = None if self._node.notice is None else self._node_name
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from jobfeatures.batch.basics import Texts, count_ranges, is_same_host
+from jobfeatures.batch.basics import Texts, count_ranges
 from jobfeatures.errors import ParseError
+from jobfeatures.nodelist import is_same_host
 
 WORD_BYTES = 8
 MAX_CPUS = 10**7  # of one job on one host

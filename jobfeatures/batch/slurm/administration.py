@@ -45,6 +45,12 @@ _SECTIONS = {
 }
 _QUEUED = {"Agent queue size": "agent", "DBD Agent queue size": "accounting"}
 _JOBS = tuple(f"Jobs {event}" for event in ("submitted", "started", "completed", "canceled", "failed"))
+_CYCLES = {
+    "main": (
+        *("Total cycles", "Last cycle", "Mean cycle", "Max cycle", "Mean depth cycle", "Last queue length"),
+    ),
+    "backfill": ("Total cycles", "Last cycle", "Mean cycle", "Max cycle", "Depth Mean", "Last queue length"),
+}
 _LICENCE = re.compile(
     r"LicenseName=(\S{1,255}) Total=([0-9]{1,9}) Used=([0-9]{1,9})"
     r"(?: Free=([0-9]{1,9}))?(?: Reserved=([0-9]{1,9}))?(?: |\Z)"
@@ -73,26 +79,20 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
         queued={word: values["", key] for key, word in _QUEUED.items() if ("", key) in values},
         jobs={key.removeprefix("Jobs "): values["", key] for key in _JOBS if ("", key) in values},
         backfilled_jobs=values.get(("backfill", "Total backfilled jobs (since last slurm start)")),
-        cycles={each: _cycles(values, each) for each in ("main", "backfill")},
+        cycles={
+            section: make_cycles(values.get((section, name)) for name in names)
+            for section, names in _CYCLES.items()
+        },
         types=tuple(requests["types"]),
         users=tuple(UserRequests(each.name, each.count, each.total_secs) for each in requests["users"]),
     )
 
 
-def _cycles(values: dict[tuple[str, str], int], section: str) -> Cycles:
-    last, mean, most = (
-        None if (found := values.get((section, key))) is None else found * _MICRO
-        for key in ("Last cycle", "Mean cycle", "Max cycle")
-    )
-    depth = "Mean depth cycle" if section == "main" else "Depth Mean"
-    return Cycles(
-        count=values.get((section, "Total cycles")),
-        last_secs=last,
-        mean_secs=mean,  # absent before the first cycle
-        max_secs=most,
-        mean_depth_jobs=values.get((section, depth)),
-        queue_jobs=values.get((section, "Last queue length")),
-    )
+def make_cycles(told: Iterable[int | None]) -> Cycles:
+    """Return cycles by their fields in order, times in microseconds; before the first they have no mean."""
+    count, last, mean, most, depth, queue = told
+    last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))
+    return Cycles(count, last_secs, mean_secs if count else None, max_secs, depth, queue)
 
 
 def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from jobfeatures.administration import (
-    Cycles,
     Licence,
     Licences,
     Requests,
@@ -18,7 +17,7 @@ from jobfeatures.administration import (
     Scheduler,
     UserRequests,
 )
-from jobfeatures.batch.slurm.administration import make_licences, make_reservations
+from jobfeatures.batch.slurm.administration import make_cycles, make_licences, make_reservations
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord
 from jobfeatures.errors import ParseError
@@ -54,22 +53,9 @@ def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) 
         queued={name: each for name, each in queued.items() if each is not None},
         jobs={name: each for name, each in jobs.items() if each is not None},
         backfilled_jobs=found.count("bf_backfilled_jobs"),
-        cycles={name: _cycles(found, names) for name, names in _CYCLES.items()},
+        cycles={name: make_cycles(map(found.count, names)) for name, names in _CYCLES.items()},
         types=_requests(found, "rpcs_by_message_type", "message_type", Requests),
         users=_requests(found, "rpcs_by_user", "user", UserRequests),
-    )
-
-
-def _cycles(found: JsonRecord, names: tuple[str, ...]) -> Cycles:
-    count, last, mean, most, depth, queue = (found.count(name) for name in names)
-    last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))
-    return Cycles(
-        count=count,
-        last_secs=last_secs,
-        mean_secs=mean_secs if count else None,
-        max_secs=max_secs,
-        mean_depth_jobs=depth,
-        queue_jobs=queue,
     )
 
 

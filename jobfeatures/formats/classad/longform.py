@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
 
 MAX_LINE_CHARACTERS = 2**20
@@ -35,39 +37,42 @@ _WORDS: dict[str, Value] = {
 }
 
 
-def parse_ads(text: str, *, source: str = "ClassAd") -> list[ClassAd]:
-    """Return the ads of a text, empty ones left out. Raises ParseError with the line."""
-    ads: list[ClassAd] = []
+def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
+    """Return the ads of some lines, empty ones left out; one with a bad line is left out as a whole."""
     values: dict[str, Value] = {}
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.strip(" \t\r")
-        if is_end(line) or line.startswith("#"):
-            check_mark(line, source=source, number=number)
-        if is_end(line):
-            if values:
-                ads.append(ClassAd(values))
-                values = {}
-        elif not line.startswith("#"):
-            add_line(values, line, source=source, number=number)
-    if values:
-        ads.append(ClassAd(values))
-    return ads
+    fault: Rejected | None = None
+    for number, raw in enumerate(chain(lines, [""]), 1):
+        line = raw.strip(" \t\r\n")
+        ends = not line or line.startswith("***")
+        if fault is None:
+            try:
+                if ends or line.startswith("#"):
+                    _check_mark(line, source=source, number=number)
+                else:
+                    _add_line(values, line, source=source, number=number)
+            except ParseError as error:
+                fault = Rejected.from_error(error)
+        if ends:
+            if fault is not None:
+                yield fault
+            elif values:
+                yield ClassAd(values)
+            values, fault = {}, None
 
 
 def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
     """Return the only ad of a text, an empty one where there is none. Raises ParseError."""
-    ads = parse_ads(text, source=source)
+    ads: list[ClassAd] = []
+    for each in read_long_ads(text.split("\n"), source=source):
+        if isinstance(each, Rejected):
+            raise each.as_error()
+        ads.append(each)
     if len(ads) > 1:
         raise ParseError(f"{len(ads)} ads where one was expected", source=source)
     return ads[0] if ads else ClassAd()
 
 
-def is_end(line: str) -> bool:
-    """Return whether a line ends an ad."""
-    return not line or line.startswith("***")
-
-
-def check_mark(line: str, *, source: str, number: int) -> None:
+def _check_mark(line: str, *, source: str, number: int) -> None:
     """Raise ParseError where a comment, or the end of an ad, would be the end of somebody's string."""
     if _has_open_string(line):
         raise ParseError("string ends that has not begun", source=source, line=number, text=line)
@@ -77,7 +82,7 @@ def _has_open_string(text: str) -> bool:
     return text.replace('\\"', "").count('"') % 2 == 1
 
 
-def add_line(values: dict[str, Value], line: str, *, source: str, number: int) -> None:
+def _add_line(values: dict[str, Value], line: str, *, source: str, number: int) -> None:
     """Add what a line says, blanks around it removed. Raises ParseError."""
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", source=source, line=number, text=line)

@@ -14,7 +14,9 @@ inherit.py       defaults → what each job, task group and task has
 amounts.py       units, use over time, room to grow
 names.py         lists, ranges and patterns of nodes and features
 expressions.py   what is requested, evaluated over candidates
+matching.py      which nodes have it
 dependencies.py  which job waits for which
+explain.py       what a document comes to, in words
 
 Live jobs:
 said.py          which of several values counts

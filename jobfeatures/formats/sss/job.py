@@ -30,6 +30,7 @@ from jobfeatures.formats.sss.stream import read_job
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
 from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.nodelist import is_same_host
 
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
@@ -212,7 +213,7 @@ class _Places:
         return names
 
     def _ids(self, found: Iterable[Property], into: set[int], nodes: Sequence[str]) -> None:
-        counts = self._node is None or not nodes or (len(nodes) == 1 and _is_same_host(nodes[0], self._node))
+        counts = self._node is None or not nodes or (len(nodes) == 1 and is_same_host(nodes[0], self._node))
         for each in found:
             if not isinstance(each.value, int) or not MIN_PROCESS <= each.value <= MAX_PROCESS:
                 raise each.error("not the id of a job's process", str(each.value))
@@ -264,10 +265,3 @@ def _limits(said: Said, *, is_used: bool) -> Limits:
         swap_bytes=said.limit("Swap", "Swap"),
         scratch_bytes=said.limit("Disk", "MaxDisk"),
     )
-
-
-def _is_same_host(name: str, other: str) -> bool:
-    """Compare host names; where one is short, up to the first dot."""
-    if "." in name and "." in other:
-        return name.lower() == other.lower()
-    return name.partition(".")[0].lower() == other.partition(".")[0].lower()

@@ -303,6 +303,8 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
     if zone is not None:
         yield Fault(WARNING, "header", zone.line, "TimeZone is deprecated, TimeZoneString replaces it")
     yield from _check_readable(header)
+    if not seen.records:
+        yield Fault(WARNING, "header count", 0, "there is no job in it")
     counts = {"MaxRecords": seen.records, "MaxJobs": len(seen.ends)}
     for label, count in counts.items():
         promised = _total(header, label)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Final
@@ -192,15 +191,6 @@ def parse_comment(line: str, header: Header, number: int = 0) -> None:
             header.comments[-1] = Comment(last.label, f"{last.value}\n{text.strip()}", last.line)
             return
     header.comments.append(Comment("", text.strip(), number))
-
-
-def parse_header(lines: Iterable[str], *, source: str = "") -> Header:
-    """Return the header of comment lines; others are passed over."""
-    header = Header(source)
-    for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith(";"):
-            parse_comment(line, header, number)
-    return header
 
 
 def format_header(header: Header) -> list[str]:

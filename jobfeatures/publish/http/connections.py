@@ -65,6 +65,11 @@ class Connection(RequestHandler):
             self.head_since = self._loop.time()
         super().data_received(data)
 
+    @property
+    def is_answering(self) -> bool:
+        """Return whether somebody waits for an answer."""
+        return self._current_request is not None or bool(self._messages)
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -140,6 +145,11 @@ class Server(web.Server):
         self.table.count_out(handler)  # type: ignore[arg-type]
         super().connection_lost(handler, exc)
 
+    @property
+    def is_answering(self) -> bool:
+        """Return whether somebody waits for an answer."""
+        return any(each.is_answering for each in self.connections if isinstance(each, Connection))
+
     def greet(self, greeting: Awaitable[None]) -> None:
         """Agree on TLS in the background."""
         task = asyncio.ensure_future(greeting)
@@ -183,6 +193,7 @@ class Server(web.Server):
         finally:
             connection.answered_at = self._loop.time()  # type: ignore[attr-defined]
         self.table.answers[response.status] += 1
+        self.table.make_room(response.content_length or 0)
         return response
 
 

@@ -21,6 +21,7 @@ HEAD_SECS = 10.0  # from the first byte of a request's head to its last
 LOOK_SECS = 1.0
 MAX_HEADER_BYTES = 4096
 MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that wait for those who asked to read them
+LARGE_BYTES = 64 * 1024  # smaller answers are not worth looking at all connections
 
 # Why connections were ended.
 CROWD = "too_many_connections"
@@ -121,11 +122,22 @@ class ConnectionTable:
                 self._end(one, SLOW_READER)
             elif _answered_at(one) < now - self._limits.idle_secs:
                 self._end(one, IDLE)
-        sizes = {one: self._open[one].get_write_buffer_size() for one in self._unsent if one in self._open}
+
+    def make_room(self, size: int) -> None:
+        """End those who have had their answers the longest, and not read them, where one more is too much."""
+        if size < LARGE_BYTES:
+            return
+        sizes = {
+            one: unsent
+            for one, transport in self._open.items()
+            if (unsent := transport.get_write_buffer_size())
+        }
+        size += sum(sizes.values())
         for one in sorted(sizes, key=_answered_at):
-            if sum(sizes.values()) <= MAX_UNSENT_BYTES:
+            if size <= MAX_UNSENT_BYTES:
                 break
-            del sizes[one]
+            size -= sizes[one]
+            self._open[one].abort()  # at once: the next answer may follow this one at once
             self._end(one, SLOW_READER)
 
     def _end(self, one: Open, reason: str) -> None:

@@ -15,7 +15,8 @@ from jobfeatures.publish.http.connectiontable import ConnectionTable
 
 Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen already
 BACKLOG = 1024
-END_SECS = 1.0
+AT_ONCE = 32  # that are accepted before one of them can be ended: a flood takes no more descriptors than that
+END_SECS = 5.0  # for clients that have just connected: on a loaded node their request takes that long to come
 HINTS = {
     errno.EADDRINUSE: "; stop what listens there, or choose another port",
     errno.EACCES: "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
@@ -65,11 +66,14 @@ async def _open(connections: Answering, where: Where, listeners: list[asyncio.Se
     if isinstance(where, str):
         host, _, port = where.rpartition(":")
         listeners.append(
-            await loop.create_server(connections, host.strip("[]") or None, int(port), backlog=BACKLOG)
+            await loop.create_server(connections, host.strip("[]") or None, int(port), backlog=AT_ONCE)
         )
-        return
-    for each in where:
-        listeners.append(await loop.create_server(connections, sock=each, backlog=BACKLOG))
+    else:
+        for each in where:
+            listeners.append(await loop.create_server(connections, sock=each, backlog=AT_ONCE))
+    for bound in [each for listener in listeners for each in listener.sockets]:
+        with socket.fromfd(bound.fileno(), bound.family, bound.type) as same:
+            same.listen(BACKLOG)
 
 
 def _reason(error: OSError) -> str:

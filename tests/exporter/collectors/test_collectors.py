@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
@@ -81,6 +82,23 @@ def test_remaining_time_does_not_depend_on_whose_clock_is_right(context, ahead_s
     text = 'batch_system="slurm",job_id="12",basis="wall_limit"'
     assert series(told, "batch_job_remaining_seconds")[text] == 3000
     assert series(told, "batch_exporter_source_clock_ahead_seconds") == {'source="slurm"': ahead_secs}
+
+
+def test_no_job_has_more_time_left_than_its_limit(context):
+    """By how much clocks differ is known within half a second, as slurmctld tells whole ones."""
+    now = int(context.now_secs)
+    difference = ClockDifference()
+    difference.learn(now - 100, asked_secs=now - 99.1, answered_secs=now - 99.05)
+    assert difference.ahead_secs == pytest.approx(-0.425)
+    job = replace(context.jobs[JobKey("slurm", "12")], start_secs=now, limits=Limits(wall_secs=420))
+    slurm = context.sources[0]
+    source = replace(slurm, table=replace(slurm.table, clock_ahead_secs=difference.ahead_secs))
+    for passed_secs, left_secs in ((0.137, 420), (1.137, 420 - 1.137 + 0.425)):
+        told = replace(context, now_secs=now + passed_secs, jobs={job.key: job}, sources=(source,))
+        remaining = series(told, "batch_job_remaining_seconds")
+        text = 'batch_system="slurm",job_id="12",basis="wall_limit"'
+        assert remaining[text] == pytest.approx(left_secs)
+        assert remaining[text] <= 420
 
 
 def test_a_suspended_job_s_remaining_time_stands_still(context):

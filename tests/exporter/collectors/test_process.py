@@ -11,7 +11,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures_exporter.collectors import collect, process
 from jobfeatures_exporter.collectors.process import count_open, families
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.procfs import KernelStat
+from jobfeatures_exporter.snapshot import NodeSample
 
 
 def test_the_exporters_own_figures_are_those_of_the_common_library():
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_of_the_exporter_costs_neither_its_build_nor_a_trace
 
 def test_a_start_that_could_not_be_told_once_is_told_later(context, monkeypatch):
     process._start_secs.cache_clear()
-    monkeypatch.setattr(process, "read_stat", lambda _procfs: KernelStat())
+    monkeypatch.setattr(process, "read_stat", lambda _procfs: NodeSample())
     assert "process_start_time_seconds" not in names(context)[0]
     monkeypatch.undo()
     assert "process_start_time_seconds" in names(context)[0]

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.formats.sonar.documents import iterate_documents
-from jobfeatures.formats.sonar.parse import parse_envelope
-from jobfeatures.formats.sonar.records import ProcessRecord
 from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
+from jobfeatures_exporter.ingest.parse import parse_envelope
+from jobfeatures_exporter.ingest.records import ProcessRecord
 
 
 def record(pid, cpu, ppid=1, command="a", count=1):
     return ProcessRecord(
-        pid=pid, ppid=ppid, command=command, count=count, cpu_secs=cpu, resident_bytes=0, virtual_bytes=0,
+        pid=pid, ppid=ppid, command=command, count=count, cpu_secs=cpu, resident_bytes=0,
         threads=None, data_read_bytes=2 * cpu, data_written_bytes=0, data_cancelled_bytes=0,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.formats.sonar.parse import parse_envelope
+from jobfeatures_exporter.ingest.parse import parse_envelope
 
 EPOCH = 221_000_000
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
@@ -208,7 +208,7 @@ def test_what_we_send_ourselves_is_shown_whole(path, site):
     assert sum(each.processes for each in snapshot.jobs.values()) == sum(each.count for each in sent)
     totals = site.nodes.nodes()[name].totals.values()
     assert sum(each.cpu_secs for each in totals) == sum(each.cpu_secs for each in sent)
-    assert {each.card.uuid for each in snapshot.gpus} == {each.uuid for each in record.gpus}
+    assert {each.card.uuid for each in snapshot.gpus} == {each.card.uuid for each in record.gpus}
 
 
 GROUP = f'cluster="hpc.example.org",node="c1-7",batch_system="none",job_id="77@{EPOCH}"'

@@ -152,7 +152,6 @@ def make_context():
                     fan_percent=30.0,
                     memory_used_bytes=2**33,
                     ce_util_percent=97.0,
-                    memory_util_percent=41.0,
                     temperature_celsius=65.0,
                     power_watts=351.5,
                 ),

@@ -196,18 +196,20 @@ def test_a_directory_that_vanished_is_not_an_error(node, budget, unreadable):
 
 
 def test_groups_come_and_go_with_their_directories(node, budget, unreadable):
-    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    groups = JobCgroups(str(node.cgroup), budget, unreadable, wanted=lambda each: each.job_id != "3")
     node.job_v2("job_1")
     node.job_v2("job_2")
-    groups.update(lambda _: True)
+    groups.update()
     first = {each.directory.membership.job_id: each for each in groups}
     for each in groups:
         each.read()
     node.end_job("job_1")
-    groups.update(lambda _: True)
+    groups.update()
     assert list(groups) == [first["2"]]
-    groups.update(lambda membership: membership.job_id == "3")
-    assert list(groups) == []
+    node.job_v2("job_3")
+    node.end_job("job_2")
+    groups.update()
+    assert list(groups) == [], "and the third is not wanted"
     assert budget.open == 0
     groups.close()
 
@@ -242,32 +244,74 @@ def test_of_v1_the_limit_of_memory_and_swap_together_leaves_that_of_swap(
     assert JobCgroup(directory, budget, unreadable).read().memory.swap_limit == swap
 
 
-def test_a_listing_that_fails_ends_no_job(node, budget, unreadable, monkeypatch):
-    groups = JobCgroups(str(node.cgroup), budget, unreadable)
-    node.job_v2("job_1")
-    node.job_v2("job_2")
-    groups.update(lambda _: True)
-    before = list(groups)
+def fail_listing(monkeypatch, name):
     real = os.scandir
 
     def fake(path):
-        if str(path).endswith("slurmstepd.scope"):
+        if str(path).endswith(name):
             raise OSError(errno.EIO, "x")
         return real(path)
 
     monkeypatch.setattr(os, "scandir", fake)
-    groups.update(lambda _: True)
+
+
+def test_a_listing_that_fails_ends_no_job(node, budget, unreadable, monkeypatch):
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    node.job_v2("job_1")
+    node.job_v2("job_2")
+    groups.update()
+    before = list(groups)
+    fail_listing(monkeypatch, "slurmstepd.scope")
+    groups.update()
     assert list(groups) == before
     assert unreadable.counts == {"job_directories_eio": 1}
     shutil.rmtree(node.cgroup / "system.slice/slurmstepd.scope/job_1")
-    groups.update(lambda _: True)
+    groups.update()
     assert [each.directory.membership.job_id for each in groups] == ["2"]
+    groups.close()
+
+
+def test_directories_are_the_same_until_one_comes_or_goes(node, budget, unreadable, monkeypatch):
+    node.job_v1("slurm/uid_1/job_1")
+    memory = node.cgroup / "memory/slurm/uid_1/job_1"
+    memory.rename(memory.with_name("later"))
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    groups.update()
+    (before,) = groups
+    groups.update()
+    assert list(groups) == [before]
+    assert not groups.have_changed
+    memory.with_name("later").rename(memory)
+    groups.update()
+    (with_memory,) = groups
+    assert with_memory.counts_memory > before.counts_memory, "that of memory was made a moment later"
+    listed = groups.directories
+    groups.update()
+    assert groups.directories is listed
+    fail_listing(monkeypatch, "uid_1")
+    groups.update()
+    failed = unreadable.counts["job_directories_eio"]
+    groups.update()
+    assert list(groups) == [with_memory]
+    assert unreadable.counts == {"job_directories_eio": 2 * failed}, "it is counted at each look"
+    groups.close()
+
+
+def test_a_kernel_that_did_not_say_which_version_it_has_is_asked_again(node, budget, unreadable, monkeypatch):
+    node.job_v2("job_1")
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    with monkeypatch.context() as patch:
+        patch.setattr(os.path, "exists", lambda _path: False)  # as it says of any error
+        groups.update()
+        assert list(groups) == []
+    groups.update()
+    assert [each.directory.membership.job_id for each in groups] == ["1"]
     groups.close()
 
 
 def test_a_node_without_control_groups_has_no_jobs(tmp_path, budget, unreadable):
     groups = JobCgroups(str(tmp_path / "nothing"), budget, unreadable)
-    groups.update(lambda _: True)
+    groups.update()
     assert list(groups) == []
     assert unreadable.counts == {}
 
@@ -364,6 +408,26 @@ def test_jobs_that_only_a_cpuset_knows_are_found_and_else_its_paths_are_those_of
         "cpuset": f"{node.cgroup}/cpuset/slurm/uid_1/job_3",
         "cpu": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
     }
+
+
+@pytest.mark.parametrize("path", ["slurm/uid_1/job_2", "torque/2.head"])
+def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
+    node, budget, unreadable, path
+):
+    node.job_v1("slurm/uid_1/job_3")
+    group = node.cgroup / "memory" / path
+    group.mkdir(parents=True)
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    for _ in range(2):  # one that is known is found again
+        groups.update()
+        [found] = (each.directory for each in groups if each.directory.membership.job_id == "2")
+        assert (found.path, found.groups["memory"]) == (f"/{path}", str(group))
+        assert found.cpu_source == f"/{path}@{group.stat().st_ino}"  # the next one here is another
+        assert "cpuacct" not in found.groups
+    group.rmdir()
+    groups.update()
+    assert [each.directory.membership.job_id for each in groups] == ["3"]
+    groups.close()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from jobfeatures_exporter.sampling.descriptors import (
 @pytest.fixture
 def limits(monkeypatch):
     """Return the limits [soft, hard], which setrlimit changes instead of the real ones."""
-    state = [1024, 4096]
+    state = [4096, 16384]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(state))
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: state.__setitem__(slice(None), list(new)))
     return state
@@ -35,16 +35,16 @@ def taken(budget: DescriptorBudget, most: int = 10_000) -> int:
 
 def test_the_soft_limit_is_raised_no_further_than_needed(limits):
     budget = DescriptorBudget()
-    assert taken(budget, 1024 - RESERVE) == 1024 - RESERVE
-    assert limits == [1024, 4096]
+    assert taken(budget, 4096 - RESERVE) == 4096 - RESERVE
+    assert limits == [4096, 16384]
     assert budget.take()
-    assert 1024 < limits[0] <= 2048
+    assert 4096 < limits[0] <= 5120
 
 
 def test_a_reserve_is_left_below_the_hard_limit(limits):
     budget = DescriptorBudget()
-    assert taken(budget) == 4096 - RESERVE
-    assert limits == [4096, 4096]
+    assert taken(budget, 20_000) == 16384 - RESERVE
+    assert limits == [16384, 16384]
     assert budget.refused == 1
     assert not budget.take()
     assert budget.refused == 2
@@ -97,6 +97,12 @@ def test_a_small_limit_is_shared_by_halves(limits):
     assert taken(DescriptorBudget()) == 32
 
 
+def test_the_reserve_is_there_before_the_first_file_is_kept(limits):
+    limits[0] = 1024  # as systemd gives it to a service
+    assert DescriptorBudget().take()
+    assert limits[0] > RESERVE
+
+
 def test_an_unlimited_hard_limit_is_no_number(limits):
     limits[1] = resource.RLIM_INFINITY
     assert taken(DescriptorBudget()) == 10_000
@@ -108,7 +114,7 @@ def test_max_open_bounds_and_raises_nothing(limits):
     assert taken(budget) == 5
     budget.give(2)
     assert taken(budget) == 2
-    assert limits == [1024, 4096]
+    assert limits == [4096, 16384]
 
 
 def test_where_raising_is_forbidden_the_soft_limit_counts(limits, monkeypatch):
@@ -116,7 +122,7 @@ def test_where_raising_is_forbidden_the_soft_limit_counts(limits, monkeypatch):
         raise ValueError
 
     monkeypatch.setattr(resource, "setrlimit", forbidden)
-    assert taken(DescriptorBudget()) == 1024 - RESERVE
+    assert taken(DescriptorBudget()) == 4096 // 2
 
 
 def test_a_shrunk_budget_stays_small_and_grows_back_when_all_has_been_calm(limits):
@@ -135,10 +141,10 @@ def test_a_shrunk_budget_stays_small_and_grows_back_when_all_has_been_calm(limit
     for _ in range(CALM_LOOKS):
         budget.begin_look()
     assert not budget.take()
-    for _ in range(4096 // STEP):
+    for _ in range(16384 // STEP):
         budget.begin_look()
-    taken(budget)
-    assert budget.open == 4096 - RESERVE
+    taken(budget, 20_000)
+    assert budget.open == 16384 - RESERVE
 
 
 def test_failures_are_counted_by_kind_and_vanishing_is_none():

@@ -94,6 +94,13 @@ def test_a_job_with_a_past_longer_than_the_interval_counts_from_here_on():
     assert energy.update(joules=200, cpu=busy(20), used_secs={key(1): 5010.0}) == {key(1): 100}
 
 
+def test_the_next_job_of_an_id_that_never_went_has_no_joules_of_the_last():
+    energy = JobEnergy()
+    energy.update(joules=0, cpu=busy(0), used_secs={key(1): 100.0})
+    energy.update(joules=50, cpu=busy(10), used_secs={key(1): 110.0})
+    assert energy.update(joules=60, cpu=busy(14), used_secs={key(1): 2.0}) == {key(1): 5.0}
+
+
 def test_after_a_look_that_could_not_be_read_the_next_shares_for_both():
     energy = JobEnergy()
     energy.update(joules=0, cpu=busy(0), used_secs={key(1): 0.0})

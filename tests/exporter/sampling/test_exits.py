@@ -30,8 +30,6 @@ class RecordingKernel(Kernel):
                 ExitRecord(
                     pid=task.pid,
                     ppid=task.parent.pid,
-                    uid=0,
-                    command="x",
                     start_secs=BOOT_SECS + task.start * START_SECS,
                     user_usecs=task.user * 10_000,
                     system_usecs=task.system * 10_000,

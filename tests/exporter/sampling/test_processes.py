@@ -513,13 +513,11 @@ def test_the_tree_is_that_of_psutil():
     parents = {pid: each["ppid"] for pid, each in psutil_of(psutil.pids()[:200]).items()}
     samples = scanner.scan()
     scanner.close()
-    tree = make_tree(
-        samples.values(), ticks_a_second=100.0, name_of=str, arguments_of=lambda _: "", most=sys.maxsize
-    )
+    tree = make_tree(samples.values(), sys.maxsize)
     above: list[int] = []
     compared = 0
-    for each in tree:
-        del above[each.depth :]
+    for each, depth in tree:
+        del above[depth:]
         if parents.get(each.pid) == samples[each.pid].ppid and samples[each.pid].ppid in samples:
             assert above[-1:] == [parents[each.pid]]
             compared += 1

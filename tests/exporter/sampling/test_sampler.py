@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.lastwords import LastWords
+from jobfeatures_exporter.sampling.members import Members
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, Kind, MemoryBytes, UnitKey
 
@@ -133,6 +134,98 @@ def test_of_two_users_groups_of_one_id_that_with_processes_says_whose_the_job_is
     node.job_v1("slurm/uid_6002/job_2", usage_secs=1)
     node.process(10, cgroup="3:cpuacct:/slurm/uid_6002/job_2/step_0\n")
     assert sampler.sample().jobs[slurm("2")].uid == 6002
+
+
+def used_v1(node, path, amount):
+    """Have a group of v1, and a step in it, that have used so much of everything."""
+    node.job_v1(path, usage_secs=amount, user=50 * amount, system=50 * amount, memory=1000 * amount)
+    (node.cgroup / "memory" / path / "memory.oom_control").write_text(f"oom_kill {amount}\n")
+    (node.cgroup / "memory" / path / "memory.failcnt").write_text(f"{amount}\n")
+    blkio = node.cgroup / "blkio" / path
+    blkio.mkdir(parents=True, exist_ok=True)
+    for name in ("io_service_bytes", "io_serviced"):
+        (blkio / f"blkio.throttle.{name}_recursive").write_text(f"8:0 Read {amount}\n8:0 Write {amount}\n")
+    if not path.endswith("step_0"):
+        used_v1(node, f"{path}/step_0", amount)
+
+
+def assert_used(job, uid, amount):
+    (step,) = job.steps
+    assert job.uid == uid
+    assert (job.user_cpu_secs, step.user_cpu_secs) == (amount / 2, amount / 2)
+    assert (job.memory.anon, job.memory.peak, step.memory.anon) == (1000 * amount,) * 3
+    assert (job.oom_kills, job.memory_limit_hits) == (2 * amount,) * 2  # of the job's group and the step's
+    assert job.block_io == BlockIo(amount, amount, amount, amount)
+
+
+@pytest.mark.parametrize("first_look", ["before the next job", "when both are there"])
+def test_nothing_of_another_users_group_of_the_same_id_is_the_jobs(node, make, first_look):
+    """Slurm that has lost its state begins to count anew, and an empty group may still be there."""
+    other, own = "slurm/uid_6001/job_2", "slurm/uid_6002/job_2"
+    used_v1(node, other, 100)
+    words = LastWords()
+    sampler = make(steps=True, last_words=words)
+    if first_look == "before the next job":
+        assert_used(sampler.sample().jobs[slurm("2")], 6001, 100)
+    used_v1(node, own, 4)
+    node.process(10, cgroup=v1(f"/{own}/step_0"))
+    assert_used(sampler.sample().jobs[slurm("2")], 6002, 4)
+    words.note(f"{node.cgroup}/memory/{other}")
+    for controller in ("cpu,cpuacct", "memory", "blkio"):
+        shutil.rmtree(node.cgroup / controller / other)
+    used_v1(node, own, 6)
+    assert_used(sampler.sample().jobs[slurm("2")], 6002, 6)
+    words.close()
+
+
+@pytest.mark.parametrize(("living", "known", "owner"), [
+    ((), 6001, 6001), ((), 6002, 6002), ((6001, 6002), 6001, 6001), ((6001, 6002), 6002, 6002),
+    ((6001,), 6002, 6001),  # the list is older than what the node shows
+    ((), None, 6002), ((6001, 6002), None, 6002),  # the group that was made last
+])  # fmt: skip
+def test_of_two_users_groups_of_one_id_processes_tell_then_the_batch_system_then_age(
+    node, make, living, known, owner
+):
+    for uid in (6001, 6002):
+        used_v1(node, f"slurm/uid_{uid}/job_2", uid - 6000)
+        if uid in living:
+            node.process(uid, cgroup=v1(f"/slurm/uid_{uid}/job_2/step_0"))
+    jobs = {slurm("2"): Job(key=slurm("2"), uid=known)}
+    snapshot = make(lambda: jobs, steps=True).sample()
+    assert_used(snapshot.jobs[slurm("2")], owner, owner - 6000)
+    assert snapshot.jobs[slurm("2")].processes == (owner in living)
+    assert {snapshot.keys[uid] for uid in living} == {slurm("2") if uid == owner else uid for uid in living}
+
+
+def test_a_group_of_v2_that_was_left_empty_is_the_next_users_as_soon_as_his_processes_are_in_it(
+    node, make, monkeypatch
+):
+    owners = {10: 6001, 11: 0, 12: 6002}
+    monkeypatch.setattr(Members, "uid", lambda _, pid: owners[pid])
+    node.job_v2("job_4")
+    node.process(10, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    sampler = make()
+    assert sampler.sample().jobs[slurm("4")].uid == 6001
+    node.end(10)
+    assert sampler.sample().jobs[slurm("4")].uid == 6001  # as far as is known
+    node.process(11, name=b"slurmstepd", cgroup=f"{V2}/job_4/step_0/slurm\n")
+    node.process(12, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    for _ in range(2):
+        assert sampler.sample().jobs[slurm("4")].uid == 6002
+
+
+def test_nothing_of_an_earlier_run_whose_empty_group_has_another_sluid_is_the_next_ones(node, make):
+    other, own = "s5K1KKYAYG5D00", "s5K1KKYAYG5D01"
+    node.job_v2(other, user_usec=100_000_000, memory=100)
+    node.process(10, cgroup=f"{V2}/{other}/step_0\n", environ=b"SLURM_JOB_ID=5\0")
+    sampler = make()
+    assert sampler.sample().jobs[slurm("5")].user_cpu_secs == 100
+    node.end(10)
+    assert sampler.sample().jobs[slurm("5")].user_cpu_secs == 100
+    node.job_v2(own, user_usec=1_000_000, memory=1)
+    node.process(11, cgroup=f"{V2}/{own}/step_0\n", environ=b"SLURM_JOB_ID=5\0")
+    job = sampler.sample().jobs[slurm("5")]
+    assert (job.user_cpu_secs, job.memory.anon, job.sluid, job.processes) == (1, 1, own, 1)
 
 
 def test_a_job_whose_cpu_time_the_kernel_does_not_count_is_accumulated(node, make):
@@ -347,6 +440,77 @@ def test_a_kill_in_a_step_that_went_between_two_looks_is_counted_of_a_job_that_g
     for _ in range(3):
         assert sampler.sample().jobs[slurm("10")].oom_kills == 1
     words.close()
+
+
+def node_kills(node, count):
+    (node.proc / "vmstat").write_text(f"nr_free_pages 1\noom_kill {count}\n")
+
+
+def counted_v1(node, path, kills=0):
+    node.job_v1(path)
+    for group in (path, f"{path}/step_0"):
+        (node.cgroup / "memory" / group).mkdir(exist_ok=True)
+        (node.cgroup / "memory" / group / "memory.oom_control").write_text(f"oom_kill {kills}\n")
+
+
+@pytest.mark.parametrize(
+    ("killed", "goes", "ended", "other"),
+    [
+        (0, "job", 0, 0),  # nothing was killed: that is known
+        (1, "job", None, 0),  # it, or something that is no job
+        (1, "step", None, 0),
+        (1, "job before its last process", None, 0),
+        (1, "nothing", 0, 0),  # something that is no job
+        (2, "job", None, 2),
+    ],
+)
+def test_a_kill_that_no_group_shows_leaves_it_open_whether_a_job_was_killed_whose_group_has_gone(
+    node, make, killed, goes, ended, other
+):
+    one, two = "slurm/uid_1/job_1", "slurm/uid_1/job_2"
+    node_kills(node, 7)
+    counted_v1(node, one)
+    counted_v1(node, two)
+    sampler = make()
+    assert sampler.sample().jobs[slurm("1")].oom_kills == 0
+    node_kills(node, 7 + killed + other)
+    if other:
+        counted_v1(node, two, kills=1)  # of the group and its step
+    if goes == "job before its last process":
+        node.process(10, name=b"slurmstepd", cgroup=f"6:freezer:/{one}/step_0\n")
+    if goes.startswith("job"):
+        node.end_job(one)
+    elif goes == "step":
+        shutil.rmtree(node.cgroup / "memory" / one / "step_0")
+    snapshot = sampler.sample()
+    last = snapshot.final.get(slurm("1")) if goes == "job" else snapshot.jobs[slurm("1")]
+    assert (last.oom_kills if last else 0) == ended
+    assert snapshot.jobs[slurm("2")].oom_kills == other
+    again = sampler.sample()
+    assert again.final == {}
+    if goes != "job":
+        assert again.jobs[slurm("1")].oom_kills == ended
+
+
+def test_a_kill_that_a_group_shows_before_the_node_does_hides_no_other(node, make):
+    """The node's count is read first."""
+    one, two = "slurm/uid_1/job_1", "slurm/uid_1/job_2"
+    node_kills(node, 0)
+    counted_v1(node, one)
+    counted_v1(node, two)
+    sampler = make()
+    sampler.sample()
+    node_kills(node, 1)
+    counted_v1(node, two, kills=1)  # of the group and its step
+    assert sampler.sample().jobs[slurm("2")].oom_kills == 2
+    node_kills(node, 2)
+    node.end_job(one)
+    assert sampler.sample().final == {}
+    counted_v1(node, one)
+    sampler.sample()
+    node_kills(node, 3)
+    node.end_job(one)
+    assert sampler.sample().final[slurm("1")].oom_kills is None
 
 
 def test_a_job_whose_groups_go_before_its_last_process_keeps_their_counts(node, make):

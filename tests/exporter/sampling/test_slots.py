@@ -100,6 +100,15 @@ def test_the_next_job_in_a_slot_has_its_own_starter(node, start, ask, execute):
     assert ask() == {}
 
 
+def test_an_empty_slot_keeps_no_job_that_runs_in_another_by_now(node, start, ask):
+    start()
+    assert ask(slot1_1_at_h=[501]) == {SLOT: "12.0"}
+    node.end(500)
+    node.end(501)
+    start(starter=600, pid=601, slot="slot1_2@h")
+    assert ask(slot1_1_at_h=[], slot1_2_at_h=[601]) == {"slot1_2@h": "12.0"}
+
+
 def test_an_answer_is_kept_while_its_starter_lives(start, ask):
     scratch = start()
     ask(slot1_1_at_h=[501])

@@ -144,10 +144,12 @@ def test_a_hook_that_slurm_calls_and_that_is_not_here_is_named(config, tmp_path)
         assert "Prolog" in hooks[0].words
 
 
-def test_without_a_batch_system_that_is_a_note_unless_jobs_are_here(config, tmp_path):
+def test_without_a_batch_system_that_is_a_note_unless_jobs_are_here(config, node):
     alone = replace(config, batch_sources=())
     assert [each.mark for each in found(alone, "batch system")] == [Mark.NOTE]
-    (tmp_path / "cgroup/system.slice/slurmstepd.scope/job_7").mkdir(parents=True)
+    node.job_v2("job_7")
+    assert [each.mark for each in found(alone, "batch system")] == [Mark.NOTE]  # an empty group is no job
+    node.process(10, cgroup="0::/system.slice/slurmstepd.scope/job_7\n")
     assert [each.mark for each in found(alone, "batch system")] == [Mark.WRONG]
 
 
@@ -157,12 +159,13 @@ def test_control_groups_are_told_by_version_and_a_mount_that_is_not_there_by_its
     assert (lost.mark, str(tmp_path / "none") in lost.words) == (Mark.WRONG, True)
 
 
-def test_a_job_that_is_here_without_a_directory_is_named(config, tmp_path):
+def test_a_job_that_is_here_without_a_directory_is_named(config, node):
     tree = FeatureTree(config.features_root)
     tree.prepare()
     tree.write_machine({"total_cpu": "4"})
+    node.job_v2("job_9")
     for number in (7, 8):
-        (tmp_path / f"cgroup/system.slice/slurmstepd.scope/job_{number}").mkdir(parents=True)
+        node.process(number, cgroup=f"0::/system.slice/slurmstepd.scope/job_{number}\n")
     tree.write_job(JobKey("slurm", "8"), {"job_id": "8"})
     wrong = [each.words for each in found(config, "features") if "has no directory" in each.words]
     assert wrong == ["slurm job 7 is here and has no directory"]

@@ -57,9 +57,9 @@ CARD = GpuCard(
 )  # fmt: skip
 GPU = GpuSample(
     card=CARD, taken_at_secs=0.0, failing=0, fan_percent=37.4, compute_mode="Default", performance_state=2,
-    memory_used_bytes=5 * 2**30, ce_util_percent=100.4, memory_util_percent=52.5, temperature_celsius=-3.0,
+    memory_used_bytes=5 * 2**30, ce_util_percent=100.4, temperature_celsius=-3.0,
     power_watts=190.5, power_limit_watts=250.0, ce_clock_mhz=1785, memory_clock_mhz=6800,
-    processes=(GpuProcess(pid=101, memory_bytes=2**30 + 1, ce_util_percent=40.0, memory_util_percent=5.5),),
+    processes=(GpuProcess(pid=101, memory_bytes=2**30 + 1, ce_util_percent=40.0),),
 )  # fmt: skip
 
 

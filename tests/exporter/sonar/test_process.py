@@ -3,14 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.sonar.process import GpuWork, Work, roll_up
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess
+from jobfeatures_exporter.sonar.process import Work, roll_up
 
 GPUS = st.lists(
-    st.builds(
-        GpuWork, index=st.just(0), uuid=st.sampled_from("ab"), ce_util_percent=st.none() | st.integers(0, 100),
-        memory_bytes=st.none() | st.integers(0, 2**40), memory_util_percent=st.none(),
+    st.tuples(
+        st.builds(GpuCard, uuid=st.sampled_from("ab")),
+        st.builds(
+            GpuProcess, pid=st.just(1), ce_util_percent=st.none() | st.integers(0, 100),
+            memory_bytes=st.none() | st.integers(0, 2**40),
+        ),
     ),
-    max_size=2, unique_by=lambda gpu: gpu.uuid,
+    max_size=2, unique_by=lambda gpu: gpu[0].uuid,
 ).map(tuple)  # fmt: skip
 WORKS = st.lists(
     st.builds(
@@ -33,7 +37,7 @@ def test_rolling_up_loses_nothing_and_counts_everybody(works):
     assert sum(1 + each.rolled_up for each in rolled) == len(works)
     for name in ("cpu_secs", "cpu_avg_percent", "cpu_util_percent", "anon_bytes", "threads"):
         assert total(getattr(each, name) for each in rolled) == total(getattr(each, name) for each in works)
-    memory = [total(gpu.memory_bytes for each in found for gpu in each.gpus) for found in (rolled, works)]
+    memory = [total(use.memory_bytes for each in found for _, use in each.gpus) for found in (rolled, works)]
     assert memory[0] == memory[1]
 
 
@@ -45,7 +49,7 @@ def test_what_is_one_has_the_same_parent_and_command_and_no_children(works):
     assert [each for each in rolled if each.has_children] == [each for each in works if each.has_children]
     for each in rolled:
         assert (each.pid == 0) == (each.rolled_up > 0)
-        assert len({gpu.uuid for gpu in each.gpus}) == len(each.gpus)
+        assert len({card.uuid for card, _ in each.gpus}) == len(each.gpus)
 
 
 @given(WORKS)

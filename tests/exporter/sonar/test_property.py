@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import Origin
-from jobfeatures.formats.sonar.parse import parse_envelope
-from jobfeatures.formats.sonar.records import ErrorRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.ingest.parse import parse_envelope
+from jobfeatures_exporter.ingest.records import ErrorRecord
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.snapshot import (
@@ -99,7 +99,7 @@ GPUS = st.lists(
         card=st.builds(GpuCard, uuid=NAMES.filter(bool), index=optional(SMALL), model=NAMES),
         taken_at_secs=st.just(0.0), failing=SMALL, fan_percent=optional(st.floats(0, 300)), compute_mode=NAMES,
         performance_state=optional(SMALL), memory_used_bytes=optional(COUNT), ce_util_percent=SHARE,
-        memory_util_percent=SHARE, temperature_celsius=optional(st.floats(-80, 150)),
+        temperature_celsius=optional(st.floats(-80, 150)),
         processes=st.lists(
             st.builds(GpuProcess, pid=st.integers(1, 50), memory_bytes=optional(COUNT), ce_util_percent=SHARE),
             max_size=2,

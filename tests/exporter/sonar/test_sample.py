@@ -105,7 +105,7 @@ def test_used_memory_is_what_is_not_available():
 def test_a_card_is_told_with_whole_numbers_and_an_extended_performance_state(origin, given_input):
     [gpu] = attributes(origin, given_input)["system"]["gpus"]
     assert gpu["performance_state"] == 4
-    assert (gpu["ce_util"], gpu["memory_util"], gpu["temperature"], gpu["fan"]) == (100, 52, -3, 37)
+    assert (gpu["ce_util"], gpu["memory_util"], gpu["temperature"], gpu["fan"]) == (100, 31, -3, 37)
     assert gpu["memory"] == 5 * 2**20
     assert "failing" not in gpu
 
@@ -240,7 +240,13 @@ def test_a_container_is_known_by_its_control_group_or_by_its_daemon(origin, give
 
 def test_what_a_process_does_on_a_card_is_told(origin, given_input):
     assert processes_of(jobs_of(origin, given_input))["python"]["gpus"] == [
-        {"index": 1, "uuid": "GPU-1", "gpu_util": 40.0, "gpu_memory": 2**20, "gpu_memory_util": 5.5}
+        {
+            "index": 1,
+            "uuid": "GPU-1",
+            "gpu_util": 40.0,
+            "gpu_memory": 2**20,
+            "gpu_memory_util": 6.250000005820766,
+        }
     ]
 
 

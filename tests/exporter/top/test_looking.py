@@ -54,7 +54,7 @@ def test_processes_are_read_only_of_jobs_that_are_expanded():
     other = JobKey("slurm", "2")
     looker.expanded = frozenset({KEY, other})
     found = looker.take().processes
-    assert [each.view.pid for each in found[KEY]] == [7]
+    assert [each.process.pid for each in found[KEY]] == [7]
     assert found[other] == "none"
     pages.found = "elsewhere"
     assert looker.take().processes == {KEY: "elsewhere", other: "elsewhere"}

@@ -1,6 +1,7 @@
 """From a view of the node to lines of a terminal."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 from jobfeatures.series import parse_lines
 from jobfeatures.status.waste import Basis
+from jobfeatures_exporter.snapshot import ProcessSample
 from jobfeatures_exporter.terminal.cells import width_of
 from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.top.table import (
     COLUMNS,
     Style,
     choose_columns,
+    filter_jobs,
     jobs_of,
     join_cells,
     make_lines,
@@ -26,7 +29,6 @@ from jobfeatures_exporter.top.table import (
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.processes import ProcessView
 from jobfeatures_exporter.view.sources import SourceView
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
@@ -104,7 +106,8 @@ def test_the_job_that_wastes_most_now_is_named_above_the_table():
 
 
 def test_processes_stand_below_their_job_indented_and_clean():
-    process = LiveProcess(ProcessView(4711, 2, "a\x1b[2Jb", "R", 9.0, 3 * 2**30, 1), 0.5)
+    sample = ProcessSample(4711, 1, 1, 1, 0, "a\x1b[2Jb", "R", 900, 0, 0, 0, 1, 3 * 2**30, 2**32)
+    process = LiveProcess(sample, 2, 0.5)
     chosen = choose_columns(jobs_of(NODE), 200, has_processes=True)
     assert join_cells(chosen, make_process_cells(chosen, process)).split() == [
         "└4711", "R", "0.5", "3G", "a\ufffd[2Jb",
@@ -235,3 +238,16 @@ def test_a_job_without_an_end_is_not_soon_at_its_end():
     [line] = [each for each in make_lines(node, order="t", columns=80) if each.text[0] == "7"]
     assert line.style is Style.PLAIN
     assert "∞" in line.text
+
+
+def test_time_left_without_a_limit_is_not_unknown():
+    lines = [
+        make_lines(NodeView(jobs=(replace(ROWS[2], wall_secs=wall),)), order="t")[-1]
+        for wall in (None, math.inf)
+    ]
+    assert [re.search(r"(\?|∞) +\?  +\?$", line.text)[1] for line in lines] == ["?", "∞"]
+
+
+def test_a_task_of_an_array_is_found_as_squeue_shows_it():
+    task = replace(ROWS[2], identity=Identity("ann", "array", "RUNNING", "30_2"))
+    assert filter_jobs([*ROWS, task], "30_2") == [task]

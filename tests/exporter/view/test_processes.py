@@ -7,19 +7,12 @@ from jobfeatures_exporter.snapshot import ProcessSample
 from jobfeatures_exporter.view.processes import make_tree
 
 
-def process(pid, ppid, *, started=0, ticks=0):
-    return ProcessSample(pid, ppid, pid, pid, started, f"c{pid}", "S", ticks, 0, 0, 0, 1, 2**20, 2**21)
+def process(pid, ppid, *, started=0):
+    return ProcessSample(pid, ppid, pid, pid, started, f"c{pid}", "S", 0, 0, 0, 0, 1, 2**20, 2**21)
 
 
 def tree(*processes, most=200):
-    made = make_tree(
-        processes,
-        ticks_a_second=100.0,
-        name_of=lambda command: command,
-        arguments_of=lambda _: "",
-        most=most,
-    )
-    return [(each.pid, each.depth) for each in made]
+    return [(each.pid, depth) for each, depth in make_tree(processes, most)]
 
 
 def test_children_stand_below_their_parents_in_the_order_of_their_starts():
@@ -39,10 +32,3 @@ def test_no_more_than_a_page_holds():
 def test_every_process_is_there_once(parents):
     found = tree(*(process(pid, ppid) for pid, ppid in parents.items()))
     assert sorted(pid for pid, _ in found) == sorted(parents)
-
-
-def test_cpu_time_is_in_seconds():
-    (made,) = make_tree(
-        [process(1, 0, ticks=250)], ticks_a_second=100.0, name_of=str.upper, arguments_of=lambda each: "x"
-    )
-    assert (made.cpu_secs, made.command, made.arguments) == (2.5, "C1", "x")

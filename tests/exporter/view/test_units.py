@@ -84,7 +84,15 @@ def test_no_size_has_more_than_three_digits_that_matter(value, whole):
 
 @pytest.mark.parametrize(
     ("cpus", "text"),
-    [(0, "0"), (0.2034, "0.2"), (0.01, "< 0.1"), (4, "4"), (15.94, "15.9"), (0.95, "0.9"), (127.6, "128")],
+    [
+        (0, "0"),
+        (0.2034, "0.2"),
+        (0.01, f"<{THIN}0.1"),
+        (4, "4"),
+        (15.94, "15.9"),
+        (0.95, "0.9"),
+        (127.6, "128"),
+    ],
 )
 def test_cpus_have_one_digit_behind_the_point(cpus, text):
     assert units.format_cpus(cpus) == text
@@ -118,5 +126,5 @@ def test_times_are_told_with_their_zone_and_for_machines():
 def test_shares():
     assert units.format_share(0.048) == f"4.8{THIN}%"
     assert units.format_share(0.97) == f"97{THIN}%"
-    assert units.format_share(0.0001) == f"< 0.1{THIN}%"
+    assert units.format_share(0.0001) == f"<{THIN}0.1{THIN}%"
     assert units.format_share(0) == f"0{THIN}%"

@@ -7,7 +7,7 @@ import pytest
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.view.waste import UNKNOWN_WASTE
+from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE
 
 GIB = 2**30
 THIN = "\u202f"
@@ -52,12 +52,17 @@ def test_a_limit_beyond_the_memory_of_the_node_holds_no_more_than_it():
     "job",
     [
         make(is_running=False, cpus_now=0.0, allocated_cpus=4),
-        make(identity=Identity(state="SUSPENDED"), cpus_now=0.0, allocated_cpus=4),
         make(),
     ],
 )
-def test_of_a_job_that_has_ended_is_suspended_or_unknown_nothing_is_said(job):
+def test_of_a_job_that_has_ended_or_is_unknown_nothing_is_said(job):
     assert waste_now(job, **NODE) == UNKNOWN_WASTE
+
+
+def test_a_suspended_job_wastes_nothing_which_is_not_unknown():
+    job = make(identity=Identity(state="SUSPENDED"), cpus_now=0.0, allocated_cpus=4)
+    assert waste_now(job, **NODE) == NO_WASTE
+    assert (waste_now(job, **NODE).share, waste_now(job, **NODE).words) == (0.0, ())
 
 
 def test_the_most_wasteful_job_is_the_one_with_the_largest_share_and_nobody_where_none_wastes():

@@ -21,7 +21,7 @@ PAGES = sorted(str(each.relative_to(ROOT / "docs")) for each in (ROOT / "docs").
 @pytest.fixture
 async def client(aiohttp_client, monkeypatch):
     monkeypatch.setattr(documentation, "FOLDER", str(ROOT / "docs"))
-    return await aiohttp_client(make_app(SimpleNamespace()))  # of a node, and of the controller
+    return await aiohttp_client(make_app(SimpleNamespace(exposition=None)))  # of both roles
 
 
 async def test_every_page_is_served_and_every_link_in_it_leads_to_a_page_and_a_heading(client):

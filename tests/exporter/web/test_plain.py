@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import gzip
 import re
-import subprocess
-import sys
 
 import pytest
 from aiohttp.http_parser import HttpRequestParser
@@ -59,16 +57,17 @@ async def served(daemon=None, **settings):
 
 
 @contextlib.asynccontextmanager
-async def served_by_aiohttp():
-    """Give a function that opens a connection to the same application behind nothing but aiohttp."""
+async def served_by_aiohttp(daemon=None):
+    """Give what counts connections, and a function that opens one, of the same application behind nothing but aiohttp."""
     limits = ConnectionLimits(connections=listener.MAX_CONNECTIONS, header_bytes=listener.HEADER_BYTES)
     admission = Admission(rate=listener.RATE, client_rate=listener.CLIENT_RATE, names=frozenset())
+    app, table = make_app(daemon or StandInDaemon()), ConnectionTable(limits)
     async with (
-        guarding(make_app(StandInDaemon()), admission, None, limits, None, ConnectionTable(limits)) as server,
+        guarding(app, admission, None, limits, None, table) as server,
         accepting(server, "127.0.0.1:0", key="test") as address,
     ):
         host, _, port = address.rpartition(":")
-        yield lambda: asyncio.open_connection(host, int(port))
+        yield table, lambda: asyncio.open_connection(host, int(port))
 
 
 def is_web_server_up(listeners):
@@ -357,37 +356,6 @@ def test_all_else_is_for_the_web_server(data):
     assert parse_request(data, 8190) is None
 
 
-SCRAPED = """
-import asyncio, sys, urllib.request
-from jobfeatures_exporter import serve as serving  # all that a node's daemon imports
-from jobfeatures_exporter.web.listener import Listeners
-
-class Shown:
-    is_ready = True
-    def problems(self): return []
-    def exposition(self, *, openmetrics): return b"some_metric 1\\n"
-    def html(self, asked): return "page"
-
-def get(address, path):
-    with urllib.request.urlopen(f"http://{address}{path}") as answer:
-        return answer.read()
-
-async def main():
-    async with Listeners().serving(Shown(), "127.0.0.1:0") as address:
-        for path in ("/metrics", "/-/ready", "/"):
-            await asyncio.to_thread(get, address, path)
-            print(path, "aiohttp" in sys.modules)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.program
-def test_a_node_that_is_only_scraped_never_imports_the_web_server():
-    done = subprocess.run([sys.executable, "-c", SCRAPED], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["/metrics False", "/-/ready False", "/ True"], done.stderr
-
-
 async def answers_to_pieces(connect, pieces):
     """Return all that a listener says to these pieces until it ends the connection, without dates."""
     reader, writer = await connect()
@@ -399,33 +367,91 @@ async def answers_to_pieces(connect, pieces):
     return re.sub(rb"Date: [^\r]*\r\n", b"", said)
 
 
+def asking(line):
+    """Return a request with this header in place of curl's Accept."""
+    return CURL.replace(b"Accept: */*", line)
+
+
+def asking_for(target, method=b"GET"):
+    return CURL.replace(b"GET /metrics", method + b" " + target)
+
+
 KEPT = [
     CURL,
     PROMETHEUS,
-    CURL.replace(b"/metrics", b"/-/healthy"),
-    CURL.replace(b"/metrics", b"/-/ready"),
-    CURL.replace(b"/metrics", b"/"),
-    CURL.replace(b"/metrics", b"/absent"),
-    CURL.replace(b"GET", b"HEAD"),
+    PROMETHEUS.replace(b": gzip", b": gzip;q=0"),
+    *[asking_for(each) for each in (b"/-/healthy", b"/-/ready", b"/", b"/absent", b"//metrics", b"/metrics/")],
+    *[asking_for(each) for each in (b"/metrics?x=1", b"/%6detrics", b"/x/../metrics", b"http://evil.example/metrics")],
+    *[asking_for(b"/metrics", each) for each in (b"HEAD", b"OPTIONS", b"POST")],
     CURL.replace(b"localhost", b"evil.example"),
-]
+    CURL.replace(b"localhost:9819", b""),
+    asking(b"Accept:*/*"),
+    asking(b"accept: text/plain  "),
+    asking("Accept: é".encode()),
+    asking(b"Connection: Keep-Alive"),
+    asking(b"Content-Length: 3") + b"abc",
+    asking(b"Transfer-Encoding: chunked") + b"3\r\nabc\r\n0\r\n\r\n",
+    b"\r\n" + CURL,
+]  # fmt: skip
 LAST = [
     CURL.replace(b"Accept", b"Connection: close\r\nAccept"),
     CURL.replace(b"Accept", b"Connection: close\r\nX-Other: 1\r\nAccept"),
     CURL.replace(b"1.1", b"1.0"),
 ]
+BAD = [
+    *map(asking, [b"Host: localhost", b"User-Agent: x", b"Accept: a\0b", b"Accept: a\r\n b", b"Accept : b", b": b"]),
+    asking(b"Content-Length: 0\r\nContent-Length: 1"),
+    asking(b"Content-Length: 3\r\nTransfer-Encoding: chunked") + b"0\r\n\r\n",
+    asking(b"Accept: " + b"a" * 9000),
+    asking(b"\r\n".join(b"X%d: y" % number for number in range(65))),
+    asking_for(b"/metrics?" + b"a" * 3000),
+    asking_for(b"/metrics", b"get"),
+    CURL.replace(b"1.1", b"9.9"),
+    CURL.replace(b"Host: localhost:9819\r\n", b""),
+    CURL.replace(b"\r\n", b"\n"),
+    CURL.replace(b"*/*\r\n", b"*/*\r"),
+    b"\x16\x03\x01\x02 TLS\r\n\r\n",
+]  # fmt: skip
 CUTS = st.lists(st.integers(min_value=1, max_value=150), max_size=4)
 
 
 @given(kept=st.lists(st.sampled_from(KEPT), max_size=4), last=st.sampled_from(LAST), cuts=CUTS)
 @settings(deadline=None)
-async def test_however_requests_come_the_web_server_alone_would_answer_the_same(kept, last, cuts):
+async def test_however_requests_come_the_web_server_alone_would_answer_and_count_the_same(kept, last, cuts):
     """Oracle: the same application behind aiohttp from the first byte on."""
     data, pieces = b"".join([*kept, last]), []
     for cut in cuts:
         pieces.append(data[:cut])
         data = data[cut:]
-    async with served() as (_, connect), served_by_aiohttp() as connect_other:
+    async with served(LongPage()) as (listeners, connect), served_by_aiohttp(LongPage()) as (table, other):
         plain = await answers_to_pieces(connect, [*pieces, data])
-        assert plain == await answers_to_pieces(connect_other, [*pieces, data])
+        assert plain == await answers_to_pieces(other, [*pieces, data])
+        assert listeners.status().listeners[0].answers == table.answers
     assert plain.count(b"HTTP/1.") == len(kept) + 1
+
+
+async def answers_in_turn(connect, *requests):
+    """Return what is said to each request once the one before is answered, without dates; the last one ends it."""
+    reader, writer = await connect()
+    said = []
+    for each in requests[:-1]:
+        writer.write(each)
+        status, headers, body = await answer_to(reader)
+        headers.pop("Date", None)
+        said.append((status, headers, body))
+    writer.write(requests[-1])
+    rest = b""
+    with contextlib.suppress(ConnectionError):  # it has ended already
+        rest = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    return [*said, re.sub(rb"Date: [^\r]*\r\n", b"", rest)]
+
+
+@pytest.mark.parametrize("first", [*BAD, asking(b"Expect: 100-continue")])
+@pytest.mark.parametrize("before", [[], [CURL]])
+async def test_what_is_no_request_is_refused_as_the_web_server_alone_would(first, before):
+    async with served() as (listeners, connect), served_by_aiohttp() as (table, other):
+        said = await answers_in_turn(connect, *before, first, LAST[0])
+        assert said == await answers_in_turn(other, *before, first, LAST[0])
+        assert said[len(before)][0].split()[1] == ("100" if b"Expect" in first else "400")
+        assert listeners.status().listeners[0].answers == table.answers

@@ -13,11 +13,11 @@ from jobfeatures.batch.basics import (
     find_host,
     find_uid,
     is_host_name,
-    is_same_host,
     parse_ranges,
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, multiplied
+from jobfeatures.nodelist import is_same_host
 from jobfeatures.quantities import parse_count
 
 

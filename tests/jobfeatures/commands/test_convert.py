@@ -246,7 +246,7 @@ def test_names_that_lead_nowhere_are_said(swf, tmp_path, capsys):
     for words in (
         "absent: cannot read",
         "absent/out.swf: cannot write",
-        "--to has to",
+        "--to is needed",
         "no such zone",
         "broken.swf.gz",
     ):

@@ -319,3 +319,14 @@ def test_where_no_batch_system_is_here_one_has_to_be_named(capsys, monkeypatch, 
 def test_a_batch_system_that_does_not_answer_is_no_answer(capsys):
     text = said(capsys, "7", "--batch", "slurm", "--slurm.scontrol", "/nowhere/scontrol", status=1)
     assert "/nowhere/squeue: No such file or directory" in text
+
+
+def test_a_log_of_several_clusters_is_refused_for_each_may_have_a_job_of_that_id(tmp_path, capsys):
+    path = tmp_path / "two.sacct"
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:10:10|COMPLETED|4|00:10:00"
+    head = "JobID|Cluster|User|Submit|Start|End|State|AllocCPUS|Elapsed"
+    path.write_text(f"{head}\n1|c1|ann|{times}\n1|c2|bob|{times}\n")
+    text = said(capsys, "1", "--log", str(path), "--share", "4", status=2)
+    assert text == "jobfeatures: --log: holds jobs of several clusters (c1, c2): give those of one\n"
+    assert main(["schedule", str(path), "--share", "4"]) == 0
+    assert "jobs of several clusters (c1, c2) are taken for one machine's" in capsys.readouterr().err

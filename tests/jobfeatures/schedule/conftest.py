@@ -8,13 +8,13 @@ import pytest
 @pytest.fixture
 def read_swf(tmp_path):
     """Return a function: lines of SWF → ScheduleLog."""
-    from jobfeatures.formats.swf.columns import read_columns
-    from jobfeatures.schedule.jobs import from_swf
+    from jobfeatures.schedule.reading import Pieces
 
     def read(*lines, name="log"):
         path = tmp_path / f"{name}.swf"
         path.write_text("\n".join(lines) + "\n")
-        return from_swf(read_columns(str(path)), name)
+        [log] = Pieces([(name, str(path))], "swf").logs()
+        return log
 
     return read
 

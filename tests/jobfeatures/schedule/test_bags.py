@@ -10,11 +10,9 @@ from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.bags import Join
 from jobfeatures.schedule.choosing import Filter
 from jobfeatures.schedule.document import make_document
-from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
-from jobfeatures.schedule.whole import summarise
-from tests.jobfeatures.evaluated import evaluate
+from tests.jobfeatures.evaluated import evaluate, linked_log, summarise
 
 RESOURCES = ("cpu", "gpu")
 
@@ -121,7 +119,7 @@ def test_a_workflow_or_bag_of_tasks_has_a_single_eet(records, joins, cpus, gpus)
     """ "For such a workflow or bags of tasks we should therefore generate single EET rather than compute separate
     EET for each job/task." """
     first = job("zero", 0, 0, 0, user="nobody", gpus=0)
-    log = from_records([*records, first], "log")
+    log = linked_log([*records, first])
     options = Options(resources=RESOURCES, rules=rules(cpu=cpus, gpu=gpus), join=tuple(joins))
     schedule = evaluate(log, options)
     found = dict(zip(schedule.chosen.position.tolist(), schedule.expected.tolist(), strict=True))
@@ -138,12 +136,12 @@ def test_a_workflow_or_bag_of_tasks_has_a_single_eet(records, joins, cpus, gpus)
 
 
 def evaluated(*records, join=tuple(Join), **more):
-    return evaluate(from_records(records, "log"), Options(rules=rules(cpu=2), join=join, **more))
+    return evaluate(linked_log(records), Options(rules=rules(cpu=2), join=join, **more))
 
 
 def bags_of(*records):
     options = Options(rules=rules(cpu=2), join=tuple(Join))
-    return make_document(summarise("log", [from_records(records, "log")], options))["bags"]
+    return make_document(summarise("log", [linked_log(records)], options))["bags"]
 
 
 def test_tasks_of_an_array_are_late_when_the_array_is():

@@ -15,6 +15,7 @@ from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
+from jobfeatures.schedule.spooled import spool
 from jobfeatures.schedule.whole import Whole
 from tests.jobfeatures.evaluated import evaluate
 
@@ -36,7 +37,7 @@ def log_of(jobs, name="log", shift_secs=0):
 
 def heatmap_of(log, cell_secs=60, most=100, **options):
     """Return the heatmap of a log of which so many jobs are in a hand."""
-    whole = Whole(log.name, [log], Options(**options), most=most)
+    whole = Whole(spool(log.name, [log], Options(**options)), most=most)
     cells = Cells(whole, cell_secs)
     for hand in whole.hands():
         cells.add(*hand)

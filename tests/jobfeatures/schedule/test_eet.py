@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.schedule.eet import Lanes, Mode, ShareError, compute_chained, compute_ends
+from jobfeatures.schedule.eet import Lanes, Mode, ShareError, compute_chained
 
 LITERAL, EXACT, FLUID = Mode
 
@@ -57,7 +57,7 @@ def fluid_ends(jobs, share):
 
 def ends_of(jobs, share, mode=LITERAL):
     arrivals, requests, runtimes = zip(*jobs, strict=True) if jobs else ((), (), ())
-    return compute_ends(arrivals, requests, runtimes, share, mode)
+    return Lanes(share, mode).place(arrivals, requests, runtimes)
 
 
 def in_order(jobs):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.schedule.eet import Lanes, Mode, compute_ends
+from jobfeatures.schedule.eet import Lanes, Mode
 from jobfeatures.schedule.expectation import NotExpectedError, compute_expectation
 from jobfeatures.schedule.expecttext import Words, format_expectation, make_document, span
 from jobfeatures.schedule.facts import JobFacts
@@ -434,7 +434,7 @@ def test_when_all_has_ended_it_is_the_algorithm(history, mode, share):
     arrivals, requests, runtimes = zip(
         *((submit, cpus, end - start) for _, submit, start, end, cpus, _ in history), strict=True
     )
-    ends = compute_ends(arrivals, requests, runtimes, share, mode)
+    ends = Lanes(share, mode).place(arrivals, requests, runtimes)
     for place, (job_id, *_) in enumerate(history):
         found = expect(as_of(history, 10_000), job_id, 10_000, share=share, mode=mode)
         assert found.lower_secs == found.upper_secs == ends[place]

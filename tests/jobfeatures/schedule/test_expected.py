@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.schedule.choosing import ScheduleError
-from jobfeatures.schedule.eet import Mode, compute_ends
+from jobfeatures.schedule.eet import Lanes, Mode
 from jobfeatures.schedule.expected import (
     Demand,
     compute_all,
@@ -33,7 +33,7 @@ some_users = st.lists(
 @given(some_users, st.sampled_from(Mode), st.integers(1, 9))
 def test_parts_together_are_the_whole_and_that_is_user_by_user(users, mode, count):
     part = part_of(users, shares=[3] * len(users), mode=mode)
-    expected = [end for user in users for end in compute_ends(*zip(*user, strict=True), 3, mode)]
+    expected = [end for user in users for end in Lanes(3, mode).place(*zip(*user, strict=True))]
     assert compute_part(part).tolist() == pytest.approx(expected)
     parts = split(part, count)
     assert 1 <= len(parts) <= count

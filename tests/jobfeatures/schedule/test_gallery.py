@@ -20,10 +20,11 @@ def drawn(read_swf):
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.result import Options
     from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.spooled import spool
     from jobfeatures.schedule.whole import Whole
 
     def draw(gallery):
-        whole = Whole("log", [read_swf(*LINES.splitlines())], Options(), ("user",))
+        whole = Whole(spool("log", [read_swf(*LINES.splitlines())], Options()), ("user",))
         sketch = gallery.sketch(whole, Store())
         for hand in whole.hands():
             if sketch is not None:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from jobfeatures.schedule.metrics import (
     QUANTILES,
-    compute_peak,
     compute_steps,
     describe,
     describe_groups,
@@ -60,15 +59,6 @@ def test_each_group_is_described_as_it_would_be_alone(pairs):
 
 def weight_at(rows, moment):
     return sum(weight for begin, end, weight in rows if begin <= moment < end)
-
-
-@given(spans)
-def test_the_peak_is_the_most_at_any_moment(rows):
-    begins, ends, weights = arrays(*zip(*rows, strict=True))
-    expected = max(weight_at(rows, moment) for moment in range(41))
-    assert compute_peak(begins, ends, weights) == expected
-    alike = [(begin, end, 1) for begin, end, _ in rows]
-    assert compute_peak(begins, ends) == max(weight_at(alike, moment) for moment in range(41))
 
 
 @given(spans, numbers, st.integers(1, 20), st.integers(1, 7))

@@ -7,20 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.jobfold import EARLIER_RUN, SAME_RUN
+from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import Filter, ScheduleError
 from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.jobs import from_swf
-from jobfeatures.schedule.partitions import evaluate_partitions
+from jobfeatures.schedule.jobs import from_records, from_swf
+from jobfeatures.schedule.partitions import deal, evaluate_partitions, fold
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
-from jobfeatures.schedule.whole import summarise
+from tests.jobfeatures.evaluated import summarise
 
-SAME = ("jobs", "skipped", "users", "mode", "arrival", "share", "violated", "veet")
-SUMS = (
-    "sum_eet", "total_tardiness", "total_weighted_tardiness",
-    "mean_wait", "mean_response", "mean_slowdown", "mean_bounded_slowdown",
-)  # fmt: skip
+FIELDS = ("user", "group", "queue", "partition")
 
 
 class Here:
@@ -34,7 +32,7 @@ class Here:
 
 
 def evaluated(files, options, **how):
-    return evaluate_partitions(files, options, read, runner=Here(), **how)
+    return evaluate_partitions(files, options, FIELDS, read, runner=Here(), **how)
 
 
 def read(path):
@@ -42,7 +40,7 @@ def read(path):
 
 
 def whole_of(name, options):
-    return make_document(summarise(name, [read(name)], options))
+    return make_document(summarise(name, [read(name)], options, FIELDS), FIELDS)
 
 
 def line(number, submit, user, cpus=1, runtime=60, wait=30, group=1):
@@ -50,15 +48,25 @@ def line(number, submit, user, cpus=1, runtime=60, wait=30, group=1):
 
 
 def assert_same(whole, found):
-    assert {name: found[name] for name in SAME} == {name: whole[name] for name in SAME}
-    for name in SUMS:  # those of floats are added in another order
-        assert found[name] == close_to(whole[name]), name
-    mine, theirs = found["weighted_tardiness"], whole["weighted_tardiness"]
-    assert mine == {user: close_to(theirs[user]) for user in theirs}
+    """Compare what is told of a log; users come in another order, so sums of floats do too."""
+    assert_alike(without_names(whole), without_names(found))
 
 
-def close_to(value):
-    return value if value is None else pytest.approx(value, rel=1e-9)
+def without_names(document):
+    return {name: value for name, value in document.items() if name not in {"log", "warnings"}}
+
+
+def assert_alike(one, other, where=""):
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), where
+        for name in one:
+            assert_alike(one[name], other[name], f"{where}/{name}")
+    elif isinstance(one, list):
+        assert len(one) == len(other), where
+        for place, pair in enumerate(zip(one, other, strict=True)):
+            assert_alike(*pair, f"{where}/{place}")
+    else:
+        assert other == (pytest.approx(one, rel=1e-9, abs=1e-9) if isinstance(one, float) else one), where
 
 
 @pytest.fixture
@@ -142,18 +150,41 @@ def test_a_file_without_a_time_zero_among_others_that_have_one_is_told(halves, w
         evaluated([halves[1], other], Options())
 
 
-def test_without_a_total_one_has_to_be_given(write):
-    name = write("d.swf", [line(1, 0, 1)])
-    with pytest.raises(ScheduleError, match="does not say how much cpu there is"):
-        evaluated([name], Options())
+def test_without_a_total_it_is_the_most_in_use_on_all_machines(write):
+    lines = [line(n, 10 * n, n % 7, cpus=1 + n % 5) for n in range(60)]
+    whole = write("g.swf", lines, "UnixStartTime: 5")
+    parts = [write(f"g{at}.swf", lines[at : at + 20], "UnixStartTime: 5") for at in (0, 20, 40)]
+    assert_same(whole_of(whole, Options()), evaluated(parts, Options()))
     rules = ShareRules(totals={"cpu": 4000})
-    assert evaluated([name], Options(rules=rules))["share"] == 4
+    assert evaluated(parts, Options(rules=rules))["shares"]["cpu"]["total"] == 4
+
+
+def test_a_job_of_several_files_is_there_once():
+    def log(*runs):
+        jobs = [
+            JobRecord(
+                batch_system="slurm",
+                job_id=job,
+                user="ann",
+                total_cpus=1,
+                submit_secs=0,
+                start_secs=start,
+                end_secs=end,
+            )
+            for job, start, end in runs
+        ]
+        return from_records(jobs, "log")
+
+    one, other = log(("1", 5, 9), ("2", 5, 8)), log(("1", 5, 9), ("2", 20, 30), ("3", 5, 9))
+    found = fold([deal(each, 0, 1)[0] for each in (one, other)])
+    assert [each.start.tolist() for each in found] == [[], [5, 20, 5]]
+    assert found[0].folded == {SAME_RUN: 1, EARLIER_RUN: 1}
 
 
 def test_nobody_left_is_told(write):
     with pytest.raises(ScheduleError, match="never started"):
         evaluated([write("e.swf", [line(1, 0, 1, runtime=-1, wait=-1)])], Options())
-    with pytest.raises(ScheduleError, match="no job passes the filter"):
+    with pytest.raises(ScheduleError, match="none of 1 jobs passes the filter"):
         evaluated(
             [write("f.swf", [line(1, 0, 1)], "MaxProcs: 4")],
             Options(filters=(Filter("user", frozenset({"nobody"})),)),
@@ -181,9 +212,9 @@ def test_dask_runs_the_same_functions_on_workers_of_its_own(halves):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        found = evaluate_partitions(parts, Options(), read, runner=client, hands=5)
+        found = evaluate_partitions(parts, Options(), FIELDS, read, runner=client, hands=5)
         with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
             evaluate_partitions(
-                parts, Options(rules=ShareRules(users={"3": {"cpu": 0}})), read, runner=client
+                parts, Options(rules=ShareRules(users={"3": {"cpu": 0}})), (), read, runner=client
             )
     assert_same(whole_of(whole, Options()), found)

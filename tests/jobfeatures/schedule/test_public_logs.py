@@ -17,8 +17,7 @@ from jobfeatures.schedule.jobs import from_swf
 from jobfeatures.schedule.live import LiveSchedule
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules, Shares
-from jobfeatures.schedule.whole import summarise
-from tests.jobfeatures.evaluated import evaluate
+from tests.jobfeatures.evaluated import evaluate, summarise
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public logs")

@@ -14,8 +14,7 @@ from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.shares import ShareRules
 from jobfeatures.schedule.tables import format_comparison, format_csv, format_text
-from jobfeatures.schedule.whole import summarise
-from tests.jobfeatures.evaluated import evaluate
+from tests.jobfeatures.evaluated import evaluate, summarise
 
 # Two users of six processors. User 1 has the jobs of Table 1 of the paper, the second of which had to
 # wait. User 2 asks for four processors at once, and has a share of three.

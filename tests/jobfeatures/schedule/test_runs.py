@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.schedule.metrics import compute_peak, describe_groups, describe_runs
+from jobfeatures.schedule.metrics import describe_groups, describe_runs
 from jobfeatures.schedule.runs import Store, merge, peak_of
 
 VALUES = st.lists(st.floats(0, 9) | st.just(float("nan")) | st.integers(0, 3).map(float), max_size=30)
@@ -32,12 +32,17 @@ SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0,
 
 @given(st.lists(SPANS, min_size=1, max_size=3), st.booleans(), ROOMS)
 def test_the_most_at_any_moment_is_that_of_all_pieces_together(pieces, has_fractions, room_bytes):
-    events, columns = [], []
+    events, all_spans = [], []
     with Store(room_bytes) as store:
         for spans in pieces:
             begins, lasts, weights = np.array(spans, dtype=np.int64).reshape(-1, 3).T
             begins = begins / 4 if has_fractions else begins
-            columns.append((begins, begins + lasts, weights))
-            events.append(store.write_events(*columns[-1]))
+            ends = begins + lasts
+            events.append(store.write_events(begins, ends, weights))
+            all_spans += zip(begins.tolist(), ends.tolist(), weights.tolist(), strict=True)
         found = peak_of(events)
-    assert found == compute_peak(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+    assert found == max((weight_at(all_spans, begin) for begin, _, _ in all_spans), default=0)
+
+
+def weight_at(spans, moment):
+    return sum(weight for begin, end, weight in spans if begin <= moment < end)

@@ -17,8 +17,10 @@ from jobfeatures.schedule.reading import Pieces, read_log
 from jobfeatures.schedule.result import Options
 from jobfeatures.schedule.runs import Store
 from jobfeatures.schedule.shares import ShareRules
-from jobfeatures.schedule.whole import Whole, summarise
+from jobfeatures.schedule.spooled import spool
+from jobfeatures.schedule.whole import Whole
 from jobfeatures.spill import SpillError
+from tests.jobfeatures.evaluated import summarise
 
 FIELDS = ("user", "group", "queue", "partition")
 RULES = ShareRules(default={"cpu": 2000})
@@ -120,7 +122,7 @@ def test_one_user_s_jobs_may_be_more_than_have_room(write, rows, options):
 )
 def test_no_more_jobs_are_in_memory_than_have_room_though_one_user_has_all(write, more):
     name = write("".join(line(place, place, 1) for place in range(1, 30)))
-    whole = Whole(name, [read_log(name)], Options(**more), most=4)
+    whole = Whole(spool(name, [read_log(name)], Options(**more)), most=4)
     jobs = [(len(hand.log), len(hand.chosen)) for hand, _ in whole.hands()]
     assert max(here for here, _ in jobs) <= 4
     assert sum(shown for _, shown in jobs) == whole.job_count == (9 if "filters" in more else 29)

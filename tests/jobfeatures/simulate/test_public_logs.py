@@ -7,8 +7,8 @@ import pytest
 
 from jobfeatures.formats.swf.check import ERROR, check_log
 from jobfeatures.schedule.choosing import ScheduleError
-from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reading import read_whole
+from jobfeatures.schedule.runs import Store, peak_of
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import one_pool
 from jobfeatures.simulate.simulated import make_logs
@@ -29,7 +29,7 @@ def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part)
         with pytest.raises(ScheduleError, match="holds no jobs"):
             make_workload(log, one_pool(1))
         return
-    pool = one_pool(max(1, choose_pool(log).processors // part))
+    pool = one_pool(max(1, choose_pool(log, [log], Store()).processors // part))
     workload = make_workload(log, pool)
     outcomes = {policy: run_policy(log, workload, policy) for policy in Policy}
     waits_by = {}
@@ -37,7 +37,8 @@ def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part)
         [made] = make_logs(log, [log], workload, found, policy.value)
         waits = waits_by[policy] = found.starts - found.submits
         assert waits.min() >= 0
-        assert compute_peak(made.start, made.end, made.cpus) <= pool.processors
+        events = Store().write_events(made.start, made.end, made.cpus)
+        assert peak_of([events]) <= pool.processors
         if policy is Policy.FIFO:
             assert (made.start[1:] >= made.start[:-1]).all()
         about = describe(path.name, workload, policy, Fairshare())

@@ -1,8 +1,7 @@
 from jobfeatures.schedule.result import Options
-from jobfeatures.schedule.whole import summarise
 from jobfeatures.simulate.policies import Policy
 from jobfeatures.simulate.pools import one_pool
-from tests.jobfeatures.evaluated import evaluate
+from tests.jobfeatures.evaluated import evaluate, summarise
 from tests.jobfeatures.simulate.test_workload import LINES, MODEL, simulated
 
 

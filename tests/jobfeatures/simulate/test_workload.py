@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.jobs import from_records
+from jobfeatures.schedule.runs import Store
 from jobfeatures.schedule.shares import CPU, ShareRules
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import one_pool, parse_nodes
@@ -51,11 +52,15 @@ def test_fractions_of_a_second_are_exact(read_swf):
     assert log.end.tolist() == [0.3, 1.0, 1.1]  # the next starts when one ends, not a rounding before
 
 
+def chosen_pool(log):
+    return choose_pool(log, [log], Store())
+
+
 def test_a_pool_is_what_the_log_says_else_the_most_in_use(read_swf):
-    assert choose_pool(read_swf("; MaxProcs: 9", *LINES)).processors == 9
-    assert choose_pool(read_swf(*LINES)).processors == 10  # at 9
+    assert chosen_pool(read_swf("; MaxProcs: 9", *LINES)).processors == 9
+    assert chosen_pool(read_swf(*LINES)).processors == 10  # at 9
     with pytest.raises(ScheduleError, match="use --processors"):
-        choose_pool(read_swf("1 0 -1 10 4 -1 -1 4 10 -1 1 1 1 -1 -1 -1 -1 -1"))
+        chosen_pool(read_swf("1 0 -1 10 4 -1 -1 4 10 -1 1 1 1 -1 -1 -1 -1 -1"))
 
 
 def test_what_cannot_be_simulated_is_counted_by_reason(read_swf):
@@ -162,7 +167,7 @@ MODEL = (
 
 def test_a_model_runs_with_jobs_that_have_no_arrival_times_of_their_own(read_swf):
     log = read_swf("; MaxProcs: 5", *MODEL)
-    found = simulated(log, choose_pool(log), Policy.EASY)
+    found = simulated(log, chosen_pool(log), Policy.EASY)
     assert (found.submit.tolist(), found.start.tolist()) == ([0, 610, 660], [0, 610, 660])
     assert "2 jobs come when the job that they follow has ended" in remarks(make_workload(log, one_pool(5)))
 

@@ -24,7 +24,7 @@ from panels import Checker, Prometheus, panels_of
 
 FOLDER = Path(sys.argv[1])
 ETC = Path("/etc/jobfeatures-exporter")
-SPOOL = Path("/run/jobs")  # where inotify works: on hostfs, the disk here, it does not
+SPOOL = Path("/run/jobs")
 NODE = "jobfeatures-exporter.service"
 ADDRESS = "https://localhost:9819"
 USER, PASSWORD = "prometheus", (FOLDER / "password").read_text()
@@ -145,19 +145,14 @@ StatusWriter(sys.argv[1]).update(
 
 
 def start_slurm_job(job_id: str, script: str) -> None:
-    """Start a job in control groups like those that slurmd makes, after the packaged prolog."""
-    run("systemd-run", "-q", "--scope", "-p", "Delegate=yes", "-p", "MemoryAccounting=yes", "--unit=slurmstepd",
-        "sh", "-c", "setsid -f sleep infinity </dev/null >/dev/null 2>&1")  # fmt: skip
-    group = Path("/sys/fs/cgroup/system.slice/slurmstepd.scope")
-    keeper = group / "system"
-    keeper.mkdir()
-    for process in (group / "cgroup.procs").read_text().split():
-        (keeper / "cgroup.procs").write_text(process)
-    for name in (f"job_{job_id}", "step_0", "user", "task_0"):
-        (group / "cgroup.subtree_control").write_text("+cpu +io +memory +pids")
-        group /= name
-        group.mkdir()
-    (group.parents[2] / "memory.max").write_text(str(2**26))
+    """Start a job in control groups (v1) like those that slurmd makes, after the packaged prolog."""
+    groups = [
+        Path(f"/sys/fs/cgroup/{each}/slurm/uid_33/job_{job_id}/step_0/task_0")
+        for each in ("cpuacct", "freezer", "memory")
+    ]
+    for group in groups:
+        group.mkdir(parents=True)
+    (groups[-1].parents[1] / "memory.limit_in_bytes").write_text(str(2**26))
     now = int(time.time())
     environ = [
         f"SLURM_JOB_ID={job_id}", "SLURM_JOB_UID=33", "SLURM_JOB_USER=www-data", "SLURM_JOB_CPUS_PER_NODE=1",
@@ -165,7 +160,8 @@ def start_slurm_job(job_id: str, script: str) -> None:
     ]  # fmt: skip
     run("env", "-i", *environ, "/opt/jobfeatures-exporter/slurm/prolog.sh")
     job = subprocess.Popen(["setpriv", "--reuid", "www-data", "--clear-groups", "sh", "-c", script])
-    (group / "cgroup.procs").write_text(str(job.pid))
+    for group in groups:
+        (group / "cgroup.procs").write_text(str(job.pid))
 
 
 def start_job(job_id: str, user: str, script: str, *, elapsed_secs: int, limit_secs: int) -> None:

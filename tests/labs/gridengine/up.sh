@@ -46,7 +46,7 @@ for p in $SGE_QMASTER_PORT $SGE_EXECD_PORT; do
   if (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null; then die "port $p is in use"; fi
 done
 for u in $SGE_LAB_USERS; do
-  id "${u%%:*}" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "${u##*:}" "${u%%:*}"
+  id "${u%%:*}" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "${u##*:}" "${u%%:*}" || id "${u%%:*}" # which another lab has made meanwhile
 done
 
 # ---------------------------------------------------------------- the cell

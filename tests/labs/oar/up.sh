@@ -46,7 +46,7 @@ postgres=$(find /usr/lib/postgresql -maxdepth 2 -name bin | sort -V | tail -n 1)
 
 # --- users, folders, names
 for user in $OAR_LAB_USERS; do
-  id "${user%%:*}" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "${user##*:}" "${user%%:*}"
+  id "${user%%:*}" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "${user##*:}" "${user%%:*}" || id "${user%%:*}" # which another lab has made meanwhile
 done
 mkdir -p "$L"/{etc,log,run,db,node,scratch,hooks} /run/sshd
 chmod 755 "$(dirname "$L")" "$L" "$L"/{etc,hooks,node}

@@ -87,7 +87,7 @@ chmod 711 "$L"
 chmod 1777 "$L"/{log,run} # written by root, slurm, mysql and the test users
 for u in $SLURM_LAB_USERS; do
   IFS=: read -r name uid _ <<<"$u"
-  id "$name" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "$uid" "$name"
+  id "$name" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "$uid" "$name" || id "$name" # which another lab has made meanwhile
 done
 chown slurm:slurm "$L"/{state,run}
 [ -s "$L/state/jwt.key" ] || head -c 32 /dev/urandom >"$L/state/jwt.key" # signs the tokens of slurmrestd's users

@@ -168,7 +168,7 @@ def prepare() -> None:
 
 def start_job() -> subprocess.Popen:
     """Start what stands for a job of the user "daemon": it computes, reads and writes."""
-    script = "while :; do cat /etc/services >/dev/null; echo x >/tmp/job-output; sleep 1; done"
+    script = "while :; do cat /etc/passwd >/dev/null; echo x >/tmp/job-output; sleep 1; done"
     job = subprocess.Popen(
         ["setpriv", "--reuid", "daemon", "--regid", "daemon", "--clear-groups", "sh", "-c", script]
     )
@@ -185,11 +185,16 @@ def start_job() -> subprocess.Popen:
             script.replace("job-output", "step-output"),
         ]
     )
-    step = Path(
-        "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_9/step_0/user/task_0"
-    )  # as Slurm makes them
-    step.mkdir(parents=True)
-    (step / "cgroup.procs").write_text(str(in_group.pid))
+    step, *tops = "job_9/step_0/user/task_0", "/sys/fs/cgroup/system.slice/slurmstepd.scope"
+    if not Path("/sys/fs/cgroup/cgroup.procs").exists():
+        step, *tops = (
+            "uid_1/job_9/step_0/task_0",
+            *(f"/sys/fs/cgroup/{each}/slurm" for each in ("cpuacct", "freezer", "memory")),
+        )
+    for top in tops:  # as Slurm makes them
+        group = Path(top, step)
+        group.mkdir(parents=True)
+        (group / "cgroup.procs").write_text(str(in_group.pid))
     (SPOOL / "7.xml").write_text(
         f"<Job><Id>7</Id><State>Running</State><User>daemon</User><StartTime>{int(time.time()) - 60}</StartTime>"
         "<Processors>2</Processors><Requested><Duration>3600</Duration></Requested>"
@@ -215,6 +220,7 @@ def started() -> object:
         "status_owner": pwd.getpwuid(status.stat().st_uid).pw_name,
         "modes": {each.name: oct(each.stat().st_mode & 0o777) for each in FEATURES.iterdir()},
         "process": Path(f"/proc/{found['MainPID']}/status").read_text(),
+        "cpus": os.cpu_count(),
         "memory": show(NODE, "MemoryCurrent", "MemoryPeak", "TasksCurrent"),
     }
 

@@ -85,7 +85,6 @@ class GroupSums:
         self._groups: dict[int, _Group] = {}
         self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
         self._wanted: frozenset[int] = frozenset()
-        self._look = 0
         self._reported: dict[tuple[int, ...], Sums] = {}  # by ids
         self.processes = 0
 
@@ -113,7 +112,7 @@ class GroupSums:
                 group.data = data
             groups[key] = group
         # There is a task in any look: our own.
-        self._look = look = max((each.look for each in groups.values()), default=0)
+        look = max((each.look for each in groups.values()), default=0)
         if frozenset(wanted) != self._wanted:
             self._want(frozenset(wanted))
             is_known = False

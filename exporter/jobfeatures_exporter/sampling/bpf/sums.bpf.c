@@ -272,6 +272,13 @@ INLINE u32 state_of(struct task_struct *task)
 	return __builtin_preserve_field_info(task->__state, 2) ? task->__state : (u32)old->state;
 }
 
+/* Who has not run, or come, since its group was last charged for it is the same user. */
+INLINE void note_user(struct record *record, struct task_struct *task)
+{
+	if (record && !record->user)
+		record->user = task->cred->euid.val;
+}
+
 enum occasion { LOOKED_AT, EXITS, FREED, MOVED };
 
 INLINE struct record *charge(struct task_struct *task, enum occasion when)
@@ -317,7 +324,7 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 		due[TASKS] = 1;
 	}
 	if (when == MOVED && !group)
-		record_of(arrived, at, mark, 0); /* when it goes on from there, nobody will know what is above */
+		note_user(record_of(arrived, at, mark, 0), task); /* when it goes on from there, nobody will know what is above */
 	struct record *record = record_of(group, id, mark, 0);
 
 	if (!record)
@@ -326,6 +333,8 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 	for (int i = 0; i < OF_TASKS; i++)
 		if (due[i])
 			ADD(record->total[i], due[i]);
+	if (when == LOOKED_AT)
+		note_user(record, task);
 	return record;
 }
 
@@ -361,8 +370,6 @@ int look(struct bpf_iter__task *context)
 		record->running += !state;
 		record->blocked += state & UNINTERRUPTIBLE && !(state & NOLOAD);
 	}
-	if (!record->user)
-		record->user = task->cred->euid.val;
 	return 0;
 }
 

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
-from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent, use_of
+from jobfeatures_exporter.sampling.gpu.clients import DrmClients
+from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, parse_current_clock, parse_highest_clock
-from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, KfdProcess
+from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
 from jobfeatures_exporter.sampling.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
@@ -50,14 +50,14 @@ class AmdDriver:
         """Yield each card."""
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.vendor == VENDOR]
         nodes = {node.address: node for node in self._kfd.nodes()}
-        computing = self._kfd.processes()
+        computing = self._kfd.processes(nodes.values())
         clients = self._clients.read(self._clock.monotonic_secs())
         for index, drm in enumerate(sorted(cards, key=lambda each: each.address)):
             node = nodes.get(drm.address)
             card = self._cards.get(drm.address)
             if card is None:
                 card = self._cards[drm.address] = self._describe(index, drm, node)
-            processes = _processes(drm.address, node, computing, clients, card.memory_bytes)
+            processes = _merged([*clients.get(drm.address, []), *computing.get(drm.address, [])])
             yield self._sample(drm, card, processes)
 
     def _figure(self, function: str, address: str, path: str) -> float | None:
@@ -106,7 +106,6 @@ class AmdDriver:
             compute_mode=read.text(f"{device}/current_compute_partition") or "",
             memory_used_bytes=None if used is None else int(used),
             ce_util_percent=None if busy is None else min(100.0, float(busy)),
-            memory_util_percent=compute_percent(used, card.memory_bytes),
             temperature_celsius=None if temperature is None else temperature / 1000,
             power_watts=watts,
             power_limit_watts=read.scaled(f"{sensors}/power1_cap", MICRO),
@@ -124,31 +123,19 @@ class AmdDriver:
         return None if pulse is None else 100.0 * pulse / 255
 
 
-def _processes(
-    address: str,
-    node: KfdNode | None,
-    computing: list[KfdProcess],
-    clients: list[ClientUse],
-    memory_bytes: int | None,
-) -> tuple[GpuProcess, ...]:
+def _merged(uses: list[GpuProcess]) -> tuple[GpuProcess, ...]:
     """Return who is on a card: of KFD and DRM together, each process once.
 
     Both may count the same memory, so the larger figure stands. Computing shows in KFD as the share of
     compute units that are occupied, drawing and transcoding in DRM as time of engines.
     """
-    memory: dict[int, int | None] = {}
-    percents: dict[int, float | None] = {}
-    for client in clients:
-        if client.address == address:
-            memory[client.pid] = client.memory_bytes
-            percents[client.pid] = client.ce_util_percent
-    for process in computing:
-        if node is None or process.gpu_id != node.gpu_id:
-            continue
-        memory[process.pid] = _larger(memory.get(process.pid), process.memory_bytes)
-        occupied = compute_percent(process.compute_units, node.compute_units)
-        percents[process.pid] = _larger(percents.get(process.pid), occupied)
-    return tuple(use_of(pid, used, percents.get(pid), memory_bytes) for pid, used in sorted(memory.items()))
+    found: dict[int, GpuProcess] = {}
+    for pid, memory, percent in uses:
+        known = found.get(pid, GpuProcess(pid))
+        found[pid] = GpuProcess(
+            pid, _larger(known.memory_bytes, memory), _larger(known.ce_util_percent, percent)
+        )
+    return tuple(each for _, each in sorted(found.items()))
 
 
 def _larger(one: Number | None, other: Number | None) -> Number | None:

@@ -12,14 +12,7 @@ from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGp
 KEPT_SECS = 600.0  # of a job that was not seen: it may only have been missed, and counters never decrease
 
 KeyOf = Callable[[int], WorkKey | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What all jobs and groups have done on the cards, and who was not known."""
-
-    job_gpus: tuple[JobGpu, ...] = ()
-    unattributed: Mapping[str, int] = field(default_factory=dict)  # processes by card
+Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # what all do on cards; unknown processes by card
 
 
 def compute_shares(
@@ -203,7 +196,7 @@ class GpuBook:
             for key, uuid in places
             if key in alive
         ]
-        return Account(tuple(sorted(job_gpus, key=_order)), unattributed)
+        return tuple(sorted(job_gpus, key=_order)), unattributed
 
 
 def _order(each: JobGpu) -> tuple[str, str, str]:

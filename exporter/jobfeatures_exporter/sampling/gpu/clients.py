@@ -10,26 +10,16 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
+from jobfeatures_exporter.snapshot import GpuProcess
 
 RESCAN_SECS = 60.0
 MAX_DESCRIPTORS = 1024  # of one process that are looked at, and
 MAX_LOOKS = 100_000  # of all in one scan
 MAX_CLIENTS = 64  # descriptors of one process that are read
 _DEVICE = re.compile(r"/dev/dri/(?:card|renderD)[0-9]{1,6}\Z|/dev/kfd\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class ClientUse:
-    """What one process does on one device through DRM."""
-
-    pid: int
-    address: str
-    memory_bytes: int | None
-    ce_util_percent: float | None  # None at the first sight
 
 
 class DrmClients:
@@ -44,8 +34,11 @@ class DrmClients:
         self._before: dict[tuple[int, str, int], tuple[float, DrmClient]] = {}
         self.is_whole = False  # whether every process could be looked at: then the sum is the card's
 
-    def read(self, now_secs: float) -> list[ClientUse]:
-        """Return what each process does on each device; `now_secs` is monotonic."""
+    def read(self, now_secs: float) -> dict[str, list[GpuProcess]]:
+        """Return what each process does, by the device's address; `now_secs` is monotonic.
+
+        At the first sight of a process its utilisation is not known.
+        """
         self._find(now_secs)
         clients: dict[tuple[int, str, int], DrmClient] = {}
         shared: set[tuple[str, int]] = set()
@@ -107,7 +100,9 @@ class DrmClients:
         path = f"{self._procfs}/{pid}/fdinfo/{descriptor}"
         return self._unreadable.tried("gpu_fdinfo", lambda: parse_fdinfo(read_text(path, max_bytes=65536)))
 
-    def _uses(self, clients: dict[tuple[int, str, int], DrmClient], now_secs: float) -> list[ClientUse]:
+    def _uses(
+        self, clients: dict[tuple[int, str, int], DrmClient], now_secs: float
+    ) -> dict[str, list[GpuProcess]]:
         memory: dict[tuple[int, str], int] = {}
         percents: dict[tuple[int, str], float] = {}
         for (pid, address, number), client in clients.items():
@@ -119,5 +114,8 @@ class DrmClients:
                 percent = compute_utilisation(earlier[1], client, now_secs - earlier[0])
                 if percent is not None:
                     percents[place] = min(100.0, percents.get(place, 0.0) + percent)
-        places = dict.fromkeys((pid, address) for pid, address, _ in clients)
-        return [ClientUse(*place, memory.get(place), percents.get(place)) for place in places]
+        uses: dict[str, list[GpuProcess]] = {}
+        for pid, address in dict.fromkeys((pid, address) for pid, address, _ in clients):
+            use = GpuProcess(pid, memory.get((pid, address)), percents.get((pid, address)))
+            uses.setdefault(address, []).append(use)
+        return uses

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures_exporter.snapshot import GpuProcess, GpuSample
+from jobfeatures_exporter.snapshot import GpuSample
 
 
 class DriverError(JobfeaturesError):
@@ -20,23 +20,6 @@ class Paths(NamedTuple):
     sysfs: str = "/sys"
     devfs: str = "/dev"
     gpustat: str = "/run/gpustat"  # where a prolog may tell which job has which card
-
-
-def compute_percent(part: float | None, whole: float | None) -> float | None:
-    """Return a part of a whole in percent, None where either is unknown or the whole is nothing."""
-    return None if part is None or not whole else 100.0 * part / whole
-
-
-def use_of(
-    pid: int, memory_bytes: int | None, util_percent: float | None, whole_bytes: int | None
-) -> GpuProcess:
-    """Return what a process does on a card with so much memory."""
-    return GpuProcess(
-        pid=pid,
-        memory_bytes=memory_bytes,
-        ce_util_percent=util_percent,
-        memory_util_percent=compute_percent(memory_bytes, whole_bytes),
-    )
 
 
 class Driver(Protocol):

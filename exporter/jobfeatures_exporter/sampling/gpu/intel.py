@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
-from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent, use_of
+from jobfeatures_exporter.sampling.gpu.clients import DrmClients
+from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards
 from jobfeatures_exporter.sampling.sysfs import Sysfs
-from jobfeatures_exporter.snapshot import GpuCard, GpuSample
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "Intel"
-VENDOR = "8086"
 MODULES = ("i915", "xe")
 MICRO = 1e-6
 XE_CLOCK = "device/tile0/gt0/freq0"
@@ -46,10 +45,10 @@ class IntelDriver:
         clients = self._clients.read(self._clock.monotonic_secs())
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.driver in MODULES]
         for index, drm in enumerate(sorted(cards, key=lambda each: each.address)):
-            yield self._sample(index, drm, [each for each in clients if each.address == drm.address])
+            yield self._sample(index, drm, clients.get(drm.address, []))
         self._has_looked = True
 
-    def _sample(self, index: int, drm: DrmCard, clients: list[ClientUse]) -> GpuSample:
+    def _sample(self, index: int, drm: DrmCard, clients: list[GpuProcess]) -> GpuSample:
         read, device = self._sysfs, f"{drm.path}/device"
         sensors = read.hwmon(device) or f"{device}/hwmon/none"
         memory = read.first(f"{device}/physical_vram_size_bytes", f"{drm.path}/lmem_total_bytes")
@@ -75,17 +74,14 @@ class IntelDriver:
             taken_at_secs=self._clock.now_secs(),
             memory_used_bytes=used,
             ce_util_percent=self._utilisation(clients),
-            memory_util_percent=compute_percent(used, memory),
             temperature_celsius=None if temperature is None else temperature / 1000,
             power_limit_watts=limit,
             ce_clock_mhz=read.first(f"{drm.path}/{XE_CLOCK}/act_freq", f"{drm.path}/gt_act_freq_mhz"),
             energy_joules=read.scaled(f"{sensors}/energy1_input", MICRO),
-            processes=tuple(
-                use_of(each.pid, each.memory_bytes, each.ce_util_percent, memory) for each in clients
-            ),
+            processes=tuple(clients),
         )
 
-    def _utilisation(self, clients: list[ClientUse]) -> float | None:
+    def _utilisation(self, clients: list[GpuProcess]) -> float | None:
         """Return the sum over the clients; nobody there is nothing done, but not before a second look."""
         if not (self._clients.is_whole and self._has_looked):
             return None

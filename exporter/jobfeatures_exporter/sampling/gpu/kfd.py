@@ -5,9 +5,11 @@ See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jobfeatures_exporter.sampling.sysfs import Sysfs
+from jobfeatures_exporter.snapshot import GpuProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +20,6 @@ class KfdNode:
     address: str
     architecture: str  # gfx90a
     compute_units: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class KfdProcess:
-    """One process on one card."""
-
-    pid: int
-    gpu_id: int
-    memory_bytes: int | None
-    compute_units: int | None  # that it occupies now
 
 
 def parse_properties(text: str) -> dict[str, int]:
@@ -77,18 +69,22 @@ class Kfd:
                     found.append(node)
         return found
 
-    def processes(self) -> list[KfdProcess]:
-        """Return who computes on which card."""
-        found = []
+    def processes(self, nodes: Iterable[KfdNode]) -> dict[str, list[GpuProcess]]:
+        """Return who computes, by the card's address: its share of compute units that it occupies now."""
+        cards = {str(node.gpu_id): node for node in nodes}
+        found: dict[str, list[GpuProcess]] = {}
         for name in self._reader.names(f"{self._top}/proc"):
             if not (name.isascii() and name.isdigit()):
                 continue
             place = f"{self._top}/proc/{name}"
             for entry in self._reader.names(place):
                 number = entry.removeprefix("vram_")
-                if number == entry or not (number.isascii() and number.isdigit()):
+                if number == entry or number not in cards:
                     continue
-                memory = self._reader.number(f"{place}/{entry}")
+                node, memory = cards[number], self._reader.number(f"{place}/{entry}")
                 units = self._reader.number(f"{place}/stats_{number}/cu_occupancy")
-                found.append(KfdProcess(int(name), int(number), memory, units))
+                share = (
+                    100.0 * units / node.compute_units if units is not None and node.compute_units else None
+                )
+                found.setdefault(node.address, []).append(GpuProcess(int(name), memory, share))
         return found

@@ -141,7 +141,7 @@ class GpuMonitor:
         allocations = compute_allocations(
             jobs, [sample.card for sample in latest], read_gpustat(self._paths.gpustat, self._unreadable)
         )
-        account = self._book.update(
+        job_gpus, unattributed = self._book.update(
             fresh,
             latest,
             key_of=snapshot.key_of,
@@ -149,7 +149,7 @@ class GpuMonitor:
             alive=snapshot.jobs.keys(),
             monotonic_secs=self._clock.monotonic_secs(),
         )
-        self._write_job_map([sample.card for sample in latest], account.job_gpus)
+        self._write_job_map([sample.card for sample in latest], job_gpus)
         unreadable = dict(snapshot.unreadable)
         for source in (self._unreadable, *(reader.unreadable for reader in self.readers)):
             for kind, count in dict(source.counts).items():
@@ -157,8 +157,8 @@ class GpuMonitor:
         return replace(
             snapshot,
             gpus=tuple(latest),
-            job_gpus=account.job_gpus,
-            gpu_unattributed=account.unattributed,
+            job_gpus=job_gpus,
+            gpu_unattributed=unattributed,
             gpu_drivers={reader.name: reader.is_up for reader in self.readers},
             unreadable=unreadable,
         )

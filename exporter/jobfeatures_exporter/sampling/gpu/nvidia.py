@@ -17,7 +17,7 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths, compute_percent, use_of
+from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
 from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_FOUND, Asked
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
@@ -196,7 +196,7 @@ class NvidiaDriver:
 
     def _sample(self, card: GpuCard, ask: Asked, *, with_processes: bool) -> GpuSample:
         nvml = self._nvml
-        used, total = self._memory(ask)
+        used, _ = self._memory(ask)
         rates = ask("nvmlDeviceGetUtilizationRates")
         busy = self._mean_utilisation(card.uuid, ask)
         if busy is None and rates is not None:
@@ -212,7 +212,6 @@ class NvidiaDriver:
             performance_state=state if state is not None and state <= MAX_PERFORMANCE_STATE else None,
             memory_used_bytes=used,
             ce_util_percent=busy,
-            memory_util_percent=compute_percent(used, total),
             temperature_celsius=ask.number("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_watts=ask.number("nvmlDeviceGetPowerUsage", scale=1e-3),
             power_limit_watts=ask.number("nvmlDeviceGetEnforcedPowerLimit", scale=1e-3),
@@ -251,7 +250,6 @@ class NvidiaDriver:
             taken_at_secs=self._clock.now_secs(),
             memory_used_bytes=used,
             ce_util_percent=None if rates is None else float(rates.gpu),
-            memory_util_percent=compute_percent(used, total),
             processes=self._processes(card, ask, has_utilisation=False),
             failing=ask.failing,
         )
@@ -300,7 +298,7 @@ class NvidiaDriver:
                 memory[process.pid] = known if used is None else max(used, known or 0)
         utilisation = self._process_utilisation(card.uuid, ask) if has_utilisation and memory else None
         return tuple(
-            use_of(pid, used, None if utilisation is None else utilisation.get(pid, 0.0), card.memory_bytes)
+            GpuProcess(pid, used, None if utilisation is None else utilisation.get(pid, 0.0))
             for pid, used in memory.items()
         )
 

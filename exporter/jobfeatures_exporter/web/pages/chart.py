@@ -1,4 +1,4 @@
-"""A drain plan as a drawing: core hours wasted against the time of the shutdown. Pure."""
+"""A drain plan as a drawing: core time wasted against the time of the shutdown. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jobfeatures_exporter.web.pages.markup import Html, tag
 WIDTH, HEIGHT = 640, 240
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 46  # margins
 MAX_POINTS = 300
+HOURS_FROM_SECS = 360  # 0.1 core hours; below, the axis counts seconds
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800)
 
 
@@ -19,14 +20,15 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
     """Return the drawing; `label` says the same in words. In `planned_secs` a shutdown is planned."""
     points = thin(every, MAX_POINTS)
     span = max(max(points[-1].after_secs, planned_secs or 0.0) * 1.02, 60.0)
-    top = max(max(point.core_secs, point.core_secs_before) for point in points) / 3600 or 1.0
-    high = _round_up(top)
+    top = max(max(point.core_secs, point.core_secs_before) for point in points)
+    unit_secs = 3600 if top >= HOURS_FROM_SECS or not top else 1
+    high = _round_up(top / unit_secs or 1.0)
 
     def x(secs: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * secs / span
 
     def y(core_secs: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * core_secs / 3600 / high
+        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * core_secs / unit_secs / high
 
     path = []
     for number, point in enumerate(points):
@@ -44,7 +46,7 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
         planned = [_upright("planned", planned_x, ground), _mark("planned", planned_x, TOP + 28)]
     return tag(
         "svg",
-        *_axes(high, span, x, y),
+        *_axes(high, unit_secs, span, x, y),
         tag("path", d=area, class_="area"),
         tag("path", d=line, class_="curve"),
         *planned,
@@ -68,11 +70,13 @@ def _mark(words: str, at_x: float, y: int) -> Html:
     return tag("text", words, class_="mark", x=f"{place:.1f}", y=y, text_anchor=anchor)
 
 
-def _axes(high: float, span: float, x: Callable[[float], float], y: Callable[[float], float]) -> list[Html]:
+def _axes(
+    high: float, unit_secs: int, span: float, x: Callable[[float], float], y: Callable[[float], float]
+) -> list[Html]:
     made: list[Html] = []
     for quarter in range(3):
         value = high * quarter / 2
-        at = y(value * 3600)
+        at = y(value * unit_secs)
         made.append(tag("line", class_="axis", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{at:.1f}", y2=f"{at:.1f}"))
         made.append(tag("text", format_figure(value), x=LEFT - 8, y=f"{at + 4:.1f}", text_anchor="end"))
     step = next((each for each in _STEPS if span / each <= 8), _STEPS[-1] * math.ceil(span / _STEPS[-1] / 8))
@@ -81,7 +85,7 @@ def _axes(high: float, span: float, x: Callable[[float], float], y: Callable[[fl
         kind = "minor" if number % 2 else None  # a phone has no room for it
         place = f"{x(number * step):.1f}"
         made.append(tag("text", said, class_=kind, x=place, y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
-    made.append(tag("text", "core hours wasted", x=4, y=18))
+    made.append(tag("text", f"core {'seconds' if unit_secs == 1 else 'hours'} wasted", x=4, y=18))
     made.append(tag("text", "shutdown in …", x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end"))
     return made
 

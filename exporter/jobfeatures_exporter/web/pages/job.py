@@ -15,11 +15,12 @@ from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.history import HOUR_SECS, Course, Span
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
-from jobfeatures_exporter.snapshot import Accounting, JobSample
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.snapshot import Accounting, JobSample, ProcessSample
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, find_cpu_secs, identity_of
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.processes import ProcessView
+from jobfeatures_exporter.view.processes import Placed
 from jobfeatures_exporter.view.units import (
     counted,
     format_bytes,
@@ -52,7 +53,7 @@ MAX_VALUE_LETTERS = 200
 _STATES = {
     "R": "running",
     "S": "sleeping",
-    "D": "waits for storage",
+    "D": "blocked (storage, or frozen)",
     "T": "stopped",
     "t": "traced",
     "Z": "zombie",
@@ -71,7 +72,8 @@ _PRESENCES = {
 class JobDetails:
     """What is looked up when somebody opens the page of a job."""
 
-    processes: Sequence[ProcessView] | None = None  # None: not known
+    processes: Sequence[Placed] | None = None  # None: not known; an empty command is withheld
+    arguments: Mapping[int, str] = field(default_factory=dict)  # by pid
     more_processes: int = 0
     features: Mapping[str, Sequence[tuple[str, str]]] = field(
         default_factory=dict
@@ -121,6 +123,7 @@ def _head(data: PageData, shown: JobView) -> Html:
     parts: list[Child] = [
         name(who.user) if who.user else None,
         name(who.name) if who.name else None,
+        f"task {who.task}" if who.task else None,
         shown.key.batch_system,
         who.state.lower().replace("_", " "),
     ]
@@ -150,24 +153,24 @@ def _processes(details: JobDetails, numbers: Numbers, key: JobKey) -> Html:
         return join(note("They could not be listed in time."), total)
     if not details.processes:
         return join(note("None is seen here."), total)
-    rows = [_process(each) for each in details.processes]
+    rows = [_process(each, depth, details.arguments.get(each.pid, "")) for each, depth in details.processes]
     head = ["Command", "CPU time", "Memory", "State", "PID", "Threads"]
     caption = "Processes of the job, children below their parents; CPU time and resident memory of each alone"
     made = table(caption, head, rows, identity="processes-table", more=details.more_processes)
     return join(made, total)
 
 
-def _process(each: ProcessView) -> Row:
-    depth = min(each.depth, DEEPEST)
+def _process(each: ProcessSample, level: int, said: str) -> Row:
+    depth = min(level, DEEPEST)
     indent = (
         tag("span", "\u00a0\u00a0" * (depth - 1) + "└ ", class_="none", aria_hidden="true") if depth else None
     )
-    said = tag("span", f" level {each.depth}", class_="unseen") if depth else None
-    arguments = tag("div", name(each.arguments, MAX_VALUE_LETTERS), class_="sub") if each.arguments else None
+    unseen = tag("span", f" level {level}", class_="unseen") if depth else None
+    arguments = tag("div", name(said, MAX_VALUE_LETTERS), class_="sub") if said else None
     command = name(each.command, 32) if each.command else tag("span", "withheld", class_="none")
     return Row(
-        Cell(join(indent, command, said, arguments), kind="tree"),
-        numeric(format_core_time(each.cpu_secs)),
+        Cell(join(indent, command, unseen, arguments), kind="tree"),
+        numeric(format_core_time((each.user_ticks + each.system_ticks) / TICKS_PER_SEC)),
         numeric(format_bytes(each.resident_bytes)),
         _STATES.get(each.state, each.state),
         numeric(str(each.pid)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from jobfeatures.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
-from jobfeatures.model import JobKey
+from jobfeatures.model import JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
 from jobfeatures_exporter.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.exposition import Number
@@ -114,8 +113,12 @@ def job_tiles(each: JobView, data: PageData) -> list[Html]:
 
 def _identity(each: JobView) -> Cell:
     state = each.identity.state.lower().replace("_", " ")
+    if not each.is_running and each.identity.state == JobState.UNKNOWN.value:
+        state = "ended"
     content = lines(
-        job_link(each.key), join(f"{each.key.batch_system} ", state if each.is_running else badge(state))
+        job_link(each.key),
+        each.identity.task or None,
+        join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
     )
     return Cell(content, natural(each.key.job_id), "job")
 
@@ -226,8 +229,7 @@ def _time(each: JobView, data: PageData) -> Cell:
         return Cell(lines(_ended(each.ended_at_secs, data), after), LAST, "bars")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
-        unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
-        limit = "no wall limit" if unlimited else "limit not known"
+        limit = "no wall limit" if each.is_unlimited else "limit not known"
         return Cell(lines(elapsed or UNKNOWN, limit), LAST, "bars")
     basis = None if each.left_basis is None else WORDS[each.left_basis]
     late = each.left_secs < 0
@@ -322,7 +324,8 @@ def _dense_wasted(each: JobView) -> Cell:
 
 def _left(each: JobView) -> Cell:
     if each.ended_at_secs is not None or each.left_secs is None:
-        return Cell("ended" if each.ended_at_secs is not None else UNKNOWN, LAST)
+        unlimited = "no limit" if each.is_unlimited else UNKNOWN
+        return Cell(unlimited if each.ended_at_secs is None else "ended", LAST)
     return Cell(figure(JOB_REMAINING, each.left_secs, format_span), each.left_secs)
 
 
@@ -335,4 +338,4 @@ def _dense_memory(each: JobView) -> str:
 
 
 def _of(used: str, given: str) -> str:
-    return f"{used} of {given}"
+    return UNKNOWN if used == given == UNKNOWN else f"{used} of {given}"

@@ -2,6 +2,7 @@
 
 values.py   the texts of a column → what they say
 lines.py    lines → whole rows, also of names that hold the delimiter or a newline
-reader.py   rows → jobs and steps, by columns
-records.py  those ↔ the records that all log formats share
+derived.py  what several columns tell together
+reader.py   rows → the records that all log formats share, by columns
+records.py  logs of those, and what sacct answers the controller role
 """

@@ -1,23 +1,24 @@
-"""Rows → jobs and steps, many at a time and column by column: what is not needed is not converted."""
+"""Rows → records of jobs and steps, many at a time and by columns: what is not needed is not converted."""
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
-from itertools import compress, repeat
-from typing import Any, Final, NamedTuple
+from itertools import chain, compress, repeat
+from operator import and_
+from typing import Any, Final
 
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
-from jobfeatures.batch.slurm.gpus import parse_resources
+from jobfeatures.batch.slurm.fields import UNKNOWN
+from jobfeatures.batch.slurm.gpus import parse_resources, parse_tres_gpus
+from jobfeatures.batch.slurm.sacct.derived import DERIVED, TOLD, derive
 from jobfeatures.batch.slurm.sacct.lines import Rows, parse_header
 from jobfeatures.batch.slurm.sacct.values import (
     Identity,
     Kept,
-    RequestedMemory,
     Times,
     parse_duration,
     parse_durations,
@@ -31,73 +32,37 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_raw_time_limit,
     parse_requested_memory,
     parse_size,
+    parse_sizes,
     parse_state,
     parse_state_word,
     parse_text,
     parse_time_limit,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import StepUse
-from jobfeatures.model import JobState, Limit
+from jobfeatures.joblog import JobRecord, StepUse
+from jobfeatures.model import JobState
+from jobfeatures.quickrecord import made_of_columns
 
-
-class Row(NamedTuple):
-    """One job or step as sacct tells it; None where it tells nothing, or has no such column."""
-
-    number: int  # of the line
-    job_id: str
-    step: str | None
-    identity: Identity
-    state: JobState
-    name: str | None
-    user: str | None
-    uid: int | None
-    group: str | None
-    gid: int | None
-    account: str | None
-    partition: str | None
-    reservation: str | None
-    priority: int | None
-    submit_secs: int | None
-    eligible_secs: int | None
-    start_secs: int | None
-    end_secs: int | None
-    elapsed_secs: float | None
-    suspended_secs: float | None
-    restarts: int | None
-    exit: tuple[int | None, int | None]
-    nodes: str | None  # compressed
-    allocated_nodes: int | None
-    requested_nodes: int | None
-    allocated_cpus: int | None
-    requested_cpus: int | None
-    allocated: dict[str, int]
-    requested: dict[str, int]
-    requested_memory: RequestedMemory | None
-    wall_limit_secs: Limit
-    cpu_secs: float | None
-    user_cpu_secs: float | None
-    system_cpu_secs: float | None
-    memory_bytes: int | None  # of a job: the most of its steps
-    cluster: str | None
-    qos: str | None
-    energy_joules: int | None
-    state_word: str | None
-    more: tuple[tuple[str, str | float], ...]
-
-
-_make_row, _make_step = partial(tuple.__new__, Row), partial(tuple.__new__, StepUse)
+_make_step = partial(tuple.__new__, StepUse)
 _TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
+# Texts that are rarely the same, and lists of nodes, which are kept elsewhere.
 _UNLIKE: Final = frozenset(
-    {"elapsed_secs", "cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority", "memory_bytes"}
+    {
+        *("run_secs", "used_cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority", "used_memory_bytes"),
+        "nodes",
+    }
 )
-_TOGETHER: Final = {parse_duration: parse_durations, parse_number: parse_numbers}
+_TOGETHER: Final[dict[Any, Callable[[Sequence[str]], Sequence[Any]]]] = {
+    parse_duration: parse_durations,
+    parse_number: parse_numbers,
+    parse_size: parse_sizes,
+}
+_FAULTLESS: Final = frozenset({parse_text, parse_state_word})
 _ABSENT: Final[dict[str, Any]] = {
     "state": JobState.UNKNOWN,
     "exit": (None, None),
     "allocated": {},
     "requested": {},
-    "more": (),
 }
 # By field: the columns that tell it, the first that is there counts.
 _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] = {
@@ -115,28 +80,29 @@ _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] 
     "eligible_secs": (("Eligible", None),),
     "start_secs": (("Start", None),),
     "end_secs": (("End", None),),
-    "elapsed_secs": (("ElapsedRaw", parse_number), ("Elapsed", parse_duration)),
+    "run_secs": (("ElapsedRaw", parse_number), ("Elapsed", parse_duration)),
     "suspended_secs": (("Suspended", parse_duration),),
     "restarts": (("Restarts", parse_number),),
     "exit": (("ExitCode", parse_exit_code),),
-    "nodes": (("NodeList", parse_nodes),),
-    "allocated_nodes": (("AllocNodes", parse_number), ("NNodes", parse_number)),
+    "total_nodes": (("AllocNodes", parse_number), ("NNodes", parse_number)),
     "requested_nodes": (("ReqNodes", parse_positive),),
-    "allocated_cpus": (("AllocCPUS", parse_number), ("NCPUS", parse_number)),
+    "total_cpus": (("AllocCPUS", parse_number), ("NCPUS", parse_number)),
     "requested_cpus": (("ReqCPUS", parse_positive),),
     "allocated": (("AllocTRES", parse_resources),),
     "requested": (("ReqTRES", parse_resources),),
-    "requested_memory": (("ReqMem", parse_requested_memory),),
+    "total_gpus": (("AllocTRES", parse_tres_gpus),),
+    "requested_gpus": (("ReqTRES", parse_tres_gpus),),
+    "requested_memory_bytes": (("ReqMem", parse_requested_memory),),
     "wall_limit_secs": (("TimelimitRaw", parse_raw_time_limit), ("Timelimit", parse_time_limit)),
-    "cpu_secs": (("TotalCPU", parse_duration),),
+    "used_cpu_secs": (("TotalCPU", parse_duration),),
     "user_cpu_secs": (("UserCPU", parse_duration),),
     "system_cpu_secs": (("SystemCPU", parse_duration),),
-    "memory_bytes": (("TRESUsageInTot", parse_memory), ("MaxRSS", parse_size)),
+    "used_memory_bytes": (("TRESUsageInTot", parse_memory), ("MaxRSS", parse_size)),
     "cluster": (("Cluster", parse_text),),
     "qos": (("QOS", parse_text),),
     "energy_joules": (("ConsumedEnergyRaw", parse_positive), ("ConsumedEnergy", parse_positive)),
     "state_word": (("State", parse_state_word),),
-    "more": (),  # of several columns
+    "nodes": (("NodeList", parse_nodes),),
 }
 # What few other kinds of logs have, as `jobfeatures.joblog.MORE` names it.
 _MORE: Final[tuple[tuple[str, str, Callable[[str], Any]], ...]] = (
@@ -156,75 +122,90 @@ TAKEN: Final = frozenset(
     {"JobID", "JobIDRaw", *(name for reported in _COLUMNS.values() for name, _ in reported)}
     | {name for _, name, _ in _MORE}
 )
-_CONVERTED: Final = Row._fields[4:]
-_NODES, _CLUSTER, _MEMORY = map(_CONVERTED.index, ("nodes", "cluster", "memory_bytes"))
+_PLAIN: Final = Identity("")
 
 
-class _Column(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
     """A column of the log: its name, its place, and what makes values of its texts."""
 
     name: str
     place: int
     convert: Callable[[Sequence[str]], Sequence[Any]]
+    reads: Any  # the same for columns that read texts alike, None where no text is bad
 
 
-class RowConverter:
-    """Texts of columns → rows. What a text says is kept: logs repeat themselves."""
+class RecordConverter:
+    """Texts of columns → records. What a text says is kept: logs repeat themselves."""
 
     def __init__(
-        self, names: Sequence[str], zone: tzinfo | None = None, *, folds_steps: bool = False
+        self,
+        names: Sequence[str],
+        zone: tzinfo | None = None,
+        *,
+        adds_memory: bool = False,
+        folds_steps: bool = False,
     ) -> None:
         """`names` are those of the columns, `zone` is that of the clock that showed the times.
 
-        `folds_steps`: steps come as `StepUse`, though all that they say is read for its faults.
+        `adds_memory`: a job has the most memory of the steps behind it. `folds_steps`: so it has, and
+        these are counted in `folded`; others come as `StepUse`. All that they say is read for its faults.
         """
-        self._folds_steps = folds_steps
+        self.folded = 0
+        self._adds_memory, self._folds_steps = adds_memory, folds_steps
         self._times = Times(zone)
         places = {name: place for place, name in reversed(list(enumerate(names)))}
         self._id = places.get("JobID")
         self._id_place = places["JobIDRaw" if "JobIDRaw" in places else "JobID"]
         self._id_name = names[self._id_place]
         made: dict[tuple[str, Any], _Column] = {}  # two fields may be of one column
-        self._columns: list[_Column | None] = []
-        for field in _CONVERTED[:-1]:
-            found = next((each for each in _COLUMNS[field] if each[0] in places), None)
+        self._columns: dict[str, _Column] = {}
+        for field, said in _COLUMNS.items():
+            found = next((each for each in said if each[0] in places), None)
             if found is not None:
-                made.setdefault(found, _Column(found[0], places[found[0]], self._converter(field, found[1])))
-            self._columns.append(made[found] if found else None)
+                column = self._column(field, *found, places[found[0]])
+                self._columns[field] = made.setdefault(found, column)
         self._more: list[tuple[str, _Column]] = []
         for field, name, convert in _MORE:
             if name in places:
-                column = _Column(name, places[name], self._converter(field, convert))
+                column = self._column(field, name, convert, places[name])
                 self._more.append((field, made.setdefault((name, convert), column)))
         self._made = tuple(made.values())
+        self._fallible: dict[Any, list[_Column]] = {}
+        for column in self._made:
+            if column.reads is not None and column is not self._columns.get("used_memory_bytes"):
+                self._fallible.setdefault(column.reads, []).append(column)
 
-    def _converter(self, field: str, convert: Any) -> Any:
+    def _column(self, field: str, name: str, convert: Callable[[str], Any] | None, place: int) -> _Column:
         if field in _TIMES:
-            return self._times.column
-        if field in _UNLIKE:
-            return _TOGETHER.get(convert) or partial(_each, convert)
-        return list if convert is None else Kept(convert).column
+            return _Column(name, place, self._times.column, self._times)
+        if convert is None:
+            return _Column(name, place, list, None)
+        many = _TOGETHER.get(convert, partial(_each, convert)) if field in _UNLIKE else Kept(convert).column
+        return _Column(name, place, many, None if convert in _FAULTLESS else convert)
 
-    def each(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> Iterator[Any]:
-        """Yield each row of some columns, or what is wrong with it."""
+    def each(
+        self, numbers: Sequence[int], columns: Sequence[Sequence[str]]
+    ) -> Iterator[JobRecord | StepUse | ParseError]:
+        """Yield the records of some columns, and what is wrong with others."""
         try:
-            yield from self.convert(numbers, columns)
+            yield from self.convert(columns)
         except ParseError:  # one of them is bad: each for itself
             for place, number in enumerate(numbers):
                 try:
-                    yield from self.convert([number], [column[place : place + 1] for column in columns])
+                    yield from self.convert([column[place : place + 1] for column in columns])
                 except ParseError as error:
                     yield error.at(line=number)
 
-    def convert(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> list[Any]:
-        """Return the rows of some columns. Raises ParseError naming the column."""
-        if not numbers:
+    def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[JobRecord | StepUse]:
+        """Return the records of some columns. Raises ParseError naming the column."""
+        if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
         steps: Sequence[str | None] = [None] * len(heads)
         if "." in "".join(heads):
-            split = [text.partition(".") for text in heads]
-            heads, steps = [head for head, _, _ in split], [step or None for _, _, step in split]
+            heads, _, texts = zip(*map(str.partition, heads, repeat(".")), strict=True)
+            steps = [text or None for text in texts]
         together = "".join(heads)
         if not (together.isdigit() and together.isascii() and all(heads)):
             for head in heads:
@@ -232,68 +213,81 @@ class RowConverter:
                     parse_job_id(head)
                 except ParseError as error:
                     raise error.at(field=self._id_name) from error
-        known = [numbers, heads, steps, self._identities(heads, columns)]
-        if self._folds_steps and any(steps):
-            with contextlib.suppress(ParseError):  # what is wrong is said of the row
-                return self._folded(known, columns)
-            if len(numbers) > 1:
-                raise ParseError("one of them is bad")
-        return self._rows(known, columns)
+        known = [heads, steps, self._identities(heads, columns)]
+        if not self._folds_steps or not any(steps):
+            return self._records(known, columns)
+        if len(heads) > 1:
+            return self._folded(known, columns)
+        [step] = self._records(known, columns)
+        return [StepUse(NAME, step.job_id, step.cluster, str(step.step), step.used_memory_bytes)]
 
-    def _folded(self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]) -> list[Any]:
-        """Return the rows of jobs, and what steps add to them. Raises ParseError where a step's row would."""
-        _, heads, steps, _ = known
-        clusters, memory = (
-            [None] * len(heads) if each is None else each.convert(columns[each.place])
-            for each in (self._columns[_CLUSTER], self._columns[_MEMORY])
+    def _folded(
+        self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]
+    ) -> list[JobRecord | StepUse]:
+        """Return the records of jobs, and what steps add to jobs elsewhere. Raises ParseError."""
+        heads, steps, _ = known
+        clusters, used = (
+            [None] * len(heads) if column is None else column.convert(columns[column.place])
+            for column in map(self._columns.get, ("cluster", "used_memory_bytes"))
         )
-        for column in self._made:
-            if column is not self._columns[_MEMORY]:  # whose texts are different
-                said = column.convert(list({*compress(columns[column.place], steps)}))
-                for nodes in filter(None, said if column is self._columns[_NODES] else ()):
-                    expand_kept(nodes)
-        used = zip(repeat(NAME), heads, clusters, steps, (each or None for each in memory), strict=False)
-        others = map(_make_step, compress(used, steps))
-        is_job = [not step for step in steps]
-        known, columns, [most] = (
-            [list(compress(column, is_job)) for column in each]
-            for each in (known, columns, [_with_steps(heads, steps, memory)])
-        )
-        rows = iter(self._rows(known, columns, most))
-        return [next(others if step else rows) for step in steps]
+        most, is_shown = _with_steps(heads, steps, clusters, used)
+        is_job = [step is None for step in steps]
+        jobs = [list(compress(column, is_job)) for column in columns]
+        for alike in self._fallible.values():
+            texts = {*chain.from_iterable(compress(columns[each.place], steps) for each in alike)}
+            alike[0].convert(list(texts.difference(*(jobs[each.place] for each in alike))))
+        known = [list(compress(each, is_job)) for each in known]
+        records = iter(self._records(known, jobs, list(compress(most, is_job))))
+        uses = zip(repeat(NAME), heads, clusters, steps, (each or None for each in used), strict=False)
+        others = map(_make_step, compress(uses, map(and_, is_shown, map(bool, steps))))
+        self.folded += is_shown.count(False)
+        found: dict[bool, Iterator[JobRecord | StepUse]] = {True: records, False: others}
+        return [next(found[step is None]) for step in compress(steps, is_shown)]
 
-    def _rows(
+    def _records(
         self,
         known: Sequence[Sequence[Any]],
         columns: Sequence[Sequence[str]],
         memory: Sequence[int | None] | None = None,
-    ) -> list[Row]:
-        """Return rows: numbers of lines, ids, steps and identities are known, and the most memory may be."""
-        said: dict[_Column | None, Sequence[Any]] = {}
+    ) -> list[JobRecord]:
+        """Return records: ids, steps and identities are known, and the most memory may be. May raise."""
+        heads, steps, identities = known
+        if not heads:
+            return []
+        said: dict[_Column, Sequence[Any]] = {}
         for column in self._made:
             try:
                 said[column] = column.convert(columns[column.place])
             except ParseError as error:
-                raise error.at(field=column.name) from error
-        values = [
-            [_ABSENT.get(field)] * len(known[0]) if each is None else said[each]
-            for field, each in zip(_CONVERTED[:-1], self._columns, strict=True)
-        ]
-        if memory is not None:
-            values[_MEMORY] = memory
+                raise error.at(field=error.field if column.reads is parse_nodes else column.name) from error
+        values: dict[str, Iterable[Any]] = {field: said[column] for field, column in self._columns.items()}
+        if memory is None:
+            memory = list(values.get("used_memory_bytes", ()))
+            if memory and self._adds_memory:
+                memory, _ = _with_steps(heads, steps, heads, memory)
+        told = (values.get(name) or repeat(_ABSENT.get(name), len(heads)) for name in TOLD)
+        values.update(zip(DERIVED, zip(*map(derive, *told), strict=True), strict=True))
         names = [field for field, _ in self._more]
-        more = [
-            tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
-            for each in zip(*(said[each] for _, each in self._more), strict=True)
-        ]
-        return list(map(_make_row, zip(*known, *values, more or repeat(()), strict=False)))
+        values |= {
+            "batch_system": repeat(NAME),
+            "job_id": heads,
+            "step": steps,
+            "used_memory_bytes": [each or None for each in memory],
+            "more": [
+                tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
+                for each in zip(*(said[each] for _, each in self._more), strict=True)
+            ],
+        }
+        if identities.count(_PLAIN) < len(identities):
+            values.update(zip(Identity._fields[1:], list(zip(*identities, strict=True))[1:], strict=True))
+        return made_of_columns(JobRecord, len(heads), values)
 
     def _identities(self, heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[Identity]:
         if self._id is None:
             return [_PLAIN] * len(heads)
         texts, together = columns[self._id], "".join(heads)
         is_plain = together.isdigit() and together.isascii() and max(map(len, heads)) <= 10
-        if is_plain and texts == columns[self._id_place] and all(head[:1] > "0" for head in heads):
+        if is_plain and texts == columns[self._id_place] and min(heads)[:1] > "0":
             return [_PLAIN] * len(heads)
         known = Kept(parse_job_id)  # a job's steps stand together
         return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
@@ -304,19 +298,25 @@ def _each(convert: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
 
 
 def _with_steps(
-    heads: Sequence[str], steps: Sequence[str | None], memory_bytes: Sequence[int | None]
-) -> list[int | None]:
-    """Return memory with that of the steps behind a job for the job, where it is more."""
-    found = list(memory_bytes)
+    heads: Sequence[str],
+    steps: Sequence[str | None],
+    clusters: Sequence[str | None],
+    memory_bytes: Sequence[int | None],
+) -> tuple[list[int | None], list[bool]]:
+    """Return memory, of a job that of the steps behind it where it is more, and what is no such step."""
+    most = list(memory_bytes)
+    is_shown = [True] * len(most)
     job = -1
     for place, (step, used) in enumerate(zip(steps, memory_bytes, strict=True)):
         if step is None:
             job = place
         elif job >= 0 and heads[place] != heads[job]:
             job = -1
-        elif job >= 0 and used is not None:
-            found[job] = max(used, found[job] or 0)
-    return found
+        elif job >= 0:
+            is_shown[place] = clusters[place] != clusters[job]
+            if used is not None:
+                most[job] = max(used, most[job] or 0)
+    return most, is_shown
 
 
 class SacctReader:
@@ -335,36 +335,39 @@ class SacctReader:
         self._source = source
         header = next((line for line in self._lines if line.strip()), "")
         self._delimiter, self.names = parse_header(header)
-        self._converter = RowConverter(self.names, zone, folds_steps=folds_steps)
+        self._converter = RecordConverter(self.names, zone, adds_memory=True, folds_steps=folds_steps)
         self.not_taken: Counter[str] = Counter()  # texts by column
         self._passed_over = [
             (name, place) for place, name in enumerate(self.names) if name and name not in TAKEN
         ]
 
-    def __iter__(self) -> Iterator[Row | StepUse | Rejected]:
+    @property
+    def folded(self) -> int:
+        """Return how many steps were folded."""
+        return self._converter.folded
+
+    def __iter__(self) -> Iterator[JobRecord | StepUse | Rejected]:
         """Yield jobs and steps, and what could not be read."""
         source = Rows(self._lines, self._delimiter, self.names)
-        last: list[Any] = []  # a job and its steps, of which more may come
+        last: list[JobRecord | StepUse] = []  # a job and its steps, of which more may come
         for numbers, texts in source.batches():
             for error in source.rejected:
                 yield Rejected.from_error(error.at(self._source))
             source.rejected.clear()
             for name, place in self._passed_over if texts else ():
                 self.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
-            for place, row in enumerate(self._converter.each(numbers, texts)):
-                if isinstance(row, ParseError):
+            for found in self._converter.each(numbers, texts):
+                if isinstance(found, ParseError):
+                    place = numbers.index(found.line)
                     if [column[place] for column in texts] != self.names:  # put together, with a header each
-                        yield Rejected.from_error(row.at(self._source))
-                elif row.step is None or not last or last[0].step or last[0].job_id != row.job_id:
+                        yield Rejected.from_error(found.at(self._source))
+                elif found.step is None or not last or last[0].step or last[0].job_id != found.job_id:
                     yield from last
-                    last = [row]
+                    last = [found]
                 else:
-                    job, most = last[0], last[0].memory_bytes
-                    used = row.memory_bytes if isinstance(row, Row) else row.used_memory_bytes
-                    if used is not None and (most is None or used > most):
-                        last[0] = job._replace(memory_bytes=used)
-                    last.append(row)
+                    most, used = last[0].used_memory_bytes, found.used_memory_bytes
+                    job = last[0]
+                    if isinstance(job, JobRecord) and used is not None and (most is None or used > most):
+                        last[0] = replace(job, used_memory_bytes=used)
+                    last.append(found)
         yield from last
-
-
-_PLAIN: Final = Identity("")

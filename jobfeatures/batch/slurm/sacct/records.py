@@ -1,18 +1,18 @@
-"""Jobs of sacct, of logs and as it answers the controller role → the records of all formats. Pure."""
+"""Jobs of sacct, of logs and as it answers the controller role. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import tzinfo
 from itertools import islice
 
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.fields import expand_kept, split_open
-from jobfeatures.batch.slurm.gpus import count_gpus
+from jobfeatures.batch.slurm.fields import split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
-from jobfeatures.batch.slurm.sacct.reader import Row, RowConverter, SacctReader
-from jobfeatures.batch.slurm.sacct.values import NO_NODES
+from jobfeatures.batch.slurm.sacct.reader import RecordConverter, SacctReader
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.jobfold import STEP
 from jobfeatures.joblog import Accounting, JobRecord, Notes, StepUse
 from jobfeatures.model import JobState
 
@@ -55,96 +55,21 @@ def read_records(
         yield Rejected.from_error(error.at(source))
         return
     requeued: dict[str, int] = {}
-    for row in reader:
-        if not isinstance(row, Row):
-            yield row
-            continue
-        try:
-            record = make_record(row, earlier_runs=requeued.get(row.job_id, 0))
-        except ParseError as error:
-            yield Rejected.from_error(error.at(source, row.number))
-            continue
-        if row.step is None and row.state is JobState.PREEMPTED:
-            requeued[row.job_id] = requeued.get(row.job_id, 0) + 1
-        yield record
+    for each in reader:
+        if isinstance(each, JobRecord):
+            if each.restarts is None and each.job_id in requeued:
+                yield replace(each, restarts=requeued[each.job_id])
+            else:
+                yield each
+            if each.state is JobState.PREEMPTED and each.step is None:
+                requeued[each.job_id] = requeued.get(each.job_id, 0) + 1
+        else:
+            yield each
     if notes is not None:
         notes.not_taken.update(reader.not_taken)
-
-
-def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
-    """Return the record of a job or step. Raises ParseError for a list of nodes that is none.
-
-    A job that never had a CPU or a node has not run, whatever its Start says. Of one that runs, or waits, the
-    end is not known. Memory is what sacct measured in all tasks together (TRESUsageInTot), else in the
-    largest task (MaxRSS); 0 says that the job was over before it was looked at. CPU time is reported when
-    steps end, so that 0 of a job that runs says nothing.
-    """
-    state = row.state
-    waits = state is JobState.PENDING
-    allocated, requested = row.allocated, row.requested
-    cpus = row.allocated_cpus if row.allocated_cpus is not None else allocated.get("cpu")
-    never_ran = waits or (state.is_finished and not row.elapsed_secs and (cpus == 0 or row.nodes == NO_NODES))
-    start = None if never_ran else row.start_secs
-    end = row.end_secs if state.is_finished or state is JobState.UNKNOWN else None
-    if end is None and start is not None and row.elapsed_secs is not None and state.is_finished:
-        end = start + round(row.elapsed_secs + (row.suspended_secs or 0))
-    used = row.cpu_secs
-    if used is None and row.user_cpu_secs is not None and row.system_cpu_secs is not None:
-        used = row.user_cpu_secs + row.system_cpu_secs
-    nodes = () if row.nodes is None else expand_kept(row.nodes)
-    requested_cpus = row.requested_cpus or requested.get("cpu")
-    requested_nodes = row.requested_nodes or requested.get("node")
-    memory = None
-    if row.requested_memory is not None:
-        memory = row.requested_memory.of_job(requested_cpus or cpus, requested_nodes or row.allocated_nodes)
-    status, signal = row.exit if state.is_finished else (None, None)
-    identity = row.identity
-    return JobRecord(
-        batch_system=NAME,
-        job_id=row.job_id,
-        cluster=row.cluster,
-        step=row.step,
-        state=state,
-        state_word=row.state_word,
-        name=row.name,
-        user=row.user,
-        uid=row.uid,
-        group=row.group,
-        gid=row.gid,
-        account=row.account,
-        partition=row.partition,
-        qos=row.qos,
-        reservation=row.reservation,
-        priority=row.priority,
-        submit_secs=row.submit_secs,
-        eligible_secs=row.eligible_secs,
-        start_secs=start,
-        end_secs=end,
-        run_secs=None if never_ran else row.elapsed_secs,
-        suspended_secs=row.suspended_secs,
-        restarts=earlier_runs or None if row.restarts is None else row.restarts,
-        exit_status=status,
-        exit_signal=signal,
-        nodes=nodes,
-        total_nodes=None if waits else row.allocated_nodes or allocated.get("node"),
-        total_cpus=None if waits else cpus or None,
-        total_gpus=count_gpus(allocated),
-        requested_nodes=requested_nodes,
-        requested_cpus=requested_cpus,
-        requested_gpus=count_gpus(requested),
-        requested_memory_bytes=memory or requested.get("mem") or None,
-        wall_limit_secs=row.wall_limit_secs,
-        used_cpu_secs=None if never_ran or not (used or state.is_finished) else used,
-        user_cpu_secs=None if never_ran else row.user_cpu_secs,
-        system_cpu_secs=None if never_ran else row.system_cpu_secs,
-        energy_joules=row.energy_joules,
-        used_memory_bytes=row.memory_bytes or None,
-        array_job_id=identity.array_job_id,
-        array_task_id=identity.array_task_id,
-        het_job_id=identity.het_job_id,
-        het_offset=identity.het_offset,
-        more=row.more,
-    )
+        notes.read += reader.folded
+        if reader.folded:
+            notes.folded[STEP] += reader.folded
 
 
 def accounting_format() -> str:
@@ -159,18 +84,16 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
     """
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
-    converter = RowConverter(ACCOUNTING_FIELDS)
+    converter = RecordConverter(ACCOUNTING_FIELDS)
     answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
     while rows := [tuple(values.values()) for values in islice(answer, BATCH)]:
-        for row, found in zip(
-            rows, converter.each(range(len(rows)), list(zip(*rows, strict=True))), strict=True
-        ):
-            try:
-                if isinstance(found, ParseError):
-                    raise found
-                records.append(make_record(found))
-            except ParseError as error:
-                rejected.append(Rejected.from_error(error.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")))
+        each = converter.each(range(len(rows)), list(zip(*rows, strict=True)))
+        for row, found in zip(rows, each, strict=True):
+            if isinstance(found, JobRecord):
+                records.append(found)
+            elif isinstance(found, ParseError):
+                error = found.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")
+                rejected.append(Rejected.from_error(error))
     return Accounting(
         source=NAME, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
-from jobfeatures.batch.slurm.fields import UNKNOWN
+from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
@@ -93,9 +93,9 @@ def parse_text(text: str) -> str | None:
     return None if text in UNKNOWN else text
 
 
-def parse_nodes(text: str) -> str | None:
-    """Return a compressed list of nodes, and ``None assigned`` as it is: such a job has not run."""
-    return text if text == NO_NODES else parse_text(text)
+def parse_nodes(text: str) -> tuple[str, ...] | None:
+    """Return the names of a compressed list, none of ``None assigned``: such a job has not run. May raise."""
+    return None if text != NO_NODES and text in UNKNOWN else expand_kept(text)
 
 
 def parse_number(text: str) -> int | None:
@@ -181,6 +181,19 @@ def parse_size(text: str) -> int | None:
     return None if text in UNKNOWN else parse_binary_size(text)
 
 
+def parse_sizes(texts: Sequence[str]) -> list[int | None]:
+    """Return what `parse_size` returns of each."""
+    told = list(filter(None, texts))
+    numbers = "".join(told).split("K")[:-1]
+    together = "".join(numbers)
+    if [f"{number}K" for number in numbers] == told and (
+        together.isdigit() and together.isascii() and all(numbers) and max(map(len, numbers)) < 16
+    ):
+        found = map(int, numbers)
+        return [next(found) * 1024 if text else None for text in texts]
+    return list(map(parse_size, texts))
+
+
 class RequestedMemory(NamedTuple):
     """ReqMem: bytes, and per what they are: ``n`` a node, ``c`` a CPU, empty for the whole job."""
 
@@ -189,7 +202,7 @@ class RequestedMemory(NamedTuple):
 
     def of_job(self, cpus: int | None, nodes: int | None) -> int | None:
         """Return bytes of the whole job; None where what they count by is not known."""
-        count = {"c": cpus, "n": nodes}.get(self.per, 1)
+        count = 1 if not self.per else cpus if self.per == "c" else nodes
         return self.size_bytes * count if count and self.size_bytes else None
 
 

@@ -37,7 +37,7 @@ class Look:
 
     def __call__(self, *readings, allocations=None, alive=(A, B), keys=None, latest=None):
         self.now += 10
-        account = self.book.update(
+        found, self.unattributed = self.book.update(
             readings,
             readings if latest is None else latest,
             key_of=(KEYS if keys is None else keys).get,
@@ -45,8 +45,7 @@ class Look:
             alive=alive,
             monotonic_secs=self.now,
         )
-        self.unattributed = account.unattributed
-        return {(each.key, each.uuid): each for each in account.job_gpus}
+        return {(each.key, each.uuid): each for each in found}
 
 
 @pytest.fixture

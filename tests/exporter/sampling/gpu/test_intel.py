@@ -79,7 +79,6 @@ def test_utilisation_is_the_sum_over_the_clients_from_the_second_look_on(xe, rea
             pid=pid,
             memory_bytes=2**24,
             ce_util_percent=percent,
-            memory_util_percent=pytest.approx(100 * 2**24 / 2**34),
         )
         for pid, percent in ((10, 30), (11, 20))
     )

@@ -43,7 +43,6 @@ def test_every_field_of_a_card(make_nvidia, clock):
         performance_state=2,
         memory_used_bytes=10_000_000_000,
         ce_util_percent=87,
-        memory_util_percent=25.0,
         temperature_celsius=45,
         power_watts=pytest.approx(250.5),
         power_limit_watts=400.0,
@@ -136,10 +135,10 @@ def test_processes_stand_once_with_memory_and_utilisation(nvml, make_nvidia):
         "proc gpu=1 pid=9 used=5",
     )
     assert by_uuid(make_nvidia())["GPU-1111"].processes == (
-        GpuProcess(pid=1, memory_bytes=2_000_000_000, ce_util_percent=60, memory_util_percent=5.0),
+        GpuProcess(pid=1, memory_bytes=2_000_000_000, ce_util_percent=60),
         GpuProcess(pid=2, memory_bytes=None, ce_util_percent=27),
-        GpuProcess(pid=3, memory_bytes=9, ce_util_percent=0.0, memory_util_percent=pytest.approx(2.25e-8)),
-        GpuProcess(pid=4, memory_bytes=5, ce_util_percent=0.0, memory_util_percent=pytest.approx(1.25e-8)),
+        GpuProcess(pid=3, memory_bytes=9, ce_util_percent=0.0),
+        GpuProcess(pid=4, memory_bytes=5, ce_util_percent=0.0),
     )
 
 
@@ -172,7 +171,7 @@ def test_an_instance_is_a_device_of_its_own_and_takes_the_processes(nvml, make_n
     assert (instance.card.parent_uuid, instance.card.index, instance.card.minor) == ("GPU-1111", None, None)
     assert instance.card.instance_id == 1
     assert (instance.card.memory_bytes, instance.memory_used_bytes) == (5000, 100)
-    assert instance.memory_util_percent == 2.0
+    assert instance.card.memory_percent(instance.memory_used_bytes) == 2.0
     assert [each.pid for each in instance.processes] == [5]
     assert instance.ce_util_percent is None
     assert found["GPU-1111"].processes == ()

@@ -79,7 +79,7 @@ def test_each_card_says_what_it_is(cards):
 def test_figures_are_within_what_is_possible(cards):
     for gpu in cards:
         assert 0 <= gpu.memory_used_bytes <= gpu.card.memory_bytes
-        for percent in (gpu.ce_util_percent, gpu.memory_util_percent):
+        for percent in (gpu.ce_util_percent, gpu.card.memory_percent(gpu.memory_used_bytes)):
             assert percent is None or 0 <= percent <= 100
         if gpu.temperature_celsius is not None:
             assert 0 < gpu.temperature_celsius < 120

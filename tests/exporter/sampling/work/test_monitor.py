@@ -240,6 +240,7 @@ def test_stopping_closes_all(make, kernel):
 
 def test_a_scrape_has_the_work_of_a_job_that_is_alone(node, kernel, tmp_path, monkeypatch):
     node.job_v2("job_4")
+    node.process(10, cgroup="0::/system.slice/slurmstepd.scope/job_4\n")
     (node.proc / "cpuinfo").write_text("vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n")
     (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
     (tmp_path / "sys/devices/system/cpu/online").write_text("0\n")

@@ -23,6 +23,7 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.history import History
 from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     Accounting,
@@ -33,10 +34,11 @@ from jobfeatures_exporter.snapshot import (
     JobSample,
     MemoryBytes,
     NodeSample,
+    ProcessSample,
     Snapshot,
     SysinfoSample,
 )
-from jobfeatures_exporter.view.processes import ProcessView
+from jobfeatures_exporter.view.processes import Placed
 from jobfeatures_exporter.web.pages.job import JobDetails
 
 NOW = 1_800_000_000.0
@@ -153,17 +155,25 @@ def elapsed_of(minute: int) -> float:
     return 3600.0 - 60 * minute
 
 
+def make_process(pid, depth, command, state, cpu_secs, resident_bytes, threads) -> Placed:
+    ticks = round(cpu_secs * TICKS_PER_SEC)
+    return Placed(
+        ProcessSample(pid, 1, 1, 1, 0, command, state, ticks, 0, 0, 0, threads, resident_bytes, 2**40), depth
+    )
+
+
 def make_details(**changes) -> JobDetails:
     """Return what is looked up of a job: a batch script with a tree below it, features, evidence."""
     processes = [
-        ProcessView(4101, 0, "slurm_script", "S", 0.4, 3 * 2**20, 1),
-        ProcessView(4117, 1, "python3", "R", 35_400.0, 2 * GIB, 12, "python3 train.py --epochs 90"),
-        ProcessView(4120, 2, "python3", "S", 12.0, 200 * 2**20, 3),
-        ProcessView(4119, 1, "<b>tee", "S", 0.0, 2**20, 1),
+        make_process(4101, 0, "slurm_script", "S", 0.4, 3 * 2**20, 1),
+        make_process(4117, 1, "python3", "R", 35_400.0, 2 * GIB, 12),
+        make_process(4120, 2, "python3", "S", 12.0, 200 * 2**20, 3),
+        make_process(4119, 1, "<b>tee", "S", 0.0, 2**20, 1),
     ]
     told = JobObservation("slurm", NOW - 12, Job(key=JobKey("slurm", "48307")))
     found = {
         "processes": processes,
+        "arguments": {4117: "python3 train.py --epochs 90"},
         "features": {
             "JOBFEATURES": [("allocated_cpu", "16"), ("wall_limit_secs", "86400")],
             "MACHINEFEATURES": [("total_cpu", "128")],

@@ -27,16 +27,21 @@ KEY = JobKey("oar", "10")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "nobody_here_10.env").write_text(LINES)
-    os.utime(tmp_path / "nobody_here_10.env", (1795336598.7, 1795336598.7))
-    (tmp_path / "10").write_text("oar1.site\noar1.site\noar2.site\n")
-    (tmp_path / "10_resources").write_text(" core = '2' , host = 'oar1' \n")
-    (tmp_path / "pid_of_oarexec_for_jobId_10").write_text("11397")
-    return tmp_path
+    path = tmp_path / "oar"
+    path.mkdir()
+    (path / "nobody_here_10.env").write_text(LINES)
+    os.utime(path / "nobody_here_10.env", (1795336598.7, 1795336598.7))
+    (path / "10").write_text("oar1.site\noar1.site\noar2.site\n")
+    (path / "10_resources").write_text(" core = '2' , host = 'oar1' \n")
+    (path / "pid_of_oarexec_for_jobId_10").write_text("11397")
+    return path
 
 
-def source(folder: Path) -> OarSource:
-    return OarSource(str(folder), SystemClock(), node_name="oar1")
+def source(folder: Path, *, booted_secs: int = 1795336000) -> OarSource:
+    proc = folder.parent / "proc"
+    proc.mkdir(exist_ok=True)
+    (proc / "stat").write_text(f"cpu  1 2 3\nbtime {booted_secs}\nprocesses 7\n")
+    return OarSource(str(folder), SystemClock(), node_name="oar1", procfs=str(proc))
 
 
 def test_a_job_is_told_by_its_files(folder: Path) -> None:
@@ -70,6 +75,19 @@ def test_a_job_whose_files_have_gone_has_ended_and_one_without_any_proves_nothin
     first = table.gone
     assert asked.poll_jobs({KEY}).gone == first
     assert asked.poll_jobs(()).gone == {}
+
+
+def test_a_file_from_before_the_node_was_started_keeps_no_job(folder: Path) -> None:
+    """A node that crashed could not take it away."""
+    late = 1795336598 + 3600
+    assert source(folder, booted_secs=late).poll_jobs((), {KEY}).jobs == {}
+    assert set(source(folder, booted_secs=late).poll_jobs((), {KEY}).gone or ()) == {KEY}
+    assert source(folder, booted_secs=late).poll_jobs({KEY}).jobs.keys() == {
+        KEY
+    }  # clocks lie, processes do not
+    known = source(folder, booted_secs=late)
+    (folder.parent / "proc/stat").write_text("cpu\n")
+    assert known.poll_jobs(()).jobs.keys() == {KEY}
 
 
 def test_a_job_that_never_had_files_has_ended_where_nothing_of_it_lives(folder: Path) -> None:

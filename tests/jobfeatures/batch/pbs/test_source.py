@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,10 @@ from jobfeatures.batch.pbs.torque import is_here as torque_is_here
 from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_cluster_source
 from jobfeatures.batch.pbs.torque import make_source as make_torque_source
 from jobfeatures.batch.questions import MAX_QUESTIONS
-from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
 from jobfeatures.schedule.facts import from_record, why_not
+from jobfeatures_exporter.config import ExporterConfig
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
@@ -61,6 +63,14 @@ class Server:
         found = {f"{each.pop('id')}.head": each for each in map(dict, jobs)}
         self.say("qstat", json.dumps({"timestamp": 1, "Jobs": found}), err, status)
 
+    def run(self, pid: int, job_id: str, environ: bytes | None = None) -> Path:
+        """Have a process that has the variables of a job."""
+        path = self.folder / "proc" / str(pid)
+        path.mkdir(parents=True, exist_ok=True)
+        made = f"HOME=/\0PBS_JOBID={job_id}.head\0X=PBS_JOBID=9\0".encode()
+        (path / "environ").write_bytes(made if environ is None else environ)
+        return path
+
     def start(self, job_id: str) -> None:
         (self.home / "mom_priv" / "jobs" / f"{job_id}.head.JB").touch()
 
@@ -73,10 +83,11 @@ class Server:
         path.unlink(missing_ok=True)
         return [line for line in found if "pbsnodes" not in line]
 
-    def config(self, timeout_secs: float = 60.0, **changes) -> Config:
+    def config(self, timeout_secs: float = 60.0, **changes) -> ExporterConfig:
         values = {"home": str(self.home), "qstat": str(self.folder / "qstat"), **changes}
-        return Config(
+        return ExporterConfig(
             batch_timeout_secs=timeout_secs,
+            path_procfs=str(self.folder / "proc"),
             **{f"{system}_{key}": value for key, value in values.items() for system in ("pbs", "torque")},
         )
 
@@ -87,6 +98,7 @@ RUNNING = {"id": "123", "job_state": "R", "exec_host": "n1/0*2", "Job_Owner": "r
 @pytest.fixture
 def server(tmp_path: Path) -> Server:
     made = Server(tmp_path)
+    made.run(1, "", b"HOME=/\0")
     made.say("node", (FIXTURES / "pbs" / "pbsnodes.json").read_text())
     return made
 
@@ -149,14 +161,65 @@ def test_a_job_that_the_server_forgot_has_ended(complaint: str, server: Server, 
     assert (table.jobs, table.complete, table.rejected) == ({}, True, ())
 
 
-def test_an_unknown_job_that_pbs_mom_has_lives(server: Server, source: QstatSource) -> None:
+def test_an_unknown_job_that_pbs_mom_has_lives_while_it_has_processes(
+    server: Server, source: QstatSource, clock
+) -> None:
     """A server that hides the jobs of others calls them unknown."""
     server.start("123")
-    server.say("qstat", "", "qstat: Unknown Job Id 123.head\n", 153)
+    server.start("124[7]")
+    server.run(10, "123")
+    server.run(11, "124[7]")
+    server.say("qstat", "", "qstat: Unknown Job Id 123.head\nqstat: Unknown Job Id 124[7].head\n", 153)
     table = source.poll_jobs(())
-    assert table.jobs[JobKey("pbs", "123")].state is JobState.UNKNOWN
+    assert {key.job_id: job.state for key, job in table.jobs.items()} == dict.fromkeys(
+        ("123", "124[7]"), JobState.UNKNOWN
+    )
+    shutil.rmtree(server.folder / "proc/11")
+    clock.advance(301)
+    assert source.poll_jobs(()).jobs.keys() == keys("123")
     server.end("123")
     assert source.poll_jobs(()).jobs == {}
+
+
+def test_a_file_that_a_pbs_mom_left_behind_keeps_no_job_that_the_server_denies(
+    server: Server, source: QstatSource, clock
+) -> None:
+    server.say_jobs(RUNNING)
+    server.start("123")
+    assert source.poll_jobs(()).jobs.keys() == keys("123")
+    server.say("qstat", "", "qstat: Unknown Job Id 123.head\n", 153)
+    clock.advance(301)
+    assert set(source.poll_jobs(()).gone) == keys("123")
+    for _ in range(2):
+        server.calls()
+        clock.advance(301)
+        assert source.poll_jobs(()).jobs == {}
+    assert server.calls() == []  # it is passed over
+    server.say_jobs(RUNNING)
+    server.end("123")
+    server.start("123")  # rerun here: it was written anew
+    assert source.poll_jobs(()).jobs.keys() == keys("123")
+
+
+@pytest.mark.parametrize("hidden", ["the first process", "what a process has"])
+def test_where_the_processes_of_others_are_hidden_such_a_file_keeps_its_job(
+    server: Server, source: QstatSource, hidden: str, monkeypatch
+) -> None:
+    server.start("123")
+    server.say("qstat", "", "qstat: Unknown Job Id 123.head\n", 153)
+    server.run(10, "7")
+    if hidden == "the first process":
+        shutil.rmtree(server.folder / "proc/1")
+    else:
+        real = os.open
+
+        def refuse(path, *rest, **more):
+            if str(path).endswith("10/environ"):
+                raise PermissionError(13, "Permission denied")
+            return real(path, *rest, **more)
+
+        monkeypatch.setattr(os, "open", refuse)
+    assert source.poll_jobs(()).jobs.keys() == keys("123")
 
 
 def test_a_job_that_was_rerun_on_another_node_has_left_this_one(server: Server, source: QstatSource) -> None:

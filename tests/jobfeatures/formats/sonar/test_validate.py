@@ -14,8 +14,8 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.fields import PROFILES, TAGS, TYPES, FieldType
-from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import MAX_FAULTS, validate_envelope
+from jobfeatures_exporter.ingest.parse import parse_envelope
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")  # with files that other agents wrote
 

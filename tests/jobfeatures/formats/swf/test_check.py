@@ -118,6 +118,14 @@ def test_any_text_is_checked_to_its_end(lines):
         assert 0 <= each.line <= len(lines)
 
 
+def test_a_log_without_jobs_says_so(tmp_path, capsys):
+    empty = tmp_path / "empty.swf"
+    empty.write_text("\n".join(GOOD_HEADER))
+    assert main(["swf", "check", str(empty)]) == 0
+    assert "warning: header count: there is no job in it\n" in (out := capsys.readouterr().out)
+    assert out.endswith("0 errors, 3 warnings\n")
+
+
 def test_the_command_names_file_and_line_and_exits_by_what_it_found(tmp_path, capsys):
     good, bad = tmp_path / "good.swf", tmp_path / "bad.swf"
     good.write_text("\n".join([*GOOD_HEADER, FIRST, SECOND]))

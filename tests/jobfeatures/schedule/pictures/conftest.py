@@ -13,12 +13,13 @@ def make_views():
     from jobfeatures.schedule.pictures.view import Sketch
     from jobfeatures.schedule.result import Options
     from jobfeatures.schedule.runs import Store
+    from jobfeatures.schedule.spooled import spool
     from jobfeatures.schedule.whole import Whole
 
     def make(*logs, by=("user", "queue"), most=2**20, **options):
         views = []
         for name, jobs in logs:
-            whole = Whole(name, [from_records(jobs, name)], Options(**options), by, most=most)
+            whole = Whole(spool(name, [from_records(jobs, name)], Options(**options)), by, most=most)
             sketch = Sketch(whole, Store())
             for hand in whole.hands():
                 sketch.add(*hand)

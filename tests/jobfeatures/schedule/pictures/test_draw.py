@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
-from jobfeatures.schedule.eet import compute_ends
+from jobfeatures.schedule.eet import Lanes
 from jobfeatures.schedule.pictures import draw
 from jobfeatures.schedule.pictures.bars import make_panels
 from jobfeatures.schedule.pictures.boxes import draw_boxes
@@ -225,7 +225,7 @@ def test_the_explained_example_lays_jobs_as_the_algorithm_does(jobs, share):
         max((each.begin + 1 for each in blocks if each.job == number), default=arrival)
         for number, (arrival, *_) in enumerate(jobs, 1)
     ]
-    assert ends == compute_ends(*map(list, zip(*jobs, strict=True)), share) if jobs else not ends
+    assert ends == Lanes(share).place(*map(list, zip(*jobs, strict=True))) if jobs else not ends
     for second in {each.begin for each in blocks}:
         assert sum(each.high - each.low for each in blocks if each.begin == second) <= share
 

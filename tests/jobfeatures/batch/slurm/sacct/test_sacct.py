@@ -22,6 +22,8 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_number,
     parse_numbers,
     parse_requested_memory,
+    parse_size,
+    parse_sizes,
     parse_state,
 )
 from jobfeatures.errors import ParseError, Rejected
@@ -137,14 +139,16 @@ def test_steps_come_behind_their_job_where_they_are_wanted():
 
 
 def test_the_memory_of_steps_is_folded_into_their_job_also_across_batches():
-    fold = {row.job_id: row.memory_bytes for row in SacctReader(captured(), zone=UTC) if row.step is None}
+    fold = {
+        row.job_id: row.used_memory_bytes for row in SacctReader(captured(), zone=UTC) if row.step is None
+    }
     assert fold["12"] == 67008 * 1024
     header = "JobID|State|MaxRSS"
     lines = [header]
     for number in range(1, BATCH):  # a step falls on each place of a batch
         lines += [f"{number}|COMPLETED|", f"{number}.batch|COMPLETED|{number}K", f"{number}.0|COMPLETED|1K"]
     rows = list(SacctReader([f"{line}\n" for line in lines], zone=UTC))
-    assert [(row.job_id, row.step, row.memory_bytes) for row in rows if row.step is None] == [
+    assert [(row.job_id, row.step, row.used_memory_bytes) for row in rows if row.step is None] == [
         (str(number), None, number * 1024) for number in range(1, BATCH)
     ]
 
@@ -156,7 +160,7 @@ def test_a_step_whose_job_is_not_there_stays_a_step():
         )
     )
     assert [(row.job_id, row.step) for row in rows] == [("3", "0"), ("4", None), ("5", "0"), ("5", "1")]
-    assert rows[1].memory_bytes is None
+    assert rows[1].used_memory_bytes is None
 
 
 @pytest.mark.parametrize("delimiter", ["|", "\x1f", ";", ",", "::", "\t"])
@@ -417,7 +421,9 @@ def test_steps_that_are_only_folded_leave_the_same_jobs_and_the_same_rejected(no
     found = []
     for folds_steps in (False, True):
         notes = Notes()
-        records = notes.accepted_with_passages(read_records(lines, source="x", folds_steps=folds_steps))
+        records = notes.accepted_with_passages(
+            read_records(lines, source="x", notes=notes, folds_steps=folds_steps)
+        )
         found.append((list(fold_jobs(records, notes.fold)), notes.folded, notes.read, notes.shown))
     assert found[0] == found[1]
     assert found[0][0][0].used_memory_bytes == 9 * 1024
@@ -452,7 +458,11 @@ def test_any_log_has_the_same_jobs_and_rejected_lines_whether_steps_are_only_fol
         for folds_steps in (False, True):
             notes = Notes()
             records = read_records(
-                [header, *lines], source="x", zone=ZoneInfo("Europe/Berlin"), folds_steps=folds_steps
+                [header, *lines],
+                source="x",
+                zone=ZoneInfo("Europe/Berlin"),
+                notes=notes,
+                folds_steps=folds_steps,
             )
             jobs = list(fold_jobs(notes.accepted_with_passages(records), notes.fold))
             found.append((jobs, notes))
@@ -511,3 +521,15 @@ def test_numbers_together_are_those_of_each(texts):
     assert outcome(parse_numbers, texts) == next(
         (each for each in expected if isinstance(each, str)), expected
     )
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["0K", "7K", "012K", "9" * 15 + "K", "9" * 16 + "K", "2M", "5", "", "K", "KK", "1K2K", "٣K", "x"]
+        )
+    )
+)
+def test_sizes_together_are_those_of_each(texts):
+    expected = [outcome(parse_size, text) for text in texts]
+    assert outcome(parse_sizes, texts) == next((each for each in expected if isinstance(each, str)), expected)

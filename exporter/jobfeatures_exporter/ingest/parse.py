@@ -1,4 +1,4 @@
-"""Sonar's envelopes → records: pure.
+"""Envelopes of other agents → records: pure.
 
 A bad element of an array of objects (a job, a process, a card) is left out and kept as
 `Rejected`; any other fault rejects the envelope.
@@ -6,18 +6,16 @@ A bad element of an array of objects (a job, a process, a card) is left out and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import parse_cluster_record, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, SONAR, Json, Reader, read_envelope, secs_of, short
-from jobfeatures.formats.sonar.records import (
-    CardRecord,
-    DiskRecord,
+from jobfeatures_exporter.ingest.records import (
     ErrorRecord,
-    GpuRecord,
     JobRecord,
     JobsRecord,
     ProcessGpuRecord,
@@ -26,6 +24,7 @@ from jobfeatures.formats.sonar.records import (
     SampleRecord,
     SysinfoRecord,
 )
+from jobfeatures_exporter.snapshot import DiskSample, GpuCard, GpuSample, NodeSample, SysinfoSample
 
 MAX_CORES: Final = 16_384
 MAX_CARDS: Final = 1024
@@ -34,6 +33,11 @@ MAX_JOBS: Final = 100_000
 
 _IO: Final = ("data_read", "data_written", "data_cancelled")
 _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
+# Members that are called as ours.
+_TEXTS: Final = ("os_name", "os_release", "architecture", "cpu_model")
+_NUMBERS: Final = ("sockets", "cores_per_socket", "threads_per_core")
+_CARD_TEXTS: Final = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
+_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # of other devices, of memory, or of nothing
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
@@ -84,28 +88,43 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
         cluster=attributes["cluster"],
         node=attributes["node"],
         time_secs=secs_of(attributes, "time"),
-        boot_secs=secs_of(system, "boot"),
         core_secs=tuple(cores),
         used_memory_bytes=_kib(system, "used_memory"),
-        load1=system.get("load1", 0.0) if has_loads else None,
-        load5=system.get("load5", 0.0) if has_loads else None,
-        load15=system.get("load15", 0.0) if has_loads else None,
-        runnable_entities=system.get("runnable_entities", 0) if has_loads else None,
-        existing_entities=system.get("existing_entities"),
-        disks=tuple(
-            DiskRecord(
-                name=short(disk["name"]),
-                major=disk.get("major") or 0,
-                minor=disk.get("minor") or 0,
-                stats=tuple(disk.get("stats") or ()),
-            )
-            for disk, _ in reader.items(system, "disks", f"{path}.system")
+        system=NodeSample(
+            boot_time_secs=secs_of(system, "boot"),
+            load1=system.get("load1", 0.0) if has_loads else None,
+            load5=system.get("load5", 0.0) if has_loads else None,
+            load15=system.get("load15", 0.0) if has_loads else None,
+            runnable_entities=system.get("runnable_entities", 0) if has_loads else None,
+            existing_entities=system.get("existing_entities"),
+            disks=_disks([disk for disk, _ in reader.items(system, "disks", f"{path}.system")]),
         ),
         gpus=tuple(_gpu(gpu, reader.producer) for gpu, _ in reader.items(system, "gpus", f"{path}.system")),
         jobs=tuple(_job(job, place, sent, reader) for job, place in jobs),
         errors=tuple(short(each["detail"]) for each, _ in reader.items(attributes, "errors", path))[:100],
         rejected=reader.rejected,
     )
+
+
+def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
+    names = {short(disk["name"]) for disk in found}
+    return {
+        (name := short(disk["name"])): DiskSample(
+            disk.get("major") or 0,
+            disk.get("minor") or 0,
+            tuple(disk.get("stats") or ()),
+            is_whole(name, names),
+        )
+        for disk in found
+    }
+
+
+def is_whole(name: str, names: Collection[str]) -> bool | None:
+    """Tell by its name whether a device is a disk; None for a part of another one, as sda1 and nvme0n1p2."""
+    if _MADE.match(name):
+        return False
+    stem = name.rstrip("0123456789")
+    return None if stem != name and (stem in names or stem.removesuffix("p") in names) else True
 
 
 def _job(job: Json, path: str, sent: frozenset[str], reader: Reader) -> JobRecord:
@@ -130,7 +149,6 @@ def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> 
         count=count,
         cpu_secs=process.get("cpu_time") or 0,
         resident_bytes=(process.get("resident_memory") or 0) * KIB,
-        virtual_bytes=(process.get("virtual_memory") or 0) * KIB,
         # The main thread of each process does not count there.
         threads=(process.get("num_threads") or 0) + count if "num_threads" in sent else None,
         data_read_bytes=read,
@@ -147,22 +165,21 @@ def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> 
     )
 
 
-def _gpu(gpu: Json, producer: str) -> GpuRecord:
+def _gpu(gpu: Json, producer: str) -> GpuSample:
     failing = gpu.get("failing") or 0
     zero = None if failing else 0  # a card that fails has not said that it is idle
     memory = gpu.get("memory", zero)
     state = gpu.get("performance_state") or 0
     added = 1 if producer == SONAR else 2  # the text says 2, its own agent adds 1
-    return GpuRecord(
-        uuid=short(gpu["uuid"]),
-        index=gpu.get("index") or 0,
+    return GpuSample(
+        card=GpuCard(uuid=short(gpu["uuid"]), index=gpu.get("index") or 0),
+        taken_at_secs=0.0,
         failing=failing,
         fan_percent=gpu.get("fan"),
         compute_mode=short(gpu.get("compute_mode") or ""),
         performance_state=state - added if state >= added else None,
         memory_used_bytes=None if memory is None else memory * KIB,
         ce_util_percent=gpu.get("ce_util", zero),
-        memory_util_percent=gpu.get("memory_util", zero),
         temperature_celsius=gpu.get("temperature"),
         power_watts=gpu.get("power"),
         power_limit_watts=gpu.get("power_limit"),
@@ -172,29 +189,27 @@ def _gpu(gpu: Json, producer: str) -> GpuRecord:
 
 
 def _sysinfo(attributes: Json, reader: Reader) -> SysinfoRecord:
+    time_secs = secs_of(attributes, "time")
+    known: dict[str, Any] = {name: short(attributes.get(name) or "") for name in _TEXTS}
+    known |= {name: attributes.get(name) or None for name in _NUMBERS}
     return SysinfoRecord(
         cluster=attributes["cluster"],
         node=attributes["node"],
-        time_secs=secs_of(attributes, "time"),
-        os_name=short(attributes.get("os_name") or ""),
-        os_release=short(attributes.get("os_release") or ""),
-        architecture=short(attributes.get("architecture") or ""),
-        cpu_model=short(attributes.get("cpu_model") or ""),
-        numa_nodes=attributes.get("numa_nodes") or None,
-        sockets=attributes.get("sockets") or None,
-        cores_per_socket=attributes.get("cores_per_socket") or None,
-        threads_per_core=attributes.get("threads_per_core") or None,
-        memory_bytes=_kib(attributes, "memory"),
-        cards=tuple(_card(card) for card, _ in reader.items(attributes, "cards", "data.attributes")),
+        time_secs=time_secs,
+        made=SysinfoSample(
+            taken_at_secs=time_secs or 0,
+            **known,
+            memory_bytes=_kib(attributes, "memory"),
+            cards=tuple(_card(card) for card, _ in reader.items(attributes, "cards", "data.attributes")),
+        ),
         rejected=reader.rejected,
     )
 
 
-def _card(card: Json) -> CardRecord:
-    texts = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
-    named = {name: short(card.get(name) or "") for name in texts}
-    return CardRecord(
-        **named,
+def _card(card: Json) -> GpuCard:
+    known: dict[str, Any] = {name: short(card.get(name) or "") for name in _CARD_TEXTS}
+    return GpuCard(
+        **known,
         index=card.get("index") or 0,
         memory_bytes=_kib(card, "memory"),
         power_limit_watts=card.get("power_limit") or None,

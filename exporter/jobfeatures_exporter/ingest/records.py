@@ -1,0 +1,109 @@
+"""What other agents' envelopes say, as frozen records: what a snapshot has too, as it has it.
+
+A number that an envelope leaves out is 0 there, since agents leave zeros out; None marks what
+the agent's version does not send at all, or says to be unset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.errors import Rejected
+from jobfeatures.formats.sonar.fields import PID_MAX
+from jobfeatures.formats.sonar.records import ClusterRecord, SlurmJobRecord
+from jobfeatures_exporter.snapshot import GpuSample, NodeSample, SysinfoSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessGpuRecord:
+    """One process on one card."""
+
+    uuid: str
+    util_percent: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecord:
+    """One process, or `count` of one parent and command that were rolled up.
+
+    Then `pid` is 0, or since Sonar 0.18 a number above those of processes, the same while they come and go.
+    """
+
+    pid: int
+    ppid: int
+    command: str
+    count: int
+    cpu_secs: int
+    resident_bytes: int  # private: anonymous memory
+    threads: int | None
+    data_read_bytes: int | None
+    data_written_bytes: int | None
+    data_cancelled_bytes: int | None
+    gpus: tuple[ProcessGpuRecord, ...] = ()
+
+    @property
+    def is_rolled_up(self) -> bool:
+        """Return whether it stands for processes that nobody can follow by a pid."""
+        return self.count > 1 or self.pid > PID_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """The processes of a job, or of a process group where `epoch` is not 0."""
+
+    job: int
+    epoch: int
+    user: str
+    processes: tuple[ProcessRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRecord:
+    """A node and its jobs at one time; `time_secs` None where the envelope has an empty one."""
+
+    cluster: str
+    node: str
+    time_secs: int | None
+    core_secs: tuple[int, ...]  # busy, by core
+    used_memory_bytes: int | None
+    system: NodeSample  # without what is above
+    gpus: tuple[GpuSample, ...]  # of each card what tells it from others; without counters
+    jobs: tuple[JobRecord, ...]
+    errors: tuple[str, ...]  # what the agent could not do
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SysinfoRecord:
+    """How a node is made. Numbers are None where the envelope lacks them: none of them can be 0."""
+
+    cluster: str
+    node: str
+    time_secs: int | None
+    made: SysinfoSample
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsRecord:
+    """Jobs of a cluster: partial and repeated; a later one overrides."""
+
+    cluster: str
+    time_secs: int | None
+    jobs: tuple[SlurmJobRecord, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRecord:
+    """An envelope that holds errors instead of data."""
+
+    cluster: str
+    node: str
+    time_secs: int | None
+    details: tuple[str, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+
+Record = SampleRecord | SysinfoRecord | JobsRecord | ClusterRecord | ErrorRecord
