@@ -8,7 +8,6 @@ Sources: RFC 9110, RFC 9112 (the subset that is taken here).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 import time
@@ -16,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobfeatures.publish.http.connectiontable import ConnectionTable, client_of
+from jobfeatures.publish.http.connectiontable import END_LOOK_SECS, ConnectionTable, client_of
 from jobfeatures_exporter.web.admission import ALWAYS, Admission
 from jobfeatures_exporter.web.answers import TEXT, Answer, Answerer
 
@@ -33,7 +32,6 @@ _FIELDS = frozenset(
     ("host", "user-agent", "accept", "accept-encoding", "connection", "x-prometheus-scrape-timeout-seconds")
 )
 _CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it ends after the answer
-LOOK_SECS = 0.01  # how often a listener that ends looks whether all have been answered
 
 
 class Request(NamedTuple):
@@ -83,8 +81,6 @@ class PlainListener:
         self.table = table
         self.header_bytes = header_bytes
         self.working: set[asyncio.Task[None]] = set()
-        self.silent: set[_PlainConnection] = set()  # have asked for nothing yet
-        self.is_ending = False  # the next answer of each connection is its last
         self.server: Server | None = None  # once it was needed
         self._make = make
         self._making = asyncio.Lock()
@@ -101,22 +97,13 @@ class PlainListener:
         return self.server
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections; who has just connected, or waits for the rest of an answer, has so long."""
-        self.is_ending = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await asyncio.sleep(LOOK_SECS)  # until those that were accepted a moment ago are here
-                while self.silent or self.working or self.table.is_sending or self._is_server_answering:
-                    await asyncio.sleep(LOOK_SECS)
+        """End all connections; who has just connected, or waits for an answer, has so long."""
+        await self.table.drain(timeout)
         for task in self.working:
             task.cancel()
         if self.server is not None:
-            await self.server.shutdown(LOOK_SECS)
+            await self.server.shutdown(END_LOOK_SECS)
         self.table.end_all()
-
-    @property
-    def _is_server_answering(self) -> bool:
-        return self.server is not None and self.server.is_answering
 
 
 class _PlainConnection(asyncio.Protocol):
@@ -129,17 +116,16 @@ class _PlainConnection(asyncio.Protocol):
         self._may_write.set()
         self.answered_at = self._loop.time()
         self.head_since: float | None = None  # a head is there at once, or not read here
+        self.is_owed = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
         self._transport = transport
         self._listener.table.count_in(self, transport, is_new=True)
-        self._listener.silent.add(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         del exc
         self._listener.table.count_out(self)
-        self._listener.silent.discard(self)
         self._may_write.set()
 
     def pause_writing(self) -> None:
@@ -149,8 +135,8 @@ class _PlainConnection(asyncio.Protocol):
         self._may_write.set()
 
     def data_received(self, data: bytes) -> None:
-        self._listener.silent.discard(self)
         self._transport.pause_reading()
+        self.is_owed = True
         request = parse_request(data, self._listener.header_bytes)
         answerer = None if request is None else self._listener.answerers.get(request.path)
         if request is None or answerer is None:
@@ -178,9 +164,10 @@ class _PlainConnection(asyncio.Protocol):
         listener.table.answers[answer.status] += 1
         if self._transport.is_closing():
             return
-        is_last = request.is_last or answer.status == 500 or listener.is_ending
+        is_last = request.is_last or answer.status == 500 or listener.table.is_ending
         listener.table.make_room(len(answer.body))
         self._transport.write(format_answer(answer, time.time(), is_last=is_last))
+        self.is_owed = False
         if is_last:
             self._transport.close()
             return

@@ -19,6 +19,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from jobfeatures.publish.http.connectiontable import (
+    END_LOOK_SECS,
     HANDSHAKE,
     NOT_ADMITTED,
     ConnectionLimits,
@@ -51,24 +52,27 @@ class Tls(Protocol):
 class Connection(RequestHandler):
     """One connection that speaks HTTP."""
 
-    __slots__ = ("answered_at", "head_since")
+    __slots__ = ("answered_at", "head_since", "is_new")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self.answered_at = self._loop.time()
         self.head_since: float | None = None
+        self.is_new = True  # nothing has been asked yet
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Note when a request begins to come in."""
+        self.is_new = False
         if self.head_since is None and data and self._current_request is None:
             self.head_since = self._loop.time()
         super().data_received(data)
 
     @property
-    def is_answering(self) -> bool:
-        """Return whether somebody waits for an answer."""
-        return self._current_request is not None or bool(self._messages)
+    def is_owed(self) -> bool:
+        """Return whether an answer is still to come: one that was asked for, or the first one."""
+        is_asking = self.is_new or self.head_since is not None
+        return is_asking or self._current_request is not None or bool(self._messages)
 
     def handle_error(
         self,
@@ -145,11 +149,6 @@ class Server(web.Server):
         self.table.count_out(handler)  # type: ignore[arg-type]
         super().connection_lost(handler, exc)
 
-    @property
-    def is_answering(self) -> bool:
-        """Return whether somebody waits for an answer."""
-        return any(each.is_answering for each in self.connections if isinstance(each, Connection))
-
     def greet(self, greeting: Awaitable[None]) -> None:
         """Agree on TLS in the background."""
         task = asyncio.ensure_future(greeting)
@@ -176,11 +175,12 @@ class Server(web.Server):
             end()
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections."""
+        """End all connections; who has just connected, or waits for an answer, has so long."""
+        await self.table.drain(timeout)
         for task in list(self._greeting):
             task.cancel()
         await asyncio.gather(*self._greeting, return_exceptions=True)
-        await super().shutdown(timeout)
+        await super().shutdown(END_LOOK_SECS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
@@ -194,11 +194,15 @@ class Server(web.Server):
             connection.answered_at = self._loop.time()  # type: ignore[attr-defined]
         self.table.answers[response.status] += 1
         self.table.make_room(response.content_length or 0)
+        if self.table.is_ending:
+            response.force_close()
         return response
 
 
 class _Greeting(asyncio.Protocol):
     """A connection until TLS is agreed on."""
+
+    is_owed = True
 
     def __init__(self, server: Server, tls: Tls) -> None:
         self._server = server

@@ -6,6 +6,7 @@ Whatever speaks HTTP on them counts them in and out here. Nothing of a web serve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Hashable
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 IDLE_SECS = 15.0  # without an answer: a client that is slow, or silent, or does not read
 HEAD_SECS = 10.0  # from the first byte of a request's head to its last
 LOOK_SECS = 1.0
+END_LOOK_SECS = 0.01  # how often a listener that ends looks whether all have been answered
 MAX_HEADER_BYTES = 4096
 MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that wait for those who asked to read them
 LARGE_BYTES = 64 * 1024  # smaller answers are not worth looking at all connections
@@ -54,6 +56,10 @@ class Open(Protocol):
     answered_at: float  # the loop's time of its last answer, at first of its beginning
     head_since: float | None  # since when the head of a request is awaited that has begun
 
+    @property
+    def is_owed(self) -> bool:
+        """Return whether an answer is still to come: one that was asked for, or the first one."""
+
 
 class ConnectionTable:
     """The open connections of a listener. Of too many, the one that waits longest for nothing is ended.
@@ -69,16 +75,12 @@ class ConnectionTable:
         self._open: dict[Open, asyncio.Transport] = {}
         self._unsent: dict[Open, float] = {}  # since when there is something to send
         self._loop = asyncio.get_running_loop()
+        self.is_ending = False  # the next answer of each connection is its last
 
     @property
     def count(self) -> int:
         """Return how many connections are open, those that agree on TLS included."""
         return len(self._open)
-
-    @property
-    def is_sending(self) -> bool:
-        """Return whether somebody has not been sent all of an answer."""
-        return any(each.get_write_buffer_size() for each in self._open.values())
 
     def count_in(self, one: Open, transport: asyncio.Transport, *, is_new: bool) -> None:
         """Count a connection; end it, or another one, where there are too many."""
@@ -101,6 +103,15 @@ class ConnectionTable:
                 self._look(self._loop.time())
             except Exception:  # supervised: without these looks nobody ends who is slow
                 log.exception("connections could not be checked")
+
+    async def drain(self, timeout: float | None) -> None:
+        """Wait, so long, until all have been answered to the end, also those who have just connected."""
+        self.is_ending = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await asyncio.sleep(END_LOOK_SECS)  # until those that were accepted a moment ago are here
+                while any(one.is_owed or to.get_write_buffer_size() for one, to in self._open.items()):
+                    await asyncio.sleep(END_LOOK_SECS)
 
     def end_all(self) -> None:
         """End all connections without a reason."""

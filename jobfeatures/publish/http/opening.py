@@ -35,7 +35,7 @@ class Answering(Protocol):
         """Return what a new connection begins with."""
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections."""
+        """End all connections; who has just connected, or waits for an answer, has so long."""
 
 
 @contextlib.asynccontextmanager
@@ -55,6 +55,10 @@ async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncI
         yield address_of(listeners[0].sockets[0])
     finally:
         watching.cancel()
+        loop = asyncio.get_running_loop()
+        for bound in _sockets_of(listeners):
+            loop.remove_reader(bound.fileno())
+        await asyncio.sleep(0)  # asyncio resets who was accepted in the turn in which its server is closed
         for each in listeners:
             each.close()
         await connections.shutdown(END_SECS)
@@ -71,9 +75,13 @@ async def _open(connections: Answering, where: Where, listeners: list[asyncio.Se
     else:
         for each in where:
             listeners.append(await loop.create_server(connections, sock=each, backlog=AT_ONCE))
-    for bound in [each for listener in listeners for each in listener.sockets]:
+    for bound in _sockets_of(listeners):
         with socket.fromfd(bound.fileno(), bound.family, bound.type) as same:
             same.listen(BACKLOG)
+
+
+def _sockets_of(listeners: list[asyncio.Server]) -> list[socket.socket]:
+    return [each for listener in listeners for each in listener.sockets]
 
 
 def _reason(error: OSError) -> str:

@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 import shutil
 import ssl
 import subprocess
@@ -5,6 +7,7 @@ import urllib.request
 
 import pytest
 
+from jobfeatures.publish.http import opening
 from jobfeatures.publish.tls import load_chain, new_context, read_pem
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -57,8 +60,6 @@ def serve_tls(tmp_path):
 
 @pytest.mark.program
 async def test_features_are_read_over_https(make_pair, serve_tls):
-    import asyncio
-
     certificate, key = make_pair(1)
     context = ssl.create_default_context(cafile=str(certificate))
 
@@ -83,3 +84,29 @@ def test_files_of_no_use_are_refused(make_pair, tmp_path):
     for pair in ((certificate, other), (certificate, encrypted), ("/nonexistent", key), (key, key)):
         with pytest.raises((OSError, ValueError)):
             FixedTls(*pair)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("is_greeted", [False, True])
+async def test_who_has_just_connected_is_answered_before_the_listener_ends(
+    make_pair, serve_tls, is_greeted, monkeypatch
+):
+    monkeypatch.setattr(opening, "END_SECS", 60.0)
+    certificate, key = make_pair(1)
+    context = ssl.create_default_context(cafile=str(certificate))
+    async with contextlib.AsyncExitStack() as stack:
+        site = await stack.enter_async_context(serve_tls(FixedTls(certificate, key)))
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        if is_greeted:
+            await writer.start_tls(context, server_hostname=site.host)
+        ending = asyncio.create_task(stack.pop_all().aclose())
+    await asyncio.sleep(0.1)
+    if not is_greeted:
+        await writer.start_tls(context, server_hostname=site.host)
+    writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+        await ending
+    assert b"Connection: close\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n8\n")
+    writer.close()

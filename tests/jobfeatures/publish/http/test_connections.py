@@ -1,13 +1,14 @@
 """Clients that are slow, silent, huge or many cost nobody else anything."""
 
 import asyncio
+import contextlib
 import gc
 import socket
 
 import pytest
 from aiohttp import web
 
-from jobfeatures.publish.http import connections, connectiontable
+from jobfeatures.publish.http import connections, connectiontable, opening
 from jobfeatures.publish.http.opening import accepting
 
 
@@ -228,3 +229,34 @@ async def test_connections_that_are_ended_at_their_beginning_leave_no_trace_but_
         assert server.table.ended["connection_rate"] > 40
     gc.collect()
     assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /machinefeatures/total_c"])
+async def test_who_has_just_connected_is_answered_before_the_listener_ends(serve, said, monkeypatch):
+    monkeypatch.setattr(opening, "END_SECS", 60.0)
+    async with contextlib.AsyncExitStack() as stack:
+        site = await stack.enter_async_context(serve())
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        while not site.connections.count:
+            await asyncio.sleep(0)
+        writer.write(said)
+        ending = asyncio.create_task(stack.pop_all().aclose())
+    await asyncio.sleep(0.1)
+    writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n"[len(said) :])
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+        await ending
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nConnection: close\r\n" in answer
+    writer.close()
+
+
+async def test_who_says_nothing_keeps_a_listener_for_a_moment_only(serve, monkeypatch):
+    monkeypatch.setattr(opening, "END_SECS", 0.1)
+    async with asyncio.timeout(60):
+        async with serve() as site:
+            reader, writer = await asyncio.open_connection(site.host, site.port)
+            while not site.connections.count:
+                await asyncio.sleep(0)
+        assert await reader.read() == b""
+    writer.close()
