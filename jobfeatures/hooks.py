@@ -16,7 +16,7 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import System
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
-from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
+from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
@@ -49,7 +49,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     system = SYSTEMS[batch_system]
     name = node_name(config, environ)
     reported_at_secs = SystemClock().now_secs()
-    job: Job = system.load("prolog").job_from_prolog(environ, node_name=name)
+    job: Job = system.load("prolog").job_from_prolog(environ, node_name=name, note=note_unreadable)
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
     asks = needs_server(system, job, config)
@@ -73,6 +73,11 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     return job
 
 
+def note_unreadable(problem: Rejected) -> None:
+    """Log a value of a prolog's environment that cannot be read, so that it is counted."""
+    log.warning("a value of a prolog cannot be read: %s", problem, extra={"reason": "environment"})
+
+
 def find_objection(answer: Job, job: Job) -> str | None:
     """Return what shows that an answer is not about this starting job or not about this run of it, else None.
 
@@ -87,11 +92,14 @@ def find_objection(answer: Job, job: Job) -> str | None:
     return find_difference(answer, job)
 
 
-def serve_request(tree: FeatureTree, config: Config, site: Site, request: Request) -> JobKey | None:
+def serve_request(
+    tree: FeatureTree, config: Config, site: Site, request: Request, note: Callable[[Rejected], None]
+) -> JobKey | None:
     """Do in the daemon what a hook asks for; return a job whose limits are to be asked for.
 
     What is known of the same run already is kept; what a hook has published by itself since then is newer and
-    stays. The machine's features are kept up to date elsewhere. Raises JobfeaturesError or OSError.
+    stays. Values that cannot be read are reported to `note`. The machine's features are kept up to date
+    elsewhere. Raises JobfeaturesError or OSError.
     """
     if request.batch_system not in SYSTEMS:
         raise ParseError("no batch system of ours", source="request", text=request.batch_system)
@@ -102,7 +110,7 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
         return None
     system = SYSTEMS[request.batch_system]
     name = node_name(config, request.environ)
-    job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name)
+    job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name, note=note)
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
     if record is not None and (record.reported_at_secs or 0.0) > request.reported_at_secs:
         return None

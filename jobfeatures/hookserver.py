@@ -15,10 +15,12 @@ import pickle
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
+from jobfeatures.errors import Rejected
 from jobfeatures.hooks import serve_request
 from jobfeatures.logs import configure_logging
 from jobfeatures.publish.intake import Intake
@@ -60,8 +62,8 @@ def main() -> None:
     current = [settings]
     tree = FeatureTree(settings.config.features_root)
 
-    def serve(request: Request) -> None:
-        key = serve_request(tree, current[0].config, current[0].site, request)
+    def serve(request: Request, note: Callable[[Rejected], None]) -> None:
+        key = serve_request(tree, current[0].config, current[0].site, request, note)
         if key is not None:
             with contextlib.suppress(OSError):  # nobody reads: the daemon asks at its next poll
                 os.write(1, f"{key.batch_system}\n".encode("ascii"))

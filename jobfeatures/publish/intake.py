@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import JobfeaturesError, ParseError, UnsafePathError
+from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, UnsafePathError
 from jobfeatures.inotify import CLOSE_WRITE, MOVED_TO, ONLY_DIRECTORIES, Inotify
 from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures.publish.folders import FAILURES, INTAKE
@@ -45,11 +45,13 @@ UNWATCHED_SECS = 0.1  # between two looks where the kernel reports no changes
 REFUSED = b"\0end\0"  # stands for what is not a file of ours, or cannot be read: no request
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+Serve = Callable[[Request, Callable[[Rejected], None]], None]  # the other takes values that cannot be read
+
 
 class Intake:
     """Takes requests, oldest first. One thread runs it; `stop` may be called by any."""
 
-    def __init__(self, tree: FeatureTree, clock: Clock, serve: Callable[[Request], None]) -> None:
+    def __init__(self, tree: FeatureTree, clock: Clock, serve: Serve) -> None:
         """`serve` does what a request wants; it raises JobfeaturesError or OSError where it cannot."""
         self._tree = tree
         self._clock = clock
@@ -134,9 +136,10 @@ class Intake:
             data = REFUSED
         if not is_finished(data) and age_secs < UNFINISHED_SECS:
             return  # it is being written
+        problems: list[Rejected] = []
         try:
             request = parse_request(data, reported_at_secs=reported_at_secs, source=name)
-            self._serve(request)
+            self._serve(request, problems.append)
         except TimeoutError:
             raise
         except Exception as error:
@@ -150,6 +153,9 @@ class Intake:
                 if not is_again:
                     os.rename(name, name + AGAIN, src_dir_fd=folder, dst_dir_fd=folder)
                 return
+        for problem in problems:
+            log.warning("a value of a prolog cannot be read: %s", problem, extra={"reason": "environment"})
+            self._count("publish", "environment")
         plain = name.removesuffix(AGAIN)
         over = [name]
         if plain.endswith(".remove"):  # a job that has ended is not published after all

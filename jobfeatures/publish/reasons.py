@@ -13,7 +13,7 @@ REASONS: Mapping[str, str] = {
     "configuration": "the configuration is broken; the last good one, or the defaults, were taken",
     "daemon": "the daemon, though alive, has not taken the job in time; it does so later",
     "enospc": "no space, or no quota, is left where features are published",
-    "environment": "the hook was started without a job",
+    "environment": "the hook was started without a job, or a value that it was given cannot be read",
     "limits": "no limits from the batch system in time, or another job's; left to the daemon",
     "timeout": "the time limit was reached",
     "write": "something could not be written or removed for another reason",

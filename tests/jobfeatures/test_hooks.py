@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,12 +132,27 @@ def test_an_environment_that_tells_all_makes_a_job_whole_and_nobody_is_asked(con
     assert record(tmp_path)["standing"] == "provisional"
 
 
+def test_values_that_cannot_be_read_are_told_and_counted_and_the_rest_is_published(config, tmp_path, caplog):
+    never = replace(config, hook_ask="never")
+    publish_job(
+        never, "slurm", {**PROLOG, "SLURM_JOB_GPUS": "0-", "SLURM_JOB_CPUS_PER_NODE": "two"}, timeout_secs=1
+    )
+    assert files(tmp_path) == {"job_id": "777"}
+    assert [each.reason for each in caplog.records] == ["environment"] * 2
+    assert "SLURM_JOB_CPUS_PER_NODE: not CPUs per node: 'two'" in caplog.text
+
+
 # ---------------------------------------------------------------- in the daemon
 
 
-def serve(config, environ, reported_at_secs=100.0, action="publish"):
+def refuse_none(problem):
+    pytest.fail(str(problem))
+
+
+def serve(config, environ, reported_at_secs=100.0, action="publish", batch_system="slurm", note=refuse_none):
     tree = FeatureTree(config.features_root)
-    return serve_request(tree, config, Site(config), Request(action, "slurm", environ, reported_at_secs))
+    request = Request(action, batch_system, environ, reported_at_secs)
+    return serve_request(tree, config, Site(config), request, note)
 
 
 def know(tmp_path: Path, job: Job) -> None:
@@ -198,11 +214,18 @@ def test_a_request_without_a_job_is_refused(config, environ, action):
             serve(config, environ, action=action)
 
 
+def test_values_of_a_request_that_cannot_be_read_are_reported(config, tmp_path):
+    problems = []
+    assert serve(config, {**PROLOG, **TIMES, "SLURM_JOB_CPUS_PER_NODE": "two"}, note=problems.append) is None
+    assert [str(each) for each in problems] == [
+        "environment:SLURM_JOB_CPUS_PER_NODE: not CPUs per node: 'two'"
+    ]
+    assert files(tmp_path)["wall_limit_secs"] == "420"
+
+
 def test_a_request_of_an_unknown_batch_system_is_refused(config):
     with pytest.raises(ParseError, match="no batch system"):
-        serve_request(
-            FeatureTree(config.features_root), config, Site(config), Request("publish", "none", {}, 1.0)
-        )
+        serve(config, {}, batch_system="none")
 
 
 # ---------------------------------------------------------------- broken settings

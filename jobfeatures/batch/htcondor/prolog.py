@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.basics import parse_job_id
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.scratch import read_one_ad
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.model import Job
 
@@ -18,19 +19,25 @@ MACHINE_AD = "_CONDOR_MACHINE_AD"
 
 
 def job_from_prolog(
-    environ: Mapping[str, str], *, node_name: str | None, site_limits: Sequence[str] = SITE_LIMITS
+    environ: Mapping[str, str],
+    *,
+    node_name: str | None,
+    site_limits: Sequence[str] = SITE_LIMITS,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return the job whose environment this is; the state is RUNNING.
 
-    A job wrapper runs as the job's user, who is thereby known. Raises ParseError where the job ad is not
-    there or is none; without a machine ad there is less to tell.
+    A job wrapper runs as the job's user, who is thereby known. A malformed value is reported to `note`
+    and stays unknown; so is a machine ad that cannot be read. Raises ParseError where the job ad is not there
+    or is none.
     """
     job_ad = _read(environ, JOB_AD)
     try:
         machine_ad = _read(environ, MACHINE_AD)
-    except ParseError:
+    except ParseError as error:
+        note(Rejected.from_error(error))
         machine_ad = ClassAd()
-    job = job_from_ads(job_ad, machine_ad, node_name=node_name, site_limits=site_limits)
+    job = job_from_ads(job_ad, machine_ad, node_name=node_name, site_limits=site_limits, note=note)
     return replace(job, uid=os.geteuid() or None)
 
 

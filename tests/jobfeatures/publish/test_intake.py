@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.clock import SystemClock
+from jobfeatures.errors import Rejected
 from jobfeatures.publish.intake import ALIVE_SECS, KEPT_SECS, UNFINISHED_SECS, Intake
 from jobfeatures.publish.request import Request
 from jobfeatures.publish.tree import FeatureTree
@@ -26,8 +27,11 @@ class Served:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.error: Exception | None = None
+        self.problem: Rejected | None = None
 
-    def __call__(self, request: Request) -> None:
+    def __call__(self, request: Request, note: Callable[[Rejected], None]) -> None:
+        if self.problem is not None:
+            note(self.problem)
         if self.error is not None:
             raise self.error
         self.requests.append(request)
@@ -155,10 +159,11 @@ def test_a_job_that_another_writer_holds_is_tried_again_soon_in_its_order_and_de
 ):
     held = {"1"}
 
-    def serve(request: Request) -> None:
+    def serve(request: Request, note: Callable[[Rejected], None]) -> None:
         if request.environ["SLURM_JOB_ID"] in held:
+            note(Rejected("environment", "told when it is done"))
             raise TimeoutError("held by another writer")
-        served(request)
+        served(request, note)
 
     intake._serve = serve
     put("publish", "1", age_secs=3)
@@ -208,6 +213,19 @@ def test_a_folder_that_others_may_enter_is_not_used(tree, clock, served, put):
         Intake(tree, clock, served).beat()
 
 
+def test_what_of_a_request_cannot_be_read_is_told_and_counted_once(intake, tree, served, put, caplog):
+    served.problem = Rejected("environment", "not a number", field="SLURM_JOB_UID", text="x")
+    served.error = OSError(errno.ENOSPC, "No space left on device")
+    put("publish", "7")
+    intake.take()
+    served.error = None
+    intake.take()
+    assert served.seen == [("publish", "7")]
+    assert [each.reason for each in caplog.records] == ["enospc", "environment"]
+    counts = tree.hook_failures()
+    assert (counts["publish", "environment"], counts["publish", "enospc"]) == (1, 1)
+
+
 # ---------------------------------------------------------------- as a thread, with the shell
 
 
@@ -216,8 +234,8 @@ def running(tree, tmp_path) -> Iterator[tuple[Intake, Served]]:
     """Run an intake that makes and removes directories of jobs."""
     seen = Served()
 
-    def serve(request: Request) -> None:
-        seen(request)
+    def serve(request: Request, note: Callable[[Rejected], None]) -> None:
+        seen(request, note)
         folder = Path(tree.root, "jobfeatures", f"slurm-{request.environ['SLURM_JOB_ID']}")
         if request.action == "publish":
             folder.mkdir()
