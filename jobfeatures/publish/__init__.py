@@ -1,1 +1,1 @@
-"""Keeping features as files: atomic writes, removal, and what a restart puts right."""
+"""Features as files: atomic writes, removal, and recovery at a restart."""

@@ -1,12 +1,12 @@
-"""What an address of the features' listener means, and how long its answer may be kept: pure.
+"""The paths of the features' listener: what each names, and how long its answer may be cached. Pure.
 
     /machinefeatures/KEY
     /jobfeatures/TOKEN/KEY
     /jobstatus/TOKEN/KEY
 
-A directory is named by the same without KEY. No name of a key and no token
-holds anything but letters, digits and underscores, so that a path with
-anything else names nothing: dots, escapes and the like need not be understood.
+Without KEY, a path names the directory. Keys and tokens consist of letters, digits
+and underscores only. A path with any other character names nothing, so there is
+no need to interpret dots, escapes and the like.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ JOB = "jobfeatures"
 STATUS = "jobstatus"
 
 MAX_PATH_CHARACTERS = 512
-# A drain has to be seen soon. Most keys that the texts call static may be written anew: a batch system
-# alters a limit, a site its settings. What remains of a job and a machine is fixed.
+# A drain has to be seen soon. Most keys that the specifications call static may still change: a batch
+# system alters a limit, a site its settings. The few in _FIXED never do.
 DYNAMIC_CACHE_SECS = 1
 STATIC_CACHE_SECS = 30
 FIXED_CACHE_SECS = 3600
@@ -35,16 +35,16 @@ _KNOWN = frozenset(key.name for key in KEYS)
 
 
 class Target(NamedTuple):
-    """What an address names. Without a key it is the directory; a machine's has no token."""
+    """What a path names. Without a key it is the directory; the machine's has no token."""
 
     area: str
     token: str = ""
     key: str = ""
 
 
-@lru_cache(maxsize=2048)  # jobs ask for the same again and again
+@lru_cache(maxsize=2048)  # jobs request the same paths again and again
 def parse_target(path: str) -> Target | None:
-    """Return what a request's raw path names, or None; extra slashes and a query are passed over."""
+    """Return what a request's raw path names, or None; ignore extra slashes and a query string."""
     if len(path) > MAX_PATH_CHARACTERS or not path.startswith("/"):
         return None
     parts = [part for part in path.partition("?")[0].split("/") if part]
@@ -63,7 +63,7 @@ def parse_target(path: str) -> Target | None:
 
 
 def cache_control(target: Target) -> str:
-    """Return the header that says how long an answer may be kept; what a job writes is never kept."""
+    """Return the Cache-Control header of an answer; what a job writes is never cached."""
     if target.area == STATUS:
         return "no-store"
     secs = STATIC_CACHE_SECS if target.key in _STATIC else DYNAMIC_CACHE_SECS
@@ -73,12 +73,12 @@ def cache_control(target: Target) -> str:
 
 
 def is_feature(name: str) -> bool:
-    """Return whether a name is a key's of either text or extension."""
+    """Return whether a name is a key of either specification or an extension."""
     return name in _KNOWN
 
 
 def public_url(listen_address: str) -> str:
-    """Return the address for jobs here, no slash last: ``:9820`` → ``http://127.0.0.1:9820``."""
+    """Return the URL for jobs on this node, no trailing slash: ``:9820`` → ``http://127.0.0.1:9820``."""
     host, _, port = listen_address.rpartition(":")
     if host in ("", "0.0.0.0"):  # noqa: S104  # compared with, not bound to
         host = "127.0.0.1"

@@ -1,4 +1,4 @@
-"""What a cloud's metadata service leads to: the machine's features, as the cloud's provider has them.
+"""The machine features that a cloud provider publishes, found through its metadata service.
 
 Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may discover the values to set for the
 environment variables from 'machinefeatures' and 'jobfeatures' metadata keys … These metadata keys should only
@@ -35,7 +35,7 @@ _FORMS: Final = {
 
 
 def checked_address(url: str) -> str:
-    """Return a link-local address: of this machine's network, no name. Raises ConfigurationError."""
+    """Return the URL if its host is a link-local IP address. Raises ConfigurationError."""
     parts = urlsplit(url)
     try:
         is_local = ipaddress.ip_address(parts.hostname or "").is_link_local
@@ -49,20 +49,20 @@ def checked_address(url: str) -> str:
 
 
 class CloudSource(PolledSource):
-    """The provider's machine features as a source that knows of no jobs."""
+    """The provider's machine features as a source without jobs."""
 
     name = NAME
     is_local = False
 
     def __init__(self, url: str, clock: Clock, *, location: Callable[[], str | None]) -> None:
-        """`location` is what the metadata said before, by an earlier daemon too; None: it was not asked."""
+        """`location` returns the metadata's last answer, also to an earlier daemon; None: never asked."""
         self._server = Server(checked_address(url), max_bytes=MAX_BYTES)
         self._clock = clock
         self._known = location
         self._location: str | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return what the provider says of the machine. Raises SourceError where it cannot be asked."""
+        """Return what the provider says of the machine. Raises SourceError if it cannot be queried."""
         del seen, claimed
         taken_at_secs = self._clock.now_secs()
         if self._location is None:
@@ -86,7 +86,7 @@ class CloudSource(PolledSource):
         )
 
     def _ask(self) -> str:
-        """Return the value of the metadata key, empty where the cloud has none."""
+        """Return the value of the metadata key, empty if the cloud has none."""
         answer = self._server.get(f"/{MACHINE_FEATURES}", timeout_secs=TIMEOUT_SECS)
         if answer.status == 404:
             return ""

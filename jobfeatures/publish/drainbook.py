@@ -1,4 +1,4 @@
-"""What the daemon knows of drains: the last good store, and what the batch systems announce."""
+"""The daemon's view of drains: the last good store, and what the batch systems announce."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DrainView:
-    """All drains of this node; replaced as a whole. `problem` says what is wrong with the store."""
+    """All drains of this node; immutable. `problem` says what is wrong with the store."""
 
     drains: Drains = NO_DRAINS
     announced: Announced = NOT_ANNOUNCED
@@ -33,19 +33,19 @@ NO_VIEW = DrainView()
 
 
 class DrainBook:
-    """Keeps a view up to date. One thread calls `refresh` and `forget_ended`."""
+    """Keeps a DrainView up to date. One thread calls `refresh` and `forget_ended`."""
 
     def __init__(self, store: DrainStore | None, clock: Clock) -> None:
-        """Without a store there are only announcements, and they do not outlive the daemon."""
+        """Without a store, there are only announcements, and they are lost when the daemon ends."""
         self._store = store
         self._clock = clock
         self._has_started = False
         self.view = NO_VIEW
 
     def refresh(self, tables: Collection[JobTable], sources: Collection[str]) -> None:
-        """Look at the store and at what the sources say. A broken store is named, and the old view stays.
+        """Read the store and the sources' announcements. Report a broken store and keep the old view.
 
-        `sources` are those that are asked: what others once said is forgotten.
+        `sources` names the sources in use; announcements of any other are dropped.
         """
         old = self.view
         drains, before, problem = old.drains, old.announced, ""
@@ -57,7 +57,7 @@ class DrainBook:
             except (JobfeaturesError, OSError) as error:
                 problem = str(error)
         announced = compute_announced(before, tables, now_secs=self._clock.now_secs())
-        # Until a system has answered, what it said before the daemon started stays.
+        # Until a system has answered, its announcements from before the daemon's start stay.
         silent = set(sources) - {table.source for table in tables if table.node is not None}
         kept = {name: at for name, at in before.shutdowns.items() if name in silent}
         flags = {name: flag for name, flag in before.draining.items() if name in silent}
@@ -74,7 +74,7 @@ class DrainBook:
             except (JobfeaturesError, OSError) as error:
                 problem = str(error)
         self._has_started = self._has_started or not problem
-        if problem and problem != old.problem:  # once per kind of problem
+        if problem and problem != old.problem:  # log each problem once
             log.error("drains: %s; what was known stays in force", problem)
         said = describe(drains, announced)
         if said != describe(old.drains, old.announced):
@@ -82,7 +82,7 @@ class DrainBook:
         self.view = DrainView(drains, announced, problem)
 
     def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:
-        """Drop the requests for jobs that have ended and have no directory any more."""
+        """Drop the requests for jobs that have ended and whose directories are gone."""
         ended = [
             key
             for key in self.view.drains.jobs
@@ -103,7 +103,7 @@ class DrainBook:
 
 
 def describe(drains: Drains, announced: Announced) -> str:
-    """Return all shutdown times for a log line."""
+    """Return all shutdown times, as text for the log."""
     parts = [f"machine={drains.machine.at_secs} by {drains.machine.set_by}"] if drains.machine else []
     parts += [f"{key.directory_name}={drain.at_secs} by {drain.set_by}" for key, drain in drains.jobs.items()]
     parts += [f"machine={at} by {name}" for name, at in announced.shutdowns.items()]

@@ -1,9 +1,9 @@
-"""Where requests to shut down are kept: two documents below the features' root, for root alone.
+"""Storage of shutdown requests: two documents below the features' root, readable by root alone.
 
     ROOT/drains/operator.json     what `jobfeatures drain` was asked for
-    ROOT/drains/announced.json    what the daemon knows from batch systems, for prologs and its next start
+    ROOT/drains/announced.json    what the batch systems announced, for prologs and the daemon's next start
 
-Both are replaced by renames. A lock on the folder keeps two commands apart.
+Both are replaced by rename. A lock on the folder serialises commands.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from jobfeatures.publish.tree import FeatureTree
 log = logging.getLogger(__name__)
 
 OPERATOR_FILE = "operator.json"
-MACHINE_FEATURES = "machinefeatures"  # the key of a cloud's metadata that says where they are
+MACHINE_FEATURES = "machinefeatures"  # the key of a cloud's metadata that holds their location
 ANNOUNCED_FILE = "announced.json"
 LOCK_TIMEOUT_SECS = 5.0
 
 
 class DrainStore:
-    """The documents below one tree. Instances keep nothing and may be used by several processes.
+    """The documents below one tree. It has no state of its own; several processes may use the same tree.
 
-    All methods raise OSError, and UnsafePathError where somebody else could
-    have written; reading raises ParseError for a document that is broken.
+    All methods raise OSError, and UnsafePathError if another user could have
+    written the document; reading a broken document raises ParseError.
     """
 
     def __init__(self, tree: FeatureTree) -> None:
@@ -61,21 +61,21 @@ class DrainStore:
         return NO_DRAINS if text is None else parse_drains(text, source=self._path(OPERATOR_FILE))
 
     def read_announced(self) -> Announced:
-        """Return what batch systems announced when the daemon last looked."""
+        """Return what batch systems announced at the daemon's last poll."""
         text = self._read(ANNOUNCED_FILE)
         return NOT_ANNOUNCED if text is None else parse_announced(text, source=self._path(ANNOUNCED_FILE))
 
     def read_cloud_location(self) -> str | None:
-        """Return what a cloud's metadata said of the place of machine features, None: nobody has asked it."""
+        """Return the machine features' location from a cloud's metadata, None if it was never asked."""
         try:
             return self.read_announced().features.get(MACHINE_FEATURES)
         except (JobfeaturesError, OSError):
             return None
 
     def change(self, change: Callable[[Drains], Drains]) -> Drains:
-        """Replace what operators asked for by what `change` makes of it; nobody else changes it meanwhile.
+        """Replace the operators' requests with what `change` makes of them, under the lock.
 
-        What `change` raises leaves all as it is. Raises LockTimeoutError.
+        If `change` raises, nothing is changed. Raises LockTimeoutError.
         """
         with self._tree.writing(DRAINS) as (folder, staging):
             if not has_locked(folder, LOCK_TIMEOUT_SECS):
@@ -84,21 +84,21 @@ class DrainStore:
             old = self.read()
             new = change(old)
             if new != old:
-                _keep(folder, staging, OPERATOR_FILE, format_drains(new) if new != NO_DRAINS else None)
+                _replace(folder, staging, OPERATOR_FILE, format_drains(new) if new != NO_DRAINS else None)
             return new
 
     def write_announced(self, announced: Announced) -> None:
-        """Keep what batch systems announce."""
+        """Store what batch systems announce."""
         with self._tree.writing(DRAINS) as (folder, staging):
-            is_said = any((announced.shutdowns, announced.job_slots, announced.features))
-            is_said = is_said or any(announced.draining.values())
-            _keep(folder, staging, ANNOUNCED_FILE, format_announced(announced) if is_said else None)
+            has_any = any((announced.shutdowns, announced.job_slots, announced.features))
+            has_any = has_any or any(announced.draining.values())
+            _replace(folder, staging, ANNOUNCED_FILE, format_announced(announced) if has_any else None)
 
     def _path(self, name: str) -> str:
         return f"{self._tree.drains_path}/{name}"
 
     def _read(self, name: str) -> str | None:
-        """Return a document, None where there is none; nothing is made."""
+        """Return a document, None if there is none. Creates no folder."""
         try:
             with opened(self._tree.root, DIRECTORY) as root:
                 must_be_ours(root, self._tree.root)
@@ -110,8 +110,8 @@ class DrainStore:
             return None
 
 
-def _keep(folder: int, staging: int, name: str, text: str | None) -> None:
-    """Write a document, or remove it: without one a hook has nothing to read. Not over a later version's."""
+def _replace(folder: int, staging: int, name: str, text: str | None) -> None:
+    """Write a document or (None) remove it. Raises ParseError rather than overwrite a later version's."""
     if is_of_later_version(read_private(folder, name, MAX_DOCUMENT_BYTES) or b""):
         raise ParseError("written by a later version", source=name, field="format")
     if text is not None:
@@ -136,7 +136,7 @@ def _read_private(file: int, path: str) -> str:
 
 
 def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
-    """Return the machine with what counts of its shutdown time, job slots and features, and who told it."""
+    """Return the machine with the shutdown time, job slots and features in force, and their sources."""
     shutdowns = machine_shutdowns(drains, announced)
     if shutdowns:
         source = min(shutdowns, key=lambda name: (shutdowns[name], name))
@@ -150,7 +150,7 @@ def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Ma
 
 
 def _with_ratings(machine: Machine, reported: Mapping[str, str]) -> Machine:
-    """Return the machine with its ratings by those of its processors, where the site states none."""
+    """Return the machine with ratings computed from those per core, where the site states none."""
     for key in (keys.HS06.name, keys.HS23.name):
         rating = reported.get(PER_CORE.format(key))
         if rating is not None and getattr(machine, key) is None:
@@ -161,7 +161,7 @@ def _with_ratings(machine: Machine, reported: Mapping[str, str]) -> Machine:
 
 
 def _with_features(machine: Machine, reported: Mapping[str, str]) -> Machine:
-    """Return the machine with what a cloud's provider tells and the site does not state."""
+    """Return the machine with the cloud provider's values for what the site does not state."""
     fields: dict[str, int | str] = {}
     if keys.TOTAL_CPU.name in reported and keys.TOTAL_CPU.name not in machine.origins:
         fields["total_cpus"] = int(reported[keys.TOTAL_CPU.name])
@@ -179,8 +179,8 @@ def _with_features(machine: Machine, reported: Mapping[str, str]) -> Machine:
 def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:
     """Return the machine with its shutdown time, and the requests for jobs. Never raises.
 
-    A hook writes all keys of the machine, and must not take a shutdown time
-    away because the store is broken: then the one that is published stays.
+    A hook writes all keys of the machine, and must not remove a shutdown time
+    because the store is broken: then the published one stays.
     """
     store = DrainStore(tree)
     try:

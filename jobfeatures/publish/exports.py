@@ -1,7 +1,7 @@
-"""The lines that set a job's variables, as paths or as HTTP addresses.
+"""The lines that export a job's variables, as paths or as HTTP URLs.
 
-Whoever reads a job's addresses can use them: lines that hold any are written for the job's user alone, and
-where nobody can be made their only reader, the job gets paths.
+Whoever can read a job's URLs can use them. Lines with URLs are therefore readable by the job's user alone;
+where the file cannot be restricted to one reader, the job gets paths.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ BOTH = "both"
 
 
 class Access(NamedTuple):
-    """How a job gets at its features. `url` is the listener's address, None without one."""
+    """How a job accesses its features. `url` is the listener's URL, None without one."""
 
     url: str | None = None
     form: str = LOCAL
 
 
 def format_exports(tree: FeatureTree, key: JobKey) -> str:
-    """Return lines for a Slurm TaskProlog and a shell, unquoted: no path here needs quotes."""
+    """Return export lines for a Slurm TaskProlog or a shell, unquoted: no path here needs quotes."""
     return _lines(tree.machine_path, tree.job_path(key), tree.status_path(key))
 
 
 def format_urls(url: str, token: str, suffix: str = "") -> str:
-    """Return the same with HTTP addresses; `suffix` is added to the variables' names."""
+    """Return the same lines with HTTP URLs; `suffix` is appended to the variables' names."""
     return _lines(f"{url}/machinefeatures", f"{url}/jobfeatures/{token}", f"{url}/jobstatus/{token}", suffix)
 
 
@@ -45,7 +45,7 @@ def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
 
 
 def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: Access) -> None:
-    """Write the job's lines in the form that is its own, and its addresses where it has any."""
+    """Write the job's export lines in its configured form, and its URLs where it has any."""
     local = format_exports(tree, key)
     if access.url is None or uid is None or os.geteuid() not in (0, uid):
         tree.write_lines(EXPORTS, key, local)

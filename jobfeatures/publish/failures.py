@@ -1,7 +1,7 @@
-"""Counts of what hooks could not do: one file for an action and a reason, a byte for each time.
+"""Counts of hook failures: one file per action and reason, one byte per failure.
 
-Hooks append the bytes, several at once and without a lock, where perhaps nothing else can be written any
-more: the daemon has set space aside behind each file's end, so that a full disk is counted too.
+Several hooks may append at once, without a lock. The daemon preallocates space behind each file's end, so
+that a hook that fails because the disk is full is counted too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat
 from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.reasons import pairs
 
-SPARE_BYTES = 4096  # set aside behind the end of each file
+SPARE_BYTES = 4096  # preallocated behind the end of each file
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, fallocate(2)
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -24,38 +24,38 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def read_failures(folder: int) -> dict[tuple[str, str], int]:
-    """Return the counts in an open folder, by action and reason, and see to their space. Raises OSError."""
+    """Return the counts in an open folder by action and reason; preallocate space. Raises OSError."""
     found: dict[tuple[str, str], int] = {}
     for action, reason in pairs():
         with contextlib.suppress(_NotOursError):
-            found[action, reason] = _look(folder, f"{action}.{reason}")
+            found[action, reason] = _read_count(folder, f"{action}.{reason}")
     return found
 
 
 def count_failure(folder: int, action: str, reason: str) -> None:
-    """Count one time. Raises OSError."""
+    """Count one failure. Raises OSError."""
     with opened(f"{action}.{reason}", _FLAGS | os.O_CREAT, folder, 0o600) as file:
         os.write(file, b".")
 
 
 class _NotOursError(Exception):
-    """Something else has the name of a count."""
+    """Something else has the name of a counter's file."""
 
 
-def _look(folder: int, name: str) -> int:
+def _read_count(folder: int, name: str) -> int:
     try:
         descriptor = os.open(name, _FLAGS | os.O_CREAT, 0o600, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):  # a link, a folder, a pipe
             raise _NotOursError from None
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return 0  # it was never made, and cannot be now
+            return 0  # it never existed, and cannot be created now
         raise
     with closing(descriptor):
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
             raise _NotOursError
         if status.st_blocks * 512 - status.st_size < SPARE_BYTES // 2:
-            # Where the file system cannot, or has nothing left, counting goes on without.
+            # If this fails (unsupported, or no space left), counting goes on without spare space.
             _libc.fallocate(descriptor, _KEEP_SIZE, status.st_size, SPARE_BYTES)
         return status.st_size

@@ -1,6 +1,6 @@
-"""Files below a directory descriptor: made whole, replaced by renames, never followed.
+"""Atomic file operations relative to a directory descriptor; symbolic links are never followed.
 
-Everything here may meet a directory that its user changes between any two calls.
+Everything here must cope with a directory that its user changes between any two calls.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_VALUE_BYTES = 2**14
-MAX_FOREIGN = 1000  # names that one update takes out of a job's directory; its user may make more
+MAX_FOREIGN = 1000  # foreign entries that one update removes from a job's directory; its user may create more
 _ATTEMPTS = 5  # against a user who puts directories in the way of a key
 
 
 class Owner(NamedTuple):
-    """Whom a job's directory is given to; group -1 stays as it is."""
+    """The owner that a job's directory is given; group -1 leaves the group unchanged."""
 
     uid: int
     gid: int = -1
@@ -35,7 +35,7 @@ class Owner(NamedTuple):
 def update_directory(
     directory: int, staging: int, values: Mapping[str, str], owner: Owner | None = None
 ) -> None:
-    """Make a directory hold exactly these keys, touching only what differs."""
+    """Make a directory hold exactly these keys; write only those that differ."""
     with os.scandir(directory) as entries:
         foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
     for name in foreign:
@@ -48,7 +48,7 @@ def update_directory(
 
 
 def _evict(directory: int, staging: int, name: str) -> None:
-    """Take away whatever has this name; a directory is left to a later sweep."""
+    """Remove whatever has this name; a directory is moved to `staging` for a later sweep."""
     with contextlib.suppress(FileNotFoundError):
         try:
             os.unlink(name, dir_fd=directory)
@@ -64,32 +64,32 @@ def _content(
     max_names: int = 1,
     max_bytes: int = MAX_VALUE_BYTES,
 ) -> bytes | None:
-    """Return what a value's file holds, None if it is absent or not as we would have made it."""
+    """Return a file's content, None if it is absent or its type, owner or mode is not what we create."""
     try:
         with opened(name, READ_UNFOLLOWED, directory) as file:
             found = os.fstat(file)
-            # A second name would let somebody else's file pass for ours.
+            # With hard links, somebody else's file could pass for ours.
             is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink <= max_names
             if not is_ours or stat.S_IMODE(found.st_mode) != mode:
                 return None
             return os.read(file, max_bytes)
     except OSError:
-        return None  # absent or odd: it is replaced
+        return None  # absent or unreadable: it is replaced
 
 
 def write_if_changed(
     folder: int, staging: int, name: str, content: bytes, mode: int = 0o644, owner: Owner | None = None
 ) -> None:
-    """Make a file, ours or its owner's, hold this."""
+    """Make a file of ours, or of `owner`, hold this content; do not touch one that already does."""
     uids = {owner.uid} if owner else {os.geteuid(), 0}
     if _content(folder, name, uids, mode, max_bytes=len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)
 
 
 def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> bytes | None:
-    """Return what a file of ours that nobody else may read holds, None if there is no such file.
+    """Return the content of a file of ours that nobody else may read, None if there is no such file.
 
-    It may have a second name: that of `make_token`, while another process makes it.
+    It may have a second link, the temporary one of `make_token` in another process.
     """
     return _content(folder, name, {os.geteuid(), 0}, 0o600, max_names=2, max_bytes=max_bytes)
 
@@ -97,7 +97,7 @@ def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> by
 def replace_file(
     directory: int, staging: int, name: str, content: bytes, mode: int, owner: Owner | None = None
 ) -> None:
-    """Put a new file in the place of whatever has this name; raises OSError and leaves the old one."""
+    """Replace whatever has this name with a new file. Raises OSError; the old file then stays."""
     temporary = unique_name(name)
     create_file(staging, temporary, content, mode, owner)
     try:
@@ -113,7 +113,7 @@ def replace_file(
 
 
 def create_file(directory: int, name: str, content: bytes, mode: int, owner: Owner | None = None) -> None:
-    """Make a file that is not there yet; on failure nothing stays."""
+    """Create a file that does not exist yet; on failure remove it."""
     with opened(name, _NEW_FILE, directory, 0o600) as file:
         try:
             os.fchmod(file, mode)
@@ -128,7 +128,7 @@ def create_file(directory: int, name: str, content: bytes, mode: int, owner: Own
 
 
 def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str]]:
-    """Unlink a directory's files and move its directories up; return the budget left and what was moved."""
+    """Unlink a directory's files and move its directories up; return the budget left and their new names."""
     moved: list[str] = []
     with opened(name, DIRECTORY, staging) as directory:
         while budget > 0:
@@ -149,17 +149,17 @@ def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str
 
 
 def unique_name(name: str) -> str:
-    """Return a name for `staging` that nothing has."""
+    """Return an unused name for `staging`."""
     return f"{name[:160]}.{os.urandom(8).hex()}"
 
 
 def exists(folder: int, name: str) -> bool:
-    """Return whether there is anything of this name."""
+    """Return whether anything has this name."""
     return owner_of(folder, name) is not None
 
 
 def owner_of(folder: int, name: str) -> int | None:
-    """Return the uid that owns a name, None if there is nothing."""
+    """Return the uid of an entry's owner, None if it does not exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
     except FileNotFoundError:
@@ -167,12 +167,12 @@ def owner_of(folder: int, name: str) -> int | None:
 
 
 def is_directory(folder: int, name: str) -> bool:
-    """Return whether this is a directory, not a link to one."""
+    """Return whether an entry is a directory, and not a link to one."""
     return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
-    """Return whether nothing was done to this since a time (epoch); None for any time."""
+    """Return whether an entry has not changed since a time (epoch seconds); always True for None."""
     if before_secs is None:
         return True
     try:
@@ -182,7 +182,7 @@ def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
 
 
 def has_locked(descriptor: int, timeout_secs: float) -> bool:
-    """Take the lock of a file, which ends with the descriptor; False where others hold it for too long."""
+    """Lock a file until its descriptor is closed; return False if others hold the lock for too long."""
     deadline = time.monotonic() + timeout_secs
     while True:
         try:

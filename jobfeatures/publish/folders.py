@@ -1,4 +1,4 @@
-"""The folders below the root of the published directories: where they are, whose, and who writes when."""
+"""The folders below the root of the published directories: paths, permissions, and locks for writers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MODES = {
     **dict.fromkeys((DRAINS, RECORDS, KNOWN, LOCKS, TOKENS, INTAKE, FAILURES, STAGING), 0o700),
 }
 LOCK_FILES = 64
-LOCK_SECS = 0.5  # that a writer waits for another one: each needs milliseconds
+LOCK_SECS = 0.5  # for which a writer waits for another one: each needs milliseconds
 
 
 class Folders:
@@ -42,7 +42,7 @@ class Folders:
         self.machine_path = f"{root}/{MACHINE}"  # the value of $MACHINEFEATURES
         self.tokens_path = f"{root}/{TOKENS}"  # secrets
         self.drains_path = f"{root}/{DRAINS}"  # requests to shut down
-        self.intake_path = f"{root}/{INTAKE}"  # what hooks hand over
+        self.intake_path = f"{root}/{INTAKE}"  # requests of hooks
         self.records_path = f"{root}/{RECORDS}"  # what prologs knew
         self.known_path = f"{root}/{KNOWN}"  # what the daemon knew when it published jobs
 
@@ -67,17 +67,17 @@ class Folders:
         return f"{self.root}/{URLS}/{key.directory_name}"
 
     def prepare(self) -> None:
-        """Make the folders below the root. Raises UnsafePathError if one of them is not ours alone."""
+        """Create the folders below the root. Raises UnsafePathError if others may write to one of them."""
         for name in _MODES:
             with self.folder(name):
                 pass
 
     @contextlib.contextmanager
     def locked(self, key: JobKey, timeout_secs: float = LOCK_SECS) -> Iterator[None]:
-        """Keep all others who do so from writing about a job. Raises TimeoutError, an OSError.
+        """Hold a job's lock, as prolog, epilog and daemon do to write. Raises TimeoutError, an OSError.
 
-        Prolog, epilog and daemon are several writers. A lock ends with its
-        holder's process; jobs share `LOCK_FILES` locks, so do not hold two.
+        The lock ends with its holder's process. Jobs share `LOCK_FILES` locks,
+        so do not hold two.
         """
         name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
         with self.folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
@@ -87,13 +87,13 @@ class Folders:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[tuple[int, int]]:
-        """Open a folder below the root, and `staging`, from where whole things are renamed into it."""
+        """Open a folder below the root, and `staging`, from where finished entries are renamed into it."""
         with self.folder(name) as folder, self.folder(STAGING) as staging:
             yield folder, staging
 
     @contextlib.contextmanager
     def folder(self, name: str) -> Iterator[int]:
-        """Open a folder below the root, made if absent, and prove that nobody else can write to it."""
+        """Open a folder below the root, created if absent, and verify that nobody else can write to it."""
         is_new = False
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.root, 0o755)
@@ -101,7 +101,7 @@ class Folders:
         with opened(self.root, DIRECTORY) as root:
             must_be_ours(root, self.root)
             if is_new:
-                os.fchmod(root, 0o755)  # jobs have to get in, whatever our umask
+                os.fchmod(root, 0o755)  # jobs need access, whatever our umask
             try:
                 descriptor = os.open(name, DIRECTORY, dir_fd=root)
             except FileNotFoundError:
@@ -118,4 +118,4 @@ class Folders:
 
 def origins_name(key: JobKey | None) -> str:
     """Return the name of the file that says where the values of a job, or of the machine, come from."""
-    return key.directory_name if key else "machine"  # no job's name: those have a dash
+    return key.directory_name if key else "machine"  # never a job's: those names contain a dash

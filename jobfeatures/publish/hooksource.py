@@ -1,7 +1,7 @@
-"""What prologs left behind about the jobs that they started: known at once, without asking anybody.
+"""The records that prologs leave about the jobs they started: available at once, without a query.
 
-`jobfeatures publish` leaves one record a job, `jobfeatures remove` takes it
-away. A record says nothing about a job's end, so a table is never complete.
+`jobfeatures publish` writes one record per job, `jobfeatures remove` deletes
+it. A record says nothing about a job's end, so a table is never complete.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HookSource:
                     rejected.append(Rejected(path, "not of the job in its name", field="job_id"))
                     continue
                 jobs[key] = record.job
-                # Nobody can be told something that has not been yet: then the clock was set back.
+                # A record from the future means that the clock was set back.
                 reported_secs[key] = min(taken_at, record.reported_at_secs or found.st_mtime)
         return JobTable(
             source=HOOKS,
@@ -68,7 +68,7 @@ class HookSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Notify when a record comes or goes."""
+        """Call `notify` when a record appears or disappears."""
         from jobfeatures.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify)

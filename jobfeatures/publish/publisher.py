@@ -1,4 +1,4 @@
-"""Keeps the published directories in line with what the sources know, for as long as the daemon runs."""
+"""Keeps the published directories in line with what the sources know while the daemon runs."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from jobfeatures.site import Site
 log = logging.getLogger(__name__)
 
 NO_LIMITS: Mapping[JobKey, int] = {}
-STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: what is older was left behind by one that died
+STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: anything older was left by one that died
 
 
 @dataclass(frozen=True, slots=True)
 class PublisherStatus:
-    """What the publisher reports about itself; replaced as a whole."""
+    """What the publisher reports about itself; immutable."""
 
-    published: int | None = None  # not known where the directories cannot be listed
+    published: int | None = None  # None if the directories cannot be listed
     failures: int = 0
     hook_failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by action and reason
 
 
 class Publisher:
-    """Applies the plan of `reconcile` to a tree. One thread calls `update`; `site` may be replaced by any."""
+    """Applies the plan of `reconcile` to a tree. One thread calls `update`; any thread may replace `site`."""
 
     def __init__(self, tree: FeatureTree, site: Site, clock: Clock) -> None:
         self._tree = tree
         self.site = site
         self._clock = clock
-        self._noted: set[JobKey] = set()  # jobs of which we have left a note
+        self._noted: set[JobKey] = set()  # jobs for which we have written a note
         self._withdrawn: dict[JobKey, float | None] = {}
         self.status = PublisherStatus()
 
     def update(
         self, roll: Roll, drains: DrainView = NO_VIEW, swap_limits: Mapping[JobKey, int] = NO_LIMITS
     ) -> None:
-        """Write and remove what is called for. Failures are logged and counted; the other jobs are served.
+        """Write and remove what the plan says. Failures are logged and counted, and do not affect other jobs.
 
-        `swap_limits` are those of control groups, for jobs whose batch system tells none.
+        `swap_limits` are those of control groups, for jobs whose batch system reports none.
         """
         now = self._clock.now_secs()
         machine = with_announced(self.site.machine, drains.drains, drains.announced)
@@ -63,7 +63,7 @@ class Publisher:
         present: set[JobKey] | None
         try:
             published = self._tree.published()
-        except OSError as error:  # nothing is removed then; each job is still tried
+        except OSError as error:  # then remove nothing, but still try to write each job
             log.error("cannot publish: %s", error, extra={"what": "jobs"})
             present, failures = None, failures + 1
             plan = Plan(plan_publication(roll, {}).write, ())
@@ -88,15 +88,15 @@ class Publisher:
         self.status = PublisherStatus(count, self.status.failures + failures, self._hook_failures())
 
     def take_withdrawn(self) -> dict[JobKey, float | None]:
-        """Return the jobs whose epilog has been noticed since the last call, and when (epoch).
+        """Return the jobs whose epilog has been noticed since the last call, and when (epoch seconds).
 
-        None: before the prolog's record that is there now.
+        None instead of a time: before the present prolog's record.
         """
         withdrawn, self._withdrawn = self._withdrawn, {}
         return withdrawn
 
     def remembered(self) -> list[JobObservation]:
-        """Return what was known of the jobs when they were last published, by an earlier daemon too."""
+        """Return what was known of each job when it was last published, also by an earlier daemon."""
         found: list[JobObservation] = []
         try:
             texts = self._tree.known()
@@ -116,9 +116,9 @@ class Publisher:
         return found
 
     def _change(self, key: JobKey, roll: Roll, action: Callable[[], None]) -> bool:
-        """Do something to a job's directories, unless its hook has said more meanwhile; True if it failed.
+        """Change a job's directories under its lock; return True if that failed.
 
-        Then what is known here is too old: the hook's record brings the next update.
+        Do nothing if its hook has changed the record meanwhile: `roll` is out of date, an update follows.
         """
 
         def change() -> None:
@@ -138,7 +138,7 @@ class Publisher:
 
     def _write(self, job: Job, reported: JobObservation, machine: Machine, drains: DrainView) -> None:
         if job.key in self._noted and not self._tree.has_note(job.key):
-            # An epilog has run, or another job's prolog: what was known is of a run that is over.
+            # An epilog has run, or another job's prolog: what `reported` says is of a run that is over.
             self._noted.discard(job.key)
             has_record = self._tree.record_version(job.key) is not None
             self._withdrawn[job.key] = None if has_record else self._clock.now_secs()
@@ -168,7 +168,7 @@ class Publisher:
 
     @staticmethod
     def _attempt(what: str, action: Callable[[], object]) -> bool:
-        """Do something that may fail by itself; True if it did fail."""
+        """Call `action`, log an error that it raises, and return whether it failed."""
         try:
             action()
         except (JobfeaturesError, OSError) as error:

@@ -1,7 +1,7 @@
-"""Reading published values for somebody who asks from afar.
+"""Reading published values for remote clients.
 
-Directories of the profile of 2014 belong to users: nothing is followed, no mount point is entered, and only a
-small regular file that is ours or the directory's owner's, under this name only, is read.
+Directories of the profile of 2014 belong to users. Therefore no link is followed, no mount point is entered,
+and a value has to be a small regular file without further hard links, owned by us or the directory's owner.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
 from jobfeatures.publish.tokens import TICK_NS
 from jobfeatures.status.directory import open_inside
 
-MAX_LISTED = 1000  # entries that are looked at; their user may make more
-MAX_KEPT, MAX_KEPT_BYTES = 10_000, 256  # values, and bytes of one that is kept
+MAX_LISTED = 1000  # directory entries that are read; their user may create more
+MAX_KEPT, MAX_KEPT_BYTES = 10_000, 256  # cached values, and bytes of one that is cached
 _Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What an address answers with. `modified_secs` is None for what has no one time."""
+    """The content of an answer. `modified_secs` is None if no single time applies."""
 
     content: bytes
     etag: str
@@ -38,7 +38,7 @@ class Feature:
 
     @property
     def last_modified(self) -> str:
-        """Return the time as HTTP writes it (RFC 9110, 5.6.7), or nothing."""
+        """Return the modification time as HTTP writes it (RFC 9110, 5.6.7), or an empty string."""
         if self.modified_secs is None:
             return ""
         # The owner of a file can set any time.
@@ -46,9 +46,9 @@ class Feature:
 
 
 class FeatureReader:
-    """Reads values of a tree; one whose directory and file are those that were read is not read again.
+    """Reads and caches values of a tree; a value is read again once its directory or file has changed.
 
-    Kept are small files that had settled when they were read: file systems stamp times of the kernel's tick.
+    It caches only small files that had not changed within the last kernel tick, the resolution of file times.
     """
 
     def __init__(self, root: str) -> None:
@@ -57,7 +57,7 @@ class FeatureReader:
         self._kept: dict[tuple[str | None, str], tuple[_Stamp, Feature]] = {}
 
     def read(self, job_name: str | None, key: str) -> Feature:
-        """Return a value of a job, or the machine (None). Raises OSError if absent, or UnsafePathError."""
+        """Return a value of a job, or of the machine (None). Raises OSError if absent, or UnsafePathError."""
         path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
         kept = self._kept.pop((job_name, key), None)
         if kept is not None and kept[0] == _stamp(os.lstat(path), os.lstat(f"{path}/{key}")):
@@ -72,7 +72,7 @@ class FeatureReader:
 
 
 def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
-    """Return what changes with either; last the time of the file's last change of any kind."""
+    """Return a tuple that differs once either has changed; its last item is the file's ctime."""
     return (
         *(directory.st_dev, directory.st_ino, directory.st_uid),
         *(file.st_dev, file.st_mode, file.st_nlink, file.st_uid, *version_of(file), file.st_ctime_ns),
@@ -93,7 +93,7 @@ def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
 
 
 def list_features(root: str, job_name: str | None) -> Feature:
-    """Return the names of the keys that are there, one a line. Raises OSError if there is no directory."""
+    """Return the names of the existing keys, one per line. Raises OSError if there is no directory."""
     with _opened_directory(root, job_name) as directory, os.scandir(directory) as entries:
         names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if is_feature(each.name))
     content = "".join(f"{name}\n" for name in names).encode()

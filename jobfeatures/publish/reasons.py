@@ -1,4 +1,4 @@
-"""Why a hook could not do what it was to do, or not all of it: the words of its counts. Pure."""
+"""Why a hook failed, wholly or in part: the label values of its counts. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASONS: Mapping[str, str] = {
     "write": "something could not be written or removed for another reason",
     "other": "anything else",
 }
-NEVER = frozenset({("remove", "limits")})
+NEVER = frozenset({("remove", "limits")})  # pairs that cannot occur
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,7 +1,7 @@
-"""Which published directories are written and which removed: pure.
+"""Which directories to write and which to remove. Pure.
 
-What the evidence of each job comes to decides; see `jobs.evidence`. A job of
-which nothing is proven keeps what it has.
+The evidence about each job decides; see `jobs.evidence`. Where it is not
+conclusive, the job's directories stay as they are.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from jobfeatures.roster import Roll
 
 
 class Plan(NamedTuple):
-    """What is to be done, in no particular order."""
+    """What to write and what to remove, in no particular order."""
 
     write: tuple[JobObservation, ...]
     remove: tuple[JobKey, ...]
 
 
 def plan_publication(roll: Roll, published: Collection[JobKey]) -> Plan:
-    """Return what brings the published directories in line with what is known.
+    """Return the changes that bring the published directories in line with what is known.
 
-    A job that is completing may have lost its directory to its epilog already: it gets no new one. With the
-    directories of a job that has ended goes a record that its prolog left.
+    The epilog of a completing job may already have removed its directory: such a job gets no new one. A job
+    that has ended loses its directories and the record that its prolog left.
     """
     write: list[JobObservation] = []
     remove: list[JobKey] = []

@@ -1,4 +1,4 @@
-"""What a hook hands over to the daemon: one file, its fields ended by NUL. Pure.
+"""A hook's request to the daemon: one file of NUL-terminated fields. Pure.
 
     jobfeatures 1
     publish
@@ -7,7 +7,7 @@
     SLURM_JOB_NAME=anything but NUL
     end
 
-The file is written in its place: it counts once its last field is there.
+The file is written in place, not renamed: it is complete once its last field is there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYSTEM = re.compile(r"[a-z]{1,32}\Z")
 
 
 class Request(NamedTuple):
-    """What a hook wants done, with the variables that it was given; `reported_at_secs`: when (epoch)."""
+    """What a hook wants done, and its environment; `reported_at_secs` is the request's time (epoch)."""
 
     action: str
     batch_system: str
@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 
 def is_finished(data: bytes) -> bool:
-    """Return whether a request has been written to its end."""
+    """Return whether a request is completely written."""
     return data.endswith(b"\0" + END + b"\0")
 
 
@@ -65,5 +65,5 @@ def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> 
 
 
 def _text(value: bytes) -> str:
-    """Return a text as the environment of a program has it."""
+    """Return a field as text, decoded like `os.environ`."""
     return value.decode("utf-8", "surrogateescape")

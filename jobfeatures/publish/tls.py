@@ -1,4 +1,4 @@
-"""Certificates and keys: from files into a TLS context."""
+"""Loading certificates and keys into a TLS context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Stamps = tuple[Version | None, ...]
 
 
 def look_at(paths: Iterable[str]) -> Stamps:
-    """Return what says whether files have changed since; None for one that cannot be found."""
+    """Return stamps that differ once the files have changed; None for a file that cannot be found."""
     found: list[Version | None] = []
     for path in paths:
         try:
@@ -26,14 +26,14 @@ def look_at(paths: Iterable[str]) -> Stamps:
 
 
 def new_context() -> ssl.SSLContext:
-    """Return a context of a server, without a certificate."""
+    """Return a server's context, without a certificate yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def read_pem(path: str) -> bytes:
-    """Return what a file of certificates or a key holds. Raises OSError, and ValueError for an empty one."""
+    """Return the content of a certificate or key file. Raises OSError, and ValueError if it is empty."""
     with open(path, "rb", opener=open_at_once) as file:
         content = file.read(MAX_FILE_BYTES)
     if not content.strip():
@@ -42,13 +42,13 @@ def read_pem(path: str) -> bytes:
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Let a context use a certificate and its key. Raises ValueError or OSError, ssl.SSLError among them."""
+    """Load a certificate and its key into a context. Raises ValueError or OSError (an SSLError, too)."""
     with _in_memory(certificate) as chain, _in_memory(key) as secret:
         context.load_cert_chain(chain, secret, password=_no_password)
 
 
 def _no_password() -> str:
-    """Refuse, where OpenSSL would ask the terminal."""
+    """Raise ValueError, where OpenSSL would prompt for a password."""
     raise ValueError("the key is encrypted")
 
 
@@ -61,7 +61,7 @@ def _in_memory(content: bytes) -> Iterator[str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why files could not be used, in few words."""
+    """Return briefly why the files could not be used."""
     if isinstance(error, ssl.SSLError):
         return getattr(error, "reason", None) or str(error)  # not all have it
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

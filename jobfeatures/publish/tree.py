@@ -9,18 +9,18 @@
     ROOT/records/slurm-1234.json        what a prolog knew of the job (private)
     ROOT/known/slurm-1234.json          what the daemon knew when it published the job (private)
     ROOT/locks/00 …                     see `locked` (private)
-    ROOT/tokens/slurm-1234              the secret of the job's HTTP addresses (private)
-    ROOT/urls/slurm-1234                export lines with them, for the job's user alone
-    ROOT/intake/slurm-1234.publish      what a prolog hands over to the daemon (private); see intake.py
-    ROOT/failures/publish.timeout       a byte for each time that a hook failed so (private); see failures.py
-    ROOT/staging/                       half-made and half-removed things (private)
+    ROOT/tokens/slurm-1234              the secret in the job's URLs (private)
+    ROOT/urls/slurm-1234                export lines with the URLs, for the job's user alone
+    ROOT/intake/slurm-1234.publish      a prolog's request to the daemon (private); see intake.py
+    ROOT/failures/publish.timeout       one byte per hook failure of this kind (private); see failures.py
+    ROOT/staging/                       half-created and half-removed entries (private)
 
 A job's directory appears at once with all its keys, a changed key is replaced by a rename from `staging`, and
-a removed directory is renamed into `staging` before it is emptied: a reader never meets a temporary or an
+a removed directory is renamed into `staging` before it is emptied: a reader never sees a temporary or an
 empty file. Everything but `jobstatus/*` belongs to the publisher, unless a job's directory is given to its
-user, as the draft of 2014 asks. Then its user may swap anything in it for anything else between two calls of
-ours: names are only looked at relative to its descriptor, never followed, read only if they are regular
-files, replaced by renames, and what is in the way is moved into `staging`.
+user, as the draft of 2014 asks. Then the user may replace anything in it between two calls of ours. So its
+entries are accessed relative to its descriptor, links are never followed, only regular files are read,
+files are replaced by rename, and whatever is in the way is moved into `staging`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ MAX_NOTE_BYTES = 64 * 1024
 
 
 class FeatureTree(Folders):
-    """The directories below one root. Instances keep no descriptors and may be used by several processes."""
+    """The directories below one root. It keeps no descriptors; several processes may use the same root."""
 
     # --- writing ----------------------------------------------------------------
 
@@ -83,8 +83,8 @@ class FeatureTree(Folders):
     def write_job(self, key: JobKey, values: Mapping[str, str], owner: Owner | None = None) -> None:
         """Make $JOBFEATURES of a job hold exactly these keys; only what changed is written.
 
-        Directory and files belong to `owner`, if one is given and we have the right to give them away. A
-        directory of the wrong owner, as after a change of profile, is made anew.
+        Directory and files are given to `owner`, if there is one and we are root. A directory of the wrong
+        owner, as after a change of profile, is created anew.
         """
         if owner is not None and os.geteuid() != 0:
             owner = None
@@ -92,11 +92,11 @@ class FeatureTree(Folders):
             self._write_directory(folder, staging, key.directory_name, values, owner)
 
     def make_status(self, key: JobKey, uid: int | None, gid: int = -1) -> None:
-        """Make the job's empty $JOBSTATUS, owned by its user; one of his that exists is left alone.
+        """Create the job's empty $JOBSTATUS, owned by its user; leave alone one that the user already has.
 
-        One that is another user's was left by an earlier job of this id: it goes, and so does the secret that
-        this user may know. Without the right to give directories away (not root) it stays ours, which is
-        right where the daemon and its jobs are one user's.
+        Another user's directory was left by an earlier job of this id: it is removed, and so is the token,
+        which that user may know. If we are not root, the directory stays ours, which is right where the
+        daemon and its jobs belong to the same user.
         """
         name = key.directory_name
         with self.writing(STATUS) as (folder, staging):
@@ -115,7 +115,7 @@ class FeatureTree(Folders):
             self._into_place(temporary, name, folder, staging)
 
     def make_token(self, key: JobKey) -> str:
-        """Return the secret of a job's HTTP addresses; the first call for a job makes it."""
+        """Return the secret in a job's URLs; the first call for a job creates it."""
         name = key.directory_name
         with self.writing(TOKENS) as (folder, staging):
             for _ in range(2):
@@ -125,7 +125,7 @@ class FeatureTree(Folders):
                 temporary = unique_name(name)
                 create_file(staging, temporary, f"{new_token()}\n".encode(), 0o600)
                 try:
-                    # Prolog and daemon may both be here: a link is made by one of them only.
+                    # Prolog and daemon may both get here: only one of them succeeds in making the link.
                     os.link(temporary, name, src_dir_fd=staging, dst_dir_fd=folder)
                 except FileExistsError:
                     if parse_token(read_private(folder, name)) is None:
@@ -136,7 +136,7 @@ class FeatureTree(Folders):
         raise UnsafePathError(f"{self.tokens_path}/{name}: somebody else writes here")
 
     def write_lines(self, folder_name: str, key: JobKey, text: str, reader: Owner | None = None) -> None:
-        """Write the lines of a job's task prolog, or with its addresses; with a `reader`, his alone."""
+        """Write a job's export lines into `exports` or `urls`, readable only by `reader` if given."""
         mode, owner = (0o644, None) if reader is None else (0o400, reader if os.geteuid() == 0 else None)
         with self.writing(folder_name) as (folder, staging):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
@@ -147,12 +147,12 @@ class FeatureTree(Folders):
             write_if_changed(folder, staging, origins_name(key), text.encode())
 
     def put_machine_value(self, name: str, value: str | None) -> None:
-        """Write one key of $MACHINEFEATURES, or take it away; the others stay."""
+        """Write one key of $MACHINEFEATURES, or remove it (None); the others stay."""
         with self.writing(MACHINE) as (folder, staging):
             _put(folder, staging, name, value, None)
 
     def put_job_value(self, key: JobKey, name: str, value: str | None) -> None:
-        """Write one key of a job's directory, or take it away. FileNotFoundError without a directory."""
+        """Write one key of a job, or remove it (None). Raises FileNotFoundError without a directory."""
         with (
             self.writing(JOBS) as (folder, staging),
             opened(key.directory_name, DIRECTORY, folder) as directory,
@@ -167,7 +167,7 @@ class FeatureTree(Folders):
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
     def write_known(self, key: JobKey, text: str) -> None:
-        """Write what the daemon knows about a job that it publishes; what a later version wrote stays."""
+        """Write the daemon's note on a published job; do not overwrite a later version's."""
         name = f"{key.directory_name}.json"
         with self.writing(KNOWN) as (folder, staging):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
@@ -176,10 +176,10 @@ class FeatureTree(Folders):
     # --- removing ----------------------------------------------------------------
 
     def remove_job(self, key: JobKey, *, keep_record: bool = False) -> bool:
-        """Take everything about a job away; True if there was something. Emptying is left to `sweep`.
+        """Remove everything about a job; return whether there was anything. `sweep` empties the directories.
 
-        With `keep_record` a prolog's record stays: without it the daemon would
-        take the job for one whose epilog has run.
+        With `keep_record`, the prolog's record stays: without it the daemon would
+        conclude that the job's epilog has run.
         """
         name, found = key.directory_name, False
         self._drop_token(name)
@@ -199,11 +199,11 @@ class FeatureTree(Folders):
             os.unlink(name, dir_fd=folder)
 
     def sweep(self, max_entries: int = SWEEP_ENTRIES, before_secs: float | None = None) -> bool:
-        """Empty `staging` as far as `max_entries` deletions go; True if it is empty then.
+        """Empty `staging` with at most `max_entries` deletions; return whether it is empty afterwards.
 
-        A user may have nested directories deeper than any recursion, or filled one with a million files:
-        nested ones are moved up and met again, and what is left waits for the next call. With `before_secs`
-        (epoch) things touched since then are spared: another process may be making them.
+        A user may have nested directories too deeply for recursion, or filled one with a million files:
+        nested ones are moved up and handled in turn, and the rest is left to the next call. With
+        `before_secs` (epoch), entries changed since then are spared: another process may be creating them.
         """
         budget = max_entries
         with self.folder(STAGING) as staging:
@@ -222,7 +222,7 @@ class FeatureTree(Folders):
                         os.rmdir(name, dir_fd=staging)
             return not os.listdir(staging)
 
-    # --- looking ------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------
 
     def published(self) -> dict[JobKey, float]:
         """Return the jobs that have a directory, with the time (epoch seconds) of its last change."""
@@ -235,12 +235,12 @@ class FeatureTree(Folders):
             for entry in entries:
                 key = JobKey.from_directory_name(entry.name)
                 if key is not None and entry.is_dir(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):  # its epilog has been quicker
+                    with contextlib.suppress(FileNotFoundError):  # its epilog was faster
                         found[key] = entry.stat(follow_symlinks=False).st_mtime
         return found
 
     def record_version(self, key: JobKey) -> Version | None:
-        """Return what tells a prolog's record from the one before and after it, None if there is none."""
+        """Return a version that differs after each change of the prolog's record, None without a record."""
         with self.folder(RECORDS) as folder:
             try:
                 found = os.stat(f"{key.directory_name}.json", dir_fd=folder, follow_symlinks=False)
@@ -249,12 +249,12 @@ class FeatureTree(Folders):
         return version_of(found)
 
     def has_note(self, key: JobKey) -> bool:
-        """Return whether what the daemon knew of a job is still there."""
+        """Return whether the daemon's note on a job still exists."""
         with self.folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 
     def notes(self, key: JobKey) -> list[str]:
-        """Return what is written of a job for us alone: what the daemon knew, then the prolog's record."""
+        """Return the private notes on a job: what the daemon knew, then the prolog's record."""
         found = []
         for each in (KNOWN, RECORDS):
             with self.folder(each) as folder:
@@ -272,12 +272,12 @@ class FeatureTree(Folders):
 
     def hook_failures(self) -> dict[tuple[str, str], int]:
         """Return how often hooks have failed, by action and reason. Raises OSError or UnsafePathError."""
-        from jobfeatures.publish.failures import read_failures  # hooks have no use for it
+        from jobfeatures.publish.failures import read_failures  # hooks do not need it
 
         with self.folder(FAILURES) as folder:
             return read_failures(folder)
 
-    # --- inside --------------------------------------------------------------------
+    # --- internals -----------------------------------------------------------------
 
     def _write_directory(
         self, folder: int, staging: int, name: str, values: Mapping[str, str], owner: Owner | None
@@ -311,7 +311,7 @@ class FeatureTree(Folders):
         except OSError:
             if not exists(folder, name):
                 raise
-            return False  # the loser stays in staging until the next sweep
+            return False  # ours stays in staging until the next sweep
         return True
 
 

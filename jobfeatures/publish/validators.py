@@ -11,7 +11,7 @@ MAX_HEADER_CHARACTERS = 1024
 
 
 def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
-    """Return whether somebody who asks with these headers lacks what was found, so that 304 will not do."""
+    """Return whether the client's copy is out of date (or it has none), so that 304 is not the answer."""
     tags = headers.get("If-None-Match")
     if tags is not None:
         return not _is_listed(found.etag, tags, weakly=True)
@@ -21,11 +21,11 @@ def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
     try:
         return found.modified_secs > parsedate_to_datetime(since).timestamp()
     except (ValueError, OverflowError, TypeError, IndexError):
-        return True  # not a date: the header does not count
+        return True  # not a date: the header is ignored
 
 
 def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
-    """Return whether what is there is what the writer has seen: If-Match, and If-None-Match: *."""
+    """Return whether the writer's preconditions, If-Match and If-None-Match, hold."""
     wanted = headers.get("If-Match")
     if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
         return False

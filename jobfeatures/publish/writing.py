@@ -1,4 +1,4 @@
-"""All that is written about a machine and a job: what a hook and the daemon have in common."""
+"""Writes everything that is published about a machine and a job; shared by hooks and the daemon."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def write_job(
     reported_at_secs: float,
     shutdown_secs: int | None = None,
 ) -> None:
-    """Write what a job is told; `shutdown_secs` (epoch) is its own shutdown time if there is one.
+    """Write a job's directories; `shutdown_secs` (epoch) is its own shutdown time if there is one.
 
-    What is proven to have been left by an earlier job of this id is taken away first; what was known of this
-    one when it was last published stays, as far as it was not reported before `reported_at_secs` (epoch,
-    node's clock) and otherwise now. Call it with the tree `locked` for the job.
+    What an earlier job of this id has provably left is removed first. Values that were published of this job
+    before fill those that are unknown now; they take precedence if reported later than `reported_at_secs`
+    (epoch, node's clock). Call it with the tree `locked` for the job.
     """
     note = read_note(tree, job.key)
     if note is not None and find_difference(note.job, job) is not None:
@@ -70,7 +70,7 @@ def write_job(
 
 
 def read_note(tree: FeatureTree, key: JobKey) -> Record | None:
-    """Return what is published of a job, as the daemon noted it, else as its prolog did."""
+    """Return the note on a published job, the daemon's or else its prolog's."""
     for text in tree.notes(key):
         try:
             return parse_record(text)
@@ -81,14 +81,14 @@ def read_note(tree: FeatureTree, key: JobKey) -> Record | None:
 
 @functools.cache
 def key_sources(batch_system: str) -> Mapping[str, str]:
-    """Return what the batch system calls the values of keys, empty where nobody says."""
+    """Return the batch system's own name for the source of each key, empty for an unknown batch system."""
     if batch_system not in SYSTEMS:
         return {}
     return SYSTEMS[batch_system].key_sources
 
 
 def group_of(uid: int | None) -> int:
-    """Return the user's own group, or -1 to leave a group as it is."""
+    """Return the user's primary group, or -1 (leave the group as it is) if it is unknown."""
     try:
         return -1 if uid is None else _group_of(uid)
     except KeyError:
@@ -97,5 +97,5 @@ def group_of(uid: int | None) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _group_of(uid: int) -> int:
-    """Ask once: users are looked up over the network at many sites, and jobs are written often."""
+    """Look up a user once: many sites do so over the network, and jobs are written often."""
     return pwd.getpwuid(uid).pw_gid

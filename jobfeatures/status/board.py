@@ -1,4 +1,4 @@
-"""The last good status of every job, and what was wrong since.
+"""The last valid status of each job, and the problems since.
 
 One thread refreshes; `view` and `violations` are each replaced by one
 assignment, so that readers take no lock.
@@ -32,11 +32,11 @@ LOCK_TIMEOUT = "lock_timeout"
 POSTPONE_REVERTED_EARLY = "postpone_reverted_early"
 REASONS = (*(str(each) for each in Reason), UNSAFE, UNREADABLE, LOCK_TIMEOUT, POSTPONE_REVERTED_EARLY)
 
-LOCK_BUDGET_SECS = 1.0  # of one refresh, over all jobs
+LOCK_BUDGET_SECS = 1.0  # for waiting for locks in one refresh, over all jobs
 
 
 class StatusTarget(NamedTuple):
-    """Where a job's status is, who has to own it, and how many CPUs it may claim (None: unknown)."""
+    """A job's status directory, its required owner, and how many CPUs the job may claim (None: unknown)."""
 
     path: str
     owner_uid: int
@@ -45,70 +45,70 @@ class StatusTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """What is known of one job's status; replaced as a whole. Times are epoch seconds.
+    """What is known of one job's status; immutable. Times are epoch seconds.
 
-    `status` is the last good set, None while the job has written none (or has
-    taken it back by removing its files).
+    `status` is the last valid set, None if the job has written none (or has
+    removed its files again).
     """
 
     status: JobStatus | None = None
     written_at_secs: float | None = None  # when the job last wrote it: its newest modification time
-    problem: str = ""  # why the latest look gave no good set; empty if it did, or there is nothing to see
-    problems: Mapping[str, int] = field(default_factory=dict)  # looks with a problem, by reason
+    problem: str = ""  # why the latest read gave no valid set; empty if it did, or if nothing is written
+    problems: Mapping[str, int] = field(default_factory=dict)  # reads with a problem, by reason
 
     def age_secs(self, now_secs: float) -> float | None:
-        """Return how long ago the job wrote the good set, None without one."""
+        """Return the age of the valid set in seconds, None without one."""
         return None if self.written_at_secs is None else max(0.0, now_secs - self.written_at_secs)
 
 
-class _Kept(NamedTuple):
-    """A view, and what it takes to judge the next look."""
+class _Entry(NamedTuple):
+    """A view, and the state needed to judge the next read."""
 
     view: StatusView = StatusView()
     reason: str = ""  # of the latest problem
-    reverted_at_secs: float | None = None  # monotonic; can_postpone_last_job went back to True
+    reverted_at_secs: float | None = None  # monotonic; when can_postpone_last_job went back to True
 
 
 class StatusBoard:
-    """Keeps the jobs' statuses. `refresh` is called by one thread at a time."""
+    """Holds the jobs' statuses. Only one thread at a time may call `refresh`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: dict[JobKey, _Kept] = {}
+        self._entries: dict[JobKey, _Entry] = {}
         self.view: Mapping[JobKey, StatusView] = {}
-        # Looks with a problem since the start, by reason, over all jobs, also those that have ended.
+        # Reads with a problem since the start, by reason, over all jobs, including those that have ended.
         self.violations: Mapping[str, int] = dict.fromkeys(REASONS, 0)
 
     def refresh(self, jobs: Mapping[JobKey, StatusTarget], *, only: Collection[JobKey] | None = None) -> None:
-        """Look at the status of these jobs, and forget all others.
+        """Read the status of these jobs, and forget all others.
 
-        With `only`, just these are looked at, and those that are new; of the others is kept what is known.
+        With `only`, read just these and new jobs; the others keep their present view.
 
-        Jobs whose lock was held the last time are asked last. Once the refresh has lasted as long as the
-        budget, a job is still tried, but its lock is not waited for. So no job is skipped, and held locks,
-        few or many, delay a refresh by the budget at most.
+        Jobs whose lock was held the last time are read last. Once a refresh has taken LOCK_BUDGET_SECS, each
+        remaining job is still tried once, without waiting for its lock. So no job is skipped, and held locks,
+        few or many, delay a refresh by no more than this budget.
         """
         deadline = self._clock.monotonic_secs() + LOCK_BUDGET_SECS
         violations = dict(self.violations)
-        kept: dict[JobKey, _Kept] = {}
-        stuck = {key for key, each in self._kept.items() if each.reason == LOCK_TIMEOUT}
+        entries: dict[JobKey, _Entry] = {}
+        stuck = {key for key, each in self._entries.items() if each.reason == LOCK_TIMEOUT}
         for key in sorted(jobs, key=stuck.__contains__):
-            old = self._kept.get(key, _Kept())
-            if only is not None and key not in only and key in self._kept:
-                kept[key] = old
+            old = self._entries.get(key, _Entry())
+            if only is not None and key not in only and key in self._entries:
+                entries[key] = old
                 continue
             left = max(0.0, deadline - self._clock.monotonic_secs())
-            new = self._look(jobs[key], old, min(LOCK_TIMEOUT_SECS, left))
-            if new.reason != old.reason:  # once per kind of problem, not once per refresh
+            new = self._read(jobs[key], old, min(LOCK_TIMEOUT_SECS, left))
+            if new.reason != old.reason:  # log once per kind of problem, not once per refresh
                 self._report(key, new)
             for reason, count in new.view.problems.items():
                 violations[reason] += count - old.view.problems.get(reason, 0)
-            kept[key] = new
-        self._kept = kept
-        self.view = {key: kept[key].view for key in jobs}
+            entries[key] = new
+        self._entries = entries
+        self.view = {key: entries[key].view for key in jobs}
         self.violations = violations
 
-    def _look(self, target: StatusTarget, old: _Kept, lock_timeout_secs: float) -> _Kept:
+    def _read(self, target: StatusTarget, old: _Entry, lock_timeout_secs: float) -> _Entry:
         try:
             files = read_status(target.path, owner_uid=target.owner_uid, lock_timeout_secs=lock_timeout_secs)
             if is_unwritten(files.values):
@@ -128,28 +128,28 @@ class StatusBoard:
             return _with_problem(old, UNREADABLE, f"{target.path}: {error.strerror}")
         return self._with_status(old, status, files)
 
-    def _with_status(self, old: _Kept, status: JobStatus, files: StatusFiles) -> _Kept:
+    def _with_status(self, old: _Entry, status: JobStatus, files: StatusFiles) -> _Entry:
         now, monotonic = self._clock.now_secs(), self._clock.monotonic_secs()
         early, reverted_at = _judge_postponing(old, status, monotonic)
         # The job can set any modification time; one in the future would hide the age.
         written_at = min(now, files.written_at_secs if files.written_at_secs is not None else now)
         problems = _counted(old.view.problems, POSTPONE_REVERTED_EARLY) if early else old.view.problems
         view = StatusView(status, written_at, "", problems)
-        return _Kept(view, POSTPONE_REVERTED_EARLY if early else "", reverted_at)
+        return _Entry(view, POSTPONE_REVERTED_EARLY if early else "", reverted_at)
 
     @staticmethod
-    def _report(key: JobKey, kept: _Kept) -> None:
-        extra = {"batch_system": key.batch_system, "job_id": key.job_id, "reason": kept.reason}
-        if kept.view.problem:
-            log.warning("job status rejected: %s", kept.view.problem, extra=extra)
-        elif kept.reason:
+    def _report(key: JobKey, entry: _Entry) -> None:
+        extra = {"batch_system": key.batch_system, "job_id": key.job_id, "reason": entry.reason}
+        if entry.view.problem:
+            log.warning("job status rejected: %s", entry.view.problem, extra=extra)
+        elif entry.reason:
             log.warning("can_postpone_last_job went back to True and other values changed", extra=extra)
         else:
             log.info("job status has no problem any more", extra=extra)
 
 
-def _judge_postponing(old: _Kept, status: JobStatus, now_secs: float) -> tuple[bool, float | None]:
-    """Return whether values changed too soon after a return to True, and when it was, while that matters.
+def _judge_postponing(old: _Entry, status: JobStatus, now_secs: float) -> tuple[bool, float | None]:
+    """Return whether values changed too soon after a return to True, and its time while it is still relevant.
 
     Source: the draft, 3.8: "should not update any of the other values for a
     significant amount of time". One return is flagged once.
@@ -170,11 +170,11 @@ def _judge_postponing(old: _Kept, status: JobStatus, now_secs: float) -> tuple[b
     return others_changed, None if others_changed else reverted_at
 
 
-def _without_status(old: _Kept) -> _Kept:
-    return _Kept(StatusView(problems=old.view.problems))
+def _without_status(old: _Entry) -> _Entry:
+    return _Entry(StatusView(problems=old.view.problems))
 
 
-def _with_problem(old: _Kept, reason: str, text: str) -> _Kept:
+def _with_problem(old: _Entry, reason: str, text: str) -> _Entry:
     view = replace(old.view, problem=text, problems=_counted(old.view.problems, reason))
     return old._replace(view=view, reason=str(reason))
 

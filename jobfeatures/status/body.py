@@ -1,6 +1,6 @@
-"""What a job sends to set its status over HTTP: untrusted bytes in, values by name out. Pure.
+"""Parsing the request body by which a job sets its status over HTTP: untrusted bytes → values by name. Pure.
 
-Two forms, distinguished by their first character:
+There are two forms, distinguished by their first character:
 
     {"used_CPU": 5, "last_job_start": 1417002000, "can_postpone_last_job": true}
 
@@ -24,10 +24,10 @@ _LINE = re.compile(rb"([^ \t]+)[ \t]+(.*)\Z", re.DOTALL)
 
 
 def parse_status_body(content: bytes) -> dict[str, bytes | None]:
-    """Return contents by name, as their files would hold them; None takes a key away.
+    """Return the values by name, as their files would hold them; None removes a key.
 
-    Values are checked by `parse_job_status`, not here. Raises ParseError for
-    another form, an unknown name, a name given twice, or a body without values.
+    Values are validated by `parse_job_status`, not here. Raises ParseError for
+    any other form, an unknown name, a repeated name, or a body without values.
     """
     text = content.strip()
     if not text:

@@ -1,11 +1,11 @@
 """Reading a $JOBSTATUS directory that an untrusted user owns, from a daemon that may be root.
 
 Only the nine known names are opened, relative to the directory's descriptor,
-without following links or mount points and without waiting; the directory is
-never listed. What is not a small regular file of the job's user is refused.
+without following links, crossing mount points or blocking; the directory is
+never listed. Anything but a small regular file of the job's user is refused.
 
-Locks: the draft wants used_CPU locked first, and does not say how. flock(2) and fcntl(2) locks do not see
-each other on local file systems, so both are taken, shared, flock first, on one descriptor: closing any
+Locks: the draft requires used_CPU to be locked first, but does not say how. flock(2) and fcntl(2) locks are
+independent on local file systems, so both are taken, shared, flock first, on one descriptor: closing any
 descriptor of a file drops all fcntl locks that this process holds on it.
 """
 
@@ -32,11 +32,11 @@ MAX_VALUE_BYTES = 64  # a 64-bit number has 20 characters
 _ATTEMPT_INTERVAL_SECS = 0.005
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_CLOCK = SystemClock()  # a lock is waited for in real time, whatever clock the caller lives by
+_CLOCK = SystemClock()  # timeouts of locks are in real time, whatever clock the caller uses
 
 
 class UnreadableError(UnsafePathError):
-    """A file or directory that the kernel would not open or read for us."""
+    """A file or directory that cannot be opened or read."""
 
 
 class StatusFiles(NamedTuple):
@@ -47,15 +47,15 @@ class StatusFiles(NamedTuple):
 
 
 def read_status(path: str, *, owner_uid: int, lock_timeout_secs: float = LOCK_TIMEOUT_SECS) -> StatusFiles:
-    """Return the present files of a job's status directory, read while no writer holds used_CPU.
+    """Return the existing files of a job's status directory, read while no writer holds the lock of used_CPU.
 
     All but the last component of `path` must be ours. The directory may belong to `owner_uid`, root or
-    ourselves, the files to `owner_uid` only. Where used_CPU is absent there is nothing to lock; the others
-    are read all the same, so that the caller sees what is there.
+    us, the files to `owner_uid` only. Without used_CPU there is nothing to lock; the other files are
+    read all the same, so that the caller sees them.
 
     Raises FileNotFoundError if there is no directory; UnsafePathError, naming the file, for a link, another
-    kind of file, a foreign owner, a second hard link, a mount point or more than `MAX_VALUE_BYTES`;
-    UnreadableError, which is one of these, where opening or reading fails; LockTimeoutError if a lock was
+    kind of file, a foreign owner, a second hard link, a mount point or more than `MAX_VALUE_BYTES`; its
+    subclass UnreadableError if opening or reading fails; LockTimeoutError if a lock was
     held for longer than `lock_timeout_secs`, which may be 0.
     """
     deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
@@ -75,13 +75,13 @@ class _Reader:
     deadline: float
 
     def read_once(self, directory: int) -> StatusFiles | None:
-        """Return the set, or None if used_CPU came or went meanwhile and has to be locked anew."""
+        """Return the set, or None if used_CPU was created or replaced meanwhile and must be locked again."""
         with contextlib.ExitStack() as stack:
             used_cpu = self._open(directory, USED_CPU.name)
             if used_cpu is not None:
                 stack.callback(os.close, used_cpu)
                 self._lock(used_cpu)
-                # A lock on a file that is no longer the named one guards nothing.
+                # A lock on a file that no longer has this name protects nothing.
                 if not is_still(used_cpu, directory, USED_CPU.name):
                     return None
             values: dict[str, bytes] = {}
@@ -94,12 +94,12 @@ class _Reader:
                 if found is not None:
                     values[key.name] = found[0]
                     times.append(found[1])
-            if used_cpu is None and values and _look(directory, USED_CPU.name) is not None:
+            if used_cpu is None and values and _stat(directory, USED_CPU.name) is not None:
                 return None
             return StatusFiles(values, max(times, default=None))
 
     def wait(self) -> None:
-        """Let somebody else finish. Raises LockTimeoutError when it has taken too long."""
+        """Wait a moment before the next attempt. Raises LockTimeoutError after the deadline."""
         left = self.deadline - _CLOCK.monotonic_secs()
         if left <= 0:
             raise LockTimeoutError(f"{self.path}/{USED_CPU.name}: locked by somebody else")
@@ -148,7 +148,7 @@ class _Reader:
             problem = "not a regular file"
         elif found.st_uid != self.owner_uid:
             problem = f"belongs to uid {found.st_uid}, not to {self.owner_uid}"
-        elif found.st_nlink > 1:  # closing a second name of used_CPU would drop its lock
+        elif found.st_nlink > 1:  # closing used_CPU under a second name would drop its lock
             problem = f"has {found.st_nlink} hard links"
         elif found.st_size > MAX_VALUE_BYTES:
             problem = f"{found.st_size} bytes, more than {MAX_VALUE_BYTES}"
@@ -169,7 +169,7 @@ class _Reader:
             written_at_secs = os.fstat(file).st_mtime
         except OSError as error:
             raise self._unreadable(name, error) from error
-        if len(content) > MAX_VALUE_BYTES:  # it has grown since it was checked
+        if len(content) > MAX_VALUE_BYTES:  # it has grown since the check
             raise UnsafePathError(f"{self.path}/{name}: more than {MAX_VALUE_BYTES} bytes")
         return content, written_at_secs
 
@@ -186,7 +186,7 @@ _REFUSALS = {
 
 @contextlib.contextmanager
 def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
-    """Open a job's status directory for a while, as `read_status` does, and raise what it raises."""
+    """Open a job's status directory with the checks, and the exceptions, of `read_status`."""
     parent_path, name = os.path.split(path.rstrip("/"))
     try:
         with opened(parent_path or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) as parent:
@@ -207,22 +207,22 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
 
 
 def has_entry(path: str, owner_uid: int, name: str) -> bool:
-    """Return whether a job's status directory has something of a name, as far as that is safe to see."""
+    """Return whether a job's status directory has an entry of this name; False if it is not safe to open."""
     try:
         with opened_directory(path, owner_uid) as directory:
-            return _look(directory, name) is not None
+            return _stat(directory, name) is not None
     except (FileNotFoundError, UnsafePathError):
         return False
 
 
 def is_still(file: int, directory: int, name: str) -> bool:
-    """Return whether an open file is the one that a name stands for."""
-    named = _look(directory, name)
+    """Return whether an open file is still the one with this name."""
+    named = _stat(directory, name)
     return named is not None and os.path.samestat(os.fstat(file), named)
 
 
-def _look(directory: int, name: str) -> os.stat_result | None:
-    """Return what a name stands for, None if for nothing that could be opened."""
+def _stat(directory: int, name: str) -> os.stat_result | None:
+    """Return an entry's status, None if it does not exist or cannot be opened."""
     try:
         file = open_inside(directory, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -232,8 +232,8 @@ def _look(directory: int, name: str) -> os.stat_result | None:
 
 
 # --- opening without crossing a mount point -----------------------------------------
-# A user may be allowed to mount a FUSE file system of his own on what he owns.
-# Any look into it waits for his program, without limit: it must not be entered.
+# A user may be allowed to mount his own FUSE file system on a directory of his. Any access
+# to it may block on his program without limit, so it must not be entered.
 
 _SYS_OPENAT2 = 437  # the same on all architectures but alpha
 _RESOLVE_NO_XDEV = 0x01  # linux/openat2.h
@@ -251,7 +251,7 @@ _syscall.restype = ctypes.c_long
 def open_inside(directory: int, name: str, flags: int, mode: int = 0) -> int:
     """Return a descriptor of `name`, one component. Raises OSError, EXDEV for a mount point.
 
-    Where the kernel (before 5.6) or a system call filter lacks openat2(2), mount points are not noticed.
+    Mount points are not detected if the kernel (before 5.6) or a system call filter lacks openat2(2).
     """
     how = _OpenHow(flags, mode, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
     descriptor: int = _syscall(

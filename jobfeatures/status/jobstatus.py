@@ -1,8 +1,8 @@
 """The nine values that a job writes into $JOBSTATUS: untrusted bytes in, one consistent record out.
 
 Source: Machine/Job Features, draft 0.99 of 2014-05-15, sections "Pilot status
-information" and "Pilot status specific information" (3.1 to 3.9). The names
-are spelled here only (and in client.py, which stands alone; a test compares).
+information" and "Pilot status specific information" (3.1 to 3.9). The names are
+defined here only (and in client.py, which is self-contained; a test compares).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jobfeatures.errors import ParseError
 
 MAX_INTEGER = 2**63 - 1
 QUIET_SECS = 600.0  # the draft's "significant amount of time" after can_postpone_last_job went back to True
-MAX_EPOCH_SECS = 2**40  # in 36812: later than any job ends, earlier than milliseconds taken for seconds
+MAX_EPOCH_SECS = 2**40  # year 36812: later than any job's end, earlier than milliseconds taken for seconds
 
 _INTEGER = re.compile(rb"([+-]?)0*([0-9]{1,19})\Z")
 _LONG_INTEGER = re.compile(rb"[+-]?[0-9]+\Z")
@@ -25,7 +25,7 @@ _BOOLEANS = {b"True": True, b"False": False}
 
 
 class Reason(enum.StrEnum):
-    """Why a set of values was rejected: the closed set of a metric's label."""
+    """Why a set of values was rejected; the values of a metric's label."""
 
     MISSING_USED_CPU = "missing_used_cpu"
     NOT_AN_INTEGER = "not_an_integer"
@@ -35,8 +35,8 @@ class Reason(enum.StrEnum):
     ENDS_OUT_OF_ORDER = "ends_out_of_order"
 
 
-class StatusViolation(ParseError):  # noqa: N818  # the field's word for it: the job breaks the draft's rules
-    """A set of values that is malformed or contradicts itself. None of it is to be used."""
+class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job violates the draft's rules
+    """A set of values that is malformed or contradicts itself. None of it may be used."""
 
     def __init__(self, reason_code: Reason, reason: str, *, field: str = "", text: str = "") -> None:
         super().__init__(reason, source="JOBSTATUS", field=field, text=text)
@@ -72,13 +72,13 @@ STATUS_KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """What a job says of itself. Ends and starts are epoch seconds, `add_*` CPU seconds; absent is None."""
+    """A job's report on itself. Ends and starts are epoch seconds, `add_*` CPU seconds; None if absent."""
 
     used_cpu: int
     last_job_start: int | None = None
     first_exp_job_end: int | None = None
     last_exp_job_end: int | None = None
-    last_max_job_end: int | None = None  # an enforced limit; the other ends are good faith estimates
+    last_max_job_end: int | None = None  # an enforced limit; the other ends are good-faith estimates
     add_uncom_time: int | None = None  # useful CPU time that a kill at last_job_start would have wasted
     add_final_exp_waste: int | None = None  # idle CPU time between the first and the last expected end
     can_postpone_last_job: bool | None = None
@@ -89,20 +89,20 @@ def is_unwritten(values: Mapping[str, bytes]) -> bool:
     """Return whether the job has not written anything yet.
 
     A writer has to create used_CPU before it can lock it: an empty used_CPU
-    alone is a writer seen between the two.
+    alone means that a writer is between these two steps.
     """
     return not values or dict(values) == {USED_CPU.name: b""}
 
 
 def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None) -> JobStatus:
-    """Return the record of one set of files, whole, or raise StatusViolation.
+    """Return the record of one set of files, complete, or raise StatusViolation.
 
     `values` are file contents by name, ``used_CPU`` for one; other names are ignored. A value is one word on
     one line: ASCII digits (a sign only for priority_factor), or ``True``/``False``; its newline may be
-    missing and spaces or tabs may surround it, as nothing else can be meant by that. The draft promises
-    used_CPU <= allocated_CPU (not checked where `allocated_cpus` is unknown), and the first of all expected
-    ends is by its meaning not after the last. It does not promise that an estimate respects last_max_job_end,
-    so an estimate beyond it is accepted.
+    missing and spaces or tabs may surround it, as that leaves no ambiguity. The draft guarantees
+    used_CPU <= allocated_CPU (not checked where `allocated_cpus` is unknown), and the first expected
+    end is by definition not after the last. It does not guarantee that an estimate respects
+    last_max_job_end, so an estimate beyond it is accepted.
     """
     if USED_CPU.name not in values:
         raise StatusViolation(Reason.MISSING_USED_CPU, "is missing", field=USED_CPU.name)
@@ -110,7 +110,7 @@ def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None)
     for key in STATUS_KEYS:
         if key.name in values:
             found[key.field] = _parse_value(key, values[key.name])
-    status = JobStatus(**found)  # type: ignore[arg-type]  # the table says which of them is the boolean
+    status = JobStatus(**found)  # type: ignore[arg-type]  # STATUS_KEYS says which field is the boolean
     if allocated_cpus is not None and status.used_cpu > allocated_cpus:
         raise StatusViolation(
             Reason.USED_EXCEEDS_ALLOCATED,

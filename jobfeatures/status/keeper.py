@@ -1,4 +1,4 @@
-"""Looks at the jobs' statuses: at once where the kernel reports a change, at intervals everywhere."""
+"""Reads the jobs' statuses: soon after the kernel reports a change, and all of them at intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfeatures.status.directory import opened_directory
 
 MAX_WATCHES = 4096
 
-# Changes of a file or of its attributes; not our own opening, reading and closing.
+# Changes of a file or of its attributes; not opening, reading and closing, as we do ourselves.
 _CHANGES = (
     inotify.MODIFY
     | inotify.ATTRIB
@@ -28,21 +28,21 @@ _CHANGES = (
 )
 log = logging.getLogger(__name__)
 
-# Between two looks, however fast a job writes. Less than a second, so that a change is
-# known within one; only what has changed is read again.
+# Between two rounds, however fast a job writes. Less than a second, so that a change is
+# known within one; a round reads only what has changed.
 MIN_INTERVAL_SECS = 0.9
-SETTLE_SECS = 0.05  # a writer touches up to nine files: one look for all of them
+SETTLE_SECS = 0.05  # a writer changes up to nine files: read them all in one round
 
 
 class DirectoryWatch:
-    """Which of some directories have changed. `wake` may be called by any thread, the rest by one.
+    """Reports which of a set of directories have changed. Any thread may call `wake`, only one the rest.
 
-    Without inotify, or past its limits, a directory is simply not among the
-    `watched`, and the caller has to look by itself.
+    Without inotify, or beyond its limits, a directory is not among the
+    `watched`, and the caller has to poll it.
     """
 
     def __init__(self) -> None:
-        """Open the instance; no error is raised where there is none to be had."""
+        """Open an inotify instance; if there is none available, log that and go on without."""
         self._paths: dict[int, str] = {}  # by watch
         self.watched: frozenset[str] = frozenset()
         self._problem = ""
@@ -50,14 +50,14 @@ class DirectoryWatch:
         self._warn_once(self._inotify.problem)
 
     def close(self) -> None:
-        """Stop watching for good; `wake` does nothing from here on."""
+        """Stop watching; `wake` has no effect afterwards."""
         self._inotify.close()
 
     def watch(self, directories: Collection[tuple[str, int]], *, anew: bool = False) -> None:
         """Watch these directories, given with their owners' uids, and no others.
 
-        With `anew`, one that was replaced under the same name is found. One that is
-        absent or not what it should be is passed over.
+        With `anew`, add each watch again, in case a directory was replaced under the
+        same name. A directory that is absent or unsafe is skipped.
         """
         if not self._inotify.open():
             return
@@ -71,7 +71,7 @@ class DirectoryWatch:
             try:
                 paths[known[path] if path in known else self._add(path, owner_uid)] = path
             except UnsafePathError:
-                continue  # whoever reads it says so
+                continue  # reading it reports the problem
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -88,7 +88,7 @@ class DirectoryWatch:
         return self.changed()
 
     def changed(self) -> frozenset[str]:
-        """Return what has changed since it was watched, without waiting; it is not watched any more then."""
+        """Return the directories that have changed, without waiting; they are no longer watched."""
         paths: set[str] = set()
         for notice in self._inotify.notices():
             path = self._paths.pop(notice.watch, None)
@@ -102,20 +102,20 @@ class DirectoryWatch:
         self._inotify.wake()
 
     def _add(self, path: str, owner_uid: int) -> int:
-        # By descriptor: what was checked is what is watched.
+        # By descriptor: the directory that was checked is the one that is watched.
         with opened_directory(path, owner_uid) as directory:
             return self._inotify.add(
                 f"/proc/self/fd/{directory}", _CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
             )
 
     def _warn_once(self, problem: str) -> None:
-        if problem and problem != self._problem:  # once per kind of problem
+        if problem and problem != self._problem:  # log each problem once
             log.warning("cannot watch every job status, some are only read now and then: %s", problem)
         self._problem = problem
 
 
 class StatusKeeper:
-    """Refreshes a board for as long as `run` runs, in one thread."""
+    """Refreshes a board while `run` runs, in one thread."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class StatusKeeper:
         *,
         interval_secs: float,
     ) -> None:
-        """Look at all `targets` every `interval_secs`, and at changed ones after MIN_INTERVAL_SECS."""
+        """Read all `targets` every `interval_secs`, and changed ones within MIN_INTERVAL_SECS."""
         self._board = board
         self._targets = targets
         self._clock = clock
@@ -133,11 +133,11 @@ class StatusKeeper:
         self._watch = DirectoryWatch()
         self._stopping = threading.Event()
         self._known: Mapping[JobKey, StatusTarget] = {}
-        self._full_look_at = float("-inf")  # monotonic
-        self.looks = 0  # rounds, for tests and the curious
+        self._full_round_at = float("-inf")  # monotonic
+        self.looks = 0  # rounds so far, for tests
 
     def refresh(self) -> None:
-        """Look for new jobs soon."""
+        """Start a round soon, to find new jobs."""
         self._watch.wake()
 
     def stop(self) -> None:
@@ -160,25 +160,25 @@ class StatusKeeper:
                 log.exception("status failed")
             if self._stopping.wait(MIN_INTERVAL_SECS):
                 break
-            left = self._full_look_at + self._interval_secs - self._clock.monotonic_secs()
+            left = self._full_round_at + self._interval_secs - self._clock.monotonic_secs()
             if self._watch.wait(left):
                 self._stopping.wait(SETTLE_SECS)
 
     def look(self) -> None:
-        """Look at new and changed jobs, at times all. Watches come before reading: no change is missed."""
+        """Read new and changed jobs, or all if due. Watch before reading, so that no change is missed."""
         self.looks += 1
         now = self._clock.monotonic_secs()
         targets = self._targets()
-        at_all = now - self._full_look_at >= self._interval_secs
-        if at_all:
-            self._full_look_at = now
+        is_full = now - self._full_round_at >= self._interval_secs
+        if is_full:
+            self._full_round_at = now
         watched = self._watch.watched
         only = {
             key
             for key, target in targets.items()
-            # One that is not watched has changed, or had no directory yet, or cannot be watched.
-            if at_all or target.path not in watched or target != self._known.get(key)
+            # A directory that is not watched has changed, did not exist yet, or cannot be watched.
+            if is_full or target.path not in watched or target != self._known.get(key)
         }
-        self._watch.watch([(target.path, target.owner_uid) for target in targets.values()], anew=at_all)
+        self._watch.watch([(target.path, target.owner_uid) for target in targets.values()], anew=is_full)
         self._known = targets
         self._board.refresh(targets, only=only)

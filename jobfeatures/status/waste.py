@@ -1,10 +1,10 @@
-"""What draining or killing a job would waste, and how long it still runs. Pure arithmetic.
+"""How much CPU time draining or killing a job would waste, and how long it will still run. Pure arithmetic.
 
 Source: Machine/Job Features, draft 0.99 of 2014-05-15, section "Pilot status
 specific conversion formulas" (use cases 9, 10 and 11).
 
-The draft calls none of the inputs optional and gives no defaults: where one
-of a formula is missing, its result is unknown (None), not a smaller figure.
+The draft makes none of the inputs optional and gives no defaults: where an
+input of a formula is missing, its result is unknown (None), not a smaller figure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Basis(enum.StrEnum):
     """Where a figure of waste comes from."""
 
     REPORTED = "reported"  # the job's own JOBSTATUS
-    MEASURED = "measured"  # the CPU time that a job without JOBSTATUS has really used
-    ESTIMATED = "estimated"  # the batch system's data, for one whose use is not known either
-    MIXED = "mixed"  # a sum of several
+    MEASURED = "measured"  # the CPU time that a job without JOBSTATUS has used
+    ESTIMATED = "estimated"  # the batch system's data, for a job whose CPU time is not known either
+    MIXED = "mixed"  # a sum over several bases
 
 
 class RemainingBasis(enum.StrEnum):
@@ -45,8 +45,8 @@ _ENDS = (
 class Waste(NamedTuple):
     """CPU seconds lost.
 
-    `overdue`: a payload should have ended before now, the figure is a lower
-    bound. `capped`: the job's own figure was more than its CPUs can do.
+    `overdue`: a payload should have ended before now; the figure is a lower
+    bound. `capped`: the job's own figure exceeded what its CPUs can use.
     """
 
     core_secs: float
@@ -62,9 +62,9 @@ def compute_draining_waste(
 
         (allocated_CPU − used_CPU) × (first_exp_job_end − now) + add_final_exp_waste
 
-    A first expected end in the past counts as now, and marks the result overdue. Without JOBSTATUS the job is
-    one payload on all its CPUs, so that draining leaves none idle before its end. None where an input is
-    unknown, or where used_CPU exceeds an allocation that has shrunk since.
+    A first expected end in the past counts as now, and marks the result overdue. A job without JOBSTATUS is
+    treated as one payload on all its CPUs: draining leaves none idle before its end. None if an input is
+    unknown, or if used_CPU exceeds an allocation that has shrunk since.
     """
     if allocated_cpus is None:
         return None
@@ -87,13 +87,13 @@ def compute_kill_waste(
     now_secs: float,
     cpu_secs: float | None = None,
 ) -> Waste | None:
-    """Return the CPU seconds that would be lost if the job was killed now. Use case 11.
+    """Return the CPU seconds that would be lost if the job were killed now. Use case 11.
 
         add_uncom_time + used_CPU × (now − last_job_start)
 
-    Without JOBSTATUS all of the job so far is lost: the CPU time that it has used, `cpu_secs`, or, where that
-    is not known, allocated_CPU × (now − start). A start in the future (a clock was set) counts as now. None
-    where an input is unknown.
+    Without JOBSTATUS all the job's work so far is lost: the CPU time that it has used, `cpu_secs`, or, if
+    unknown, allocated_CPU × (now − start). A start in the future (after a clock change) counts as now.
+    None if an input is unknown.
     """
     if status is not None:
         if status.last_job_start is None or status.add_uncom_time is None:
@@ -110,10 +110,10 @@ def compute_kill_waste(
 def cap_waste(
     waste: Waste | None, *, allocated_cpus: int | None, from_secs: float | None, to_secs: float | None
 ) -> Waste | None:
-    """Return what of a job's own figure its CPUs could do between two times (epoch), marked if that is less.
+    """Return a job's own figure, capped at what its CPUs can use between two times (epoch).
 
-    What can still be wasted lies before the job's known end, what can be lost after its start. A figure
-    stands where the CPUs or a time are not known, and where no job says it itself.
+    A job can waste CPU time only until its known end, and lose only what it used since its start. A figure is
+    returned unchanged if the CPUs or a time are unknown, or if it is not the job's own.
     """
     if waste is None or waste.basis is not Basis.REPORTED:
         return waste
@@ -134,10 +134,10 @@ def compute_remaining(
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
-    `end_limit_secs` is when the wall limit ends it (`Job.end_limit_at`), `deadline_secs` by when it has to
-    end whatever its limit, `shutdown_secs` the earliest announced shutdown, all epoch seconds; `cpu_secs` is
-    the time until the CPU limit is used up, see `compute_cpu_limit_secs`. An end that is unknown, or that
-    nothing limits, has no entry.
+    `end_limit_secs` is when its wall limit is reached (`Job.end_limit_at`), `deadline_secs` when it must have
+    ended whatever its limit, `shutdown_secs` the earliest announced shutdown, all epoch seconds; `cpu_secs`
+    is the time until the CPU limit is used up, see `compute_cpu_limit_secs`. Unknown or unlimited ends
+    have no entry.
     """
     expected, most = (None, None) if status is None else (status.last_exp_job_end, status.last_max_job_end)
     ends = zip(_ENDS, (end_limit_secs, deadline_secs, shutdown_secs, expected, most), strict=True)
@@ -150,19 +150,19 @@ def compute_remaining(
 def compute_cpu_limit_secs(
     *, limit_secs: float, used_secs: float, rate_cpus: float | None, allocated_cpus: int | None
 ) -> float | None:
-    """Return the seconds until a job has used up its CPU limit, negative once it is overdrawn by that much.
+    """Return the seconds until a job has used up its CPU limit, negative once it has exceeded the limit.
 
         (limit − used) ÷ rate
 
-    `rate_cpus` is the CPU seconds that the job uses in a second. Where it is unknown or 0 the job is taken to
-    use all its `allocated_cpus`, the soonest end that it can bring about; None where these are unknown too.
+    `rate_cpus` is the CPU seconds that the job uses per second. If it is unknown or 0, the job is assumed to
+    use all its `allocated_cpus`, which gives the earliest end possible; None if these are unknown too.
     """
     rate = rate_cpus if rate_cpus is not None and rate_cpus > 0 else allocated_cpus
     return None if not rate else (limit_secs - used_secs) / rate
 
 
 class NodeJob(NamedTuple):
-    """What the node's waste needs to know of one job. `end_secs` (epoch) is its expected end."""
+    """One job's input to the node's waste. `end_secs` (epoch) is its expected end."""
 
     allocated_cpus: int | None
     end_secs: float | None = None
@@ -174,10 +174,10 @@ class NodeJob(NamedTuple):
 def compute_expected_end(
     status: JobStatus | None, *, limit_ends_secs: Iterable[float | None]
 ) -> tuple[float | None, Basis]:
-    """Return when a job is expected to end (epoch seconds), and who says so.
+    """Return when a job is expected to end (epoch seconds), and on what basis.
 
-    The job's own estimate, else its own enforced limit, unless one of
-    `limit_ends_secs` comes before; without them the first of the limits.
+    This is the job's own estimate, or else its own enforced limit, unless one of
+    `limit_ends_secs` is earlier; otherwise it is the earliest of those.
     """
     limits = [each for each in limit_ends_secs if each is not None]
     if status is not None:
@@ -195,8 +195,8 @@ def compute_node_draining_waste(
         Σ waste_j + Σ allocated_j × (last_end − end_j) + (total − Σ allocated_j) × (last_end − now)
 
     waste_j is each job's own draining waste, see `cap_waste`. An end in the past counts as now
-    and marks the result overdue. Where jobs share CPUs nothing is unallocated.
-    None where a job's end, allocation or own waste is unknown, or `total_cpus` is.
+    and marks the result overdue. If jobs share CPUs, the last term is at least 0.
+    None if any job's end, allocation or own waste is unknown, or `total_cpus` is.
     """
     if total_cpus is None:
         return None
@@ -218,7 +218,7 @@ def compute_node_draining_waste(
 
 
 def compute_node_kill_waste(jobs: Sequence[NodeJob]) -> Waste | None:
-    """Return the CPU seconds that would be lost if every job was killed now; None where one is unknown."""
+    """Return the CPU seconds that would be lost if every job were killed now; None if any is unknown."""
     wastes = [job.kill for job in jobs if job.kill is not None]
     if len(wastes) < len(jobs):
         return None
@@ -226,7 +226,7 @@ def compute_node_kill_waste(jobs: Sequence[NodeJob]) -> Waste | None:
 
 
 def combine_bases(bases: Iterable[Basis]) -> Basis:
-    """Return the basis of a sum: mixed where its parts differ; estimated where it has none."""
+    """Return the basis of a sum: mixed if its parts differ; estimated if it has none."""
     found = set(bases)
     if len(found) > 1:
         return Basis.MIXED

@@ -1,12 +1,12 @@
-"""Writing a $JOBSTATUS directory for its job, from a daemon that may be root.
+"""Writing a $JOBSTATUS directory on behalf of its job, from a daemon that may be root.
 
-The discipline is that of `jobfeatures.client.StatusWriter`: used_CPU locked first, with flock(2) and fcntl(2)
-both, everything written in place, used_CPU last. The directory belongs to an untrusted user, who may swap
-anything in it at any time: see `jobfeatures.status.directory` for what is refused. Only files that were made
-here are given away.
+The protocol is that of `jobfeatures.client.StatusWriter`: lock used_CPU first, with both flock(2) and
+fcntl(2), write everything in place, used_CPU last. The directory belongs to an untrusted user, who may
+replace anything in it at any time: see `jobfeatures.status.directory` for what is refused. Only files
+created here are given to the user.
 
-The fcntl lock is one of an open file description (F_OFD_SETLK, fcntl(2)): it shuts out the ordinary ones, and
-a reader in another thread of this process does not drop it by closing the file.
+The fcntl lock is an open file description lock (F_OFD_SETLK, fcntl(2)): it conflicts with traditional ones,
+and a reader in another thread of this process does not drop it by closing the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 
 
 def status_etag(values: Mapping[str, bytes]) -> str:
-    """Return a strong entity tag of a set of values."""
+    """Return a strong entity tag for a set of values."""
     digest = hashlib.blake2b(digest_size=12)
     for key in STATUS_KEYS:
         if key.name in values:
@@ -43,13 +43,13 @@ def status_etag(values: Mapping[str, bytes]) -> str:
 
 
 def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None) -> Values:
-    """Replace the set of values by what `change` makes of it, under both locks; return the new set.
+    """Replace the set of values with what `change` makes of it, under both locks; return the new set.
 
-    `change` gets the present contents by name and returns those to be; what it raises is passed on. Nothing
-    is waited for: LockTimeoutError says that somebody holds a lock (the caller may try again). Raises
-    StatusViolation, before anything is touched, for a set that is malformed or contradicts itself;
-    FileNotFoundError without the directory; UnsafePathError; OSError where writing fails, e.g. ENOSPC: the
-    old set is then put back as far as that is possible, else readers refuse what is there.
+    `change` gets the present contents by name and returns the new ones; its exceptions are passed on. Locks
+    are not waited for: LockTimeoutError means that somebody else holds one (the caller may retry). Raises
+    StatusViolation, before anything is written, for a set that is malformed or contradicts itself;
+    FileNotFoundError without the directory; UnsafePathError; OSError if writing fails, e.g. ENOSPC: the
+    old set is then restored as far as possible; otherwise readers refuse the files.
     """
     with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
         folder = _Folder(path, directory, owner_uid)
@@ -66,7 +66,7 @@ def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: i
                 stack.callback(os.close, file)
                 files[key.name] = file
         old = {name: folder.read(file, name) for name, file in files.items()}
-        if old == {USED_CPU.name: b""}:  # made by somebody, or just now, to be locked
+        if old == {USED_CPU.name: b""}:  # created, by us or somebody else, only to be locked
             old = {}
         new = _checked(change(old), allocated_cpus)
         if new == old:
@@ -81,7 +81,7 @@ def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: i
 
 
 def _checked(values: Mapping[str, bytes], allocated_cpus: int | None) -> Values:
-    """Return the set as it is written: plain numbers and words, each with its newline."""
+    """Return the validated set as it is written: plain numbers and words, each with a newline."""
     status = parse_job_status(values, allocated_cpus=allocated_cpus)
     fields = ((key.name, getattr(status, key.field)) for key in STATUS_KEYS)
     return {name: f"{value}\n".encode("ascii") for name, value in fields if value is not None}
@@ -94,7 +94,7 @@ class _Folder:
         self._owner_uid = owner_uid
 
     def open_old(self, name: str) -> int | None:
-        """Return a descriptor of a file that the job owns, None if there is none."""
+        """Return a descriptor of a file that the job's user owns, None if there is none."""
         try:
             file = open_inside(self._directory, name, _OLD)
         except FileNotFoundError:
@@ -110,10 +110,10 @@ class _Folder:
         raise UnsafePathError(f"{self._path}/{name}: not a regular file of uid {self._owner_uid} alone")
 
     def make(self, name: str) -> int:
-        """Make an empty file and give it to the job."""
+        """Create an empty file and give it to the job's user."""
         try:
             file = open_inside(self._directory, name, _NEW, 0o600)
-        except FileExistsError:  # the job was faster, or plays with us
+        except FileExistsError:  # the job was faster, or malicious
             raise LockTimeoutError(f"{self._path}/{name}: made by somebody else") from None
         try:
             if self._owner_uid != os.geteuid() and os.geteuid() == 0:
@@ -125,7 +125,7 @@ class _Folder:
         return file
 
     def lock(self, file: int) -> None:
-        """Take both locks on used_CPU. Raises LockTimeoutError if either cannot be had at once."""
+        """Take both locks on used_CPU. Raises LockTimeoutError if either is not available at once."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.fcntl(file, fcntl.F_OFD_SETLK, _WHOLE_FILE)
@@ -143,7 +143,7 @@ class _Folder:
         return content
 
     def write(self, files: dict[str, int], values: Mapping[str, bytes], stack: contextlib.ExitStack) -> None:
-        """Write all values in place, used_CPU last: what is left of a writer that dies is refused."""
+        """Write all values in place, used_CPU last: readers refuse the files of a writer that died midway."""
         _overwrite(files[USED_CPU.name], _UNFINISHED if values else b"")
         for key in STATUS_KEYS[1:]:
             if key.name in values:
@@ -159,7 +159,7 @@ class _Folder:
 
 
 def _overwrite(file: int, content: bytes) -> None:
-    # Not emptied first: on a full disk the space that a file has is the space that it can keep.
+    # Not truncated first: on a full disk, freed space might not be available again.
     if content and os.pwrite(file, content, 0) != len(content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.ftruncate(file, len(content))

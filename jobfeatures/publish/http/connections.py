@@ -1,9 +1,9 @@
-"""Connections that cost nobody else anything: bounded in number, time, and the size of what they say.
+"""HTTP connections, bounded in number, duration and request size, so that no client can starve the others.
 
-aiohttp's own pages for requests that it cannot understand get an empty body. A connection counts from the
-moment it is accepted: TLS is agreed on here, and not by the event loop, which would not report one that never
-gets done. Thousands that come at once are greeted in turn: side by side, each handshake would take as long as
-all of them.
+aiohttp's error pages for malformed requests are replaced by empty answers. A connection counts from the
+moment it is accepted: the TLS handshake is done here, not by the event loop, which would not report one that
+never completes. When thousands of clients connect at once, few handshakes run at a time: in parallel, each
+would take as long as all of them.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ log = logging.getLogger(__name__)
 MAX_LINE_BYTES = 2048
 MAX_HEADERS = 64
 LINGER_SECS = 1.0
-HANDSHAKE_SECS = 5.0  # from the beginning of its turn
-TURNS = 64  # handshakes that go on at once
-TURN_SECS = 1.0  # after which the next one begins all the same: nobody waits for a client that is slow
+HANDSHAKE_SECS = 5.0  # timeout, from the start of the handshake's turn
+TURNS = 64  # handshakes at a time
+TURN_SECS = 1.0  # after which the next handshake starts anyway: a slow client does not hold up the others
 TLS_SHUTDOWN_SECS = 2.0
 
 
 class Tls(Protocol):
-    """What decides how TLS is spoken, for each connection anew."""
+    """Supplies the TLS settings of each new connection."""
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for a connection that begins now."""
+        """Return the context for a new connection."""
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether a client may stay whose handshake is done."""
+        """Return whether to keep the connection of a client whose handshake is done."""
 
 
 class Connection(RequestHandler):
-    """One connection that speaks HTTP."""
+    """One HTTP connection."""
 
     __slots__ = ("answered_at", "head_since", "is_new")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Initialise the connection."""
         self.answered_at = self._loop.time()
         self.head_since: float | None = None
-        self.is_new = True  # nothing has been asked yet
+        self.is_new = True  # nothing has been received yet
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Note when a request begins to come in."""
+        """Note when a request's first bytes arrive."""
         self.is_new = False
         if self.head_since is None and data and self._current_request is None:
             self.head_since = self._loop.time()
@@ -70,7 +70,7 @@ class Connection(RequestHandler):
 
     @property
     def is_owed(self) -> bool:
-        """Return whether an answer is still to come: one that was asked for, or the first one."""
+        """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
         is_asking = self.is_new or self.head_since is not None
         return is_asking or self._current_request is not None or bool(self._messages)
 
@@ -81,7 +81,7 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.Response:
-        """Return an empty answer, the last one."""
+        """Return an empty answer and close the connection."""
         del request, message
         if status == 500:
             log.error("request failed", exc_info=exc)
@@ -95,7 +95,7 @@ class Connection(RequestHandler):
 
 
 class Server(web.Server):
-    """Makes connections, which `table` has."""
+    """Creates connections and registers them in `table`."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class Server(web.Server):
         is_behind: bool = False,
         **more: object,
     ) -> None:
-        """Let `handler` answer; `more` is for aiohttp's server.
+        """Answer with `handler`; `more` is passed to aiohttp's server.
 
-        `is_behind`: connections are in the table before they come here.
+        `is_behind`: another protocol registers connections in the table before they get here.
         """
         super().__init__(
             self._answer,
@@ -125,39 +125,39 @@ class Server(web.Server):
         self.table = table or ConnectionTable(limits)
         self._handler = handler
         self._tls = tls
-        self._is_first = tls is None and not is_behind  # behind TLS they have been asked at their beginning
-        self._greeting: set[asyncio.Task[None]] = set()
+        self._is_first = tls is None and not is_behind  # otherwise the rate limit was applied before
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(TURNS)
 
     def __call__(self) -> RequestHandler:
-        """Make what begins a connection; called by the event loop."""
+        """Return the protocol of a new connection; called by the event loop."""
         if self._tls is not None:
-            return _Greeting(self, self._tls)  # type: ignore[return-value]  # a protocol, in any case
+            return _Handshake(self, self._tls)  # type: ignore[return-value]  # a protocol, in any case
         return self.new_connection()
 
     def new_connection(self) -> Connection:
-        """Return a connection that speaks HTTP."""
+        """Return an HTTP connection."""
         return Connection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        """Count it in."""
+        """Register the connection in the table."""
         super().connection_made(handler, transport)
         self.table.count_in(handler, transport, is_new=self._is_first)  # type: ignore[arg-type]
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        """Count it out."""
+        """Remove the connection from the table."""
         self.table.count_out(handler)  # type: ignore[arg-type]
         super().connection_lost(handler, exc)
 
-    def greet(self, greeting: Awaitable[None]) -> None:
-        """Agree on TLS in the background."""
-        task = asyncio.ensure_future(greeting)
-        self._greeting.add(task)
-        task.add_done_callback(self._greeting.discard)
+    def start_handshake(self, handshake: Awaitable[None]) -> None:
+        """Run a TLS handshake in the background."""
+        task = asyncio.ensure_future(handshake)
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait, first come, first served, until a handshake may begin; it holds up others for TURN_SECS."""
+        """Wait, first come, first served, for a handshake's turn, which lasts TURN_SECS at most."""
         await self._turns.acquire()
         is_over = False
 
@@ -175,11 +175,11 @@ class Server(web.Server):
             end()
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections; who has just connected, or waits for an answer, has so long."""
+        """Close all connections; those that await a request or an answer have `timeout` seconds left."""
         await self.table.drain(timeout)
-        for task in list(self._greeting):
+        for task in list(self._handshakes):
             task.cancel()
-        await asyncio.gather(*self._greeting, return_exceptions=True)
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
         await super().shutdown(END_LOOK_SECS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -199,8 +199,8 @@ class Server(web.Server):
         return response
 
 
-class _Greeting(asyncio.Protocol):
-    """A connection until TLS is agreed on."""
+class _Handshake(asyncio.Protocol):
+    """A connection until its TLS handshake is done."""
 
     is_owed = True
 
@@ -211,45 +211,45 @@ class _Greeting(asyncio.Protocol):
         self.answered_at = asyncio.get_running_loop().time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Register the connection and start its handshake."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
         self._server.table.count_in(self, transport, is_new=True)
         if not transport.is_closing():
-            self._server.greet(self._greet(transport))
+            self._server.start_handshake(self._run(transport))
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Count it no longer."""
+        """Remove the connection from the table."""
         del exc
         self._server.table.count_out(self)
 
-    async def _greet(self, transport: asyncio.Transport) -> None:
-        # Nothing is read before the handshake does it. Up to Python 3.11.2 the event loop begins to read
-        # after `connection_made`, paused or not; this comes behind that, and before anything was read.
+    async def _run(self, transport: asyncio.Transport) -> None:
+        # Only the handshake may read. Up to Python 3.11.2 the event loop starts reading after
+        # `connection_made`, paused or not; this runs after that, and before anything has been read.
         transport.pause_reading()
-        waiting = _Waiting()
+        early_data = _EarlyData()
         try:
             async with self._server.turn():
-                if transport.is_closing():  # it has been ended meanwhile
+                if transport.is_closing():  # it was closed meanwhile
                     return
                 spoken = await asyncio.get_running_loop().start_tls(
                     transport,
-                    waiting,
+                    early_data,
                     self._tls.context,
                     server_side=True,
                     ssl_handshake_timeout=HANDSHAKE_SECS,
                     ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
                 )
-        except (Exception, asyncio.CancelledError) as error:  # whatever it was: nothing is left open
+        except (Exception, asyncio.CancelledError) as error:  # close the connection in any case
             if isinstance(error, OSError):
                 self._server.table.ended[HANDSHAKE] += 1
-                log.debug("TLS was not agreed on: %s", error, extra={"client": client_of(transport)})
+                log.debug("TLS handshake failed: %s", error, extra={"client": client_of(transport)})
             elif not isinstance(error, asyncio.CancelledError):
                 log.exception("TLS failed")
             transport.abort()
             return
         finally:
             self._server.table.count_out(self)
-        if spoken is None or waiting.is_lost:
+        if spoken is None or early_data.is_lost:
             return
         if not self._tls.admits(spoken.get_extra_info("ssl_object")):
             self._server.table.ended[NOT_ADMITTED] += 1
@@ -258,22 +258,22 @@ class _Greeting(asyncio.Protocol):
         connection = self._server.new_connection()
         spoken.set_protocol(connection)
         connection.connection_made(spoken)
-        if waiting.early:
-            connection.data_received(bytes(waiting.early))
+        if early_data.received:
+            connection.data_received(bytes(early_data.received))
 
 
-class _Waiting(asyncio.Protocol):
-    """Keeps what a client sends with the last words of its handshake: one reading of the socket at most."""
+class _EarlyData(asyncio.Protocol):
+    """Buffers what a client sends along with the end of its handshake: one read of the socket at most."""
 
     def __init__(self) -> None:
-        self.early = bytearray()
+        self.received = bytearray()
         self.is_lost = False
 
     def data_received(self, data: bytes) -> None:
-        """Keep it."""
-        self.early += data
+        """Buffer the data."""
+        self.received += data
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Note it."""
+        """Note that the connection is lost."""
         del exc
         self.is_lost = True

@@ -1,6 +1,6 @@
-"""Connections that cost nobody else anything: bounded in number, time, and what waits to be read.
+"""The open connections of a listener, bounded in number, duration and unsent bytes.
 
-Whatever speaks HTTP on them counts them in and out here. Nothing of a web server is needed for that.
+The HTTP protocol registers and removes its connections here. This module needs no web server.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from jobfeatures.publish.rates import Rates
 
 log = logging.getLogger(__name__)
 
-IDLE_SECS = 15.0  # without an answer: a client that is slow, or silent, or does not read
-HEAD_SECS = 10.0  # from the first byte of a request's head to its last
-LOOK_SECS = 1.0
-END_LOOK_SECS = 0.01  # how often a listener that ends looks whether all have been answered
+IDLE_SECS = 15.0  # timeout since the last answer, for a client that is slow or silent or does not read
+HEAD_SECS = 10.0  # timeout from the first byte of a request's head to its last
+LOOK_SECS = 1.0  # between two checks of all connections
+END_LOOK_SECS = 0.01  # how often a listener that shuts down checks whether all requests have been answered
 MAX_HEADER_BYTES = 4096
-MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that wait for those who asked to read them
-LARGE_BYTES = 64 * 1024  # smaller answers are not worth looking at all connections
+MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that their clients have not read yet
+LARGE_BYTES = 64 * 1024  # for smaller answers the connections' unsent bytes are not summed up
 
-# Why connections were ended.
+# Why connections were closed.
 CROWD = "too_many_connections"
 RATE = "connection_rate"
 IDLE = "idle"
@@ -38,9 +38,9 @@ ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """What a listener grants. `client_rate` is connections a second of one address, 0: any number.
+    """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited.
 
-    `head_secs` is how long the head of a request may take, and the reading of an answer.
+    `head_secs` is how long the client may take to send a request's head, and to read an answer.
     """
 
     connections: int
@@ -53,18 +53,18 @@ class ConnectionLimits:
 class Open(Protocol):
     """A connection."""
 
-    answered_at: float  # the loop's time of its last answer, at first of its beginning
-    head_since: float | None  # since when the head of a request is awaited that has begun
+    answered_at: float  # loop time of its last answer, at first that of its start
+    head_since: float | None  # loop time of the first byte of an incomplete request head
 
     @property
     def is_owed(self) -> bool:
-        """Return whether an answer is still to come: one that was asked for, or the first one."""
+        """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
 
 
 class ConnectionTable:
-    """The open connections of a listener. Of too many, the one that waits longest for nothing is ended.
+    """The open connections of a listener. If there are too many, the one idle for longest is closed.
 
-    `answers` counts answers by status, `ended` connections that were ended here by reason.
+    `answers` counts answers by status, `ended` the connections closed here by reason.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -73,17 +73,17 @@ class ConnectionTable:
         self._limits = limits
         self._rates = Rates(limits.client_rate) if limits.client_rate else None
         self._open: dict[Open, asyncio.Transport] = {}
-        self._unsent: dict[Open, float] = {}  # since when there is something to send
+        self._unsent: dict[Open, float] = {}  # loop time since when it has unsent bytes
         self._loop = asyncio.get_running_loop()
         self.is_ending = False  # the next answer of each connection is its last
 
     @property
     def count(self) -> int:
-        """Return how many connections are open, those that agree on TLS included."""
+        """Return how many connections are open, including those in their TLS handshake."""
         return len(self._open)
 
     def count_in(self, one: Open, transport: asyncio.Transport, *, is_new: bool) -> None:
-        """Count a connection; end it, or another one, where there are too many."""
+        """Register a connection; close it, or another one, if there are too many."""
         self._open[one] = transport
         rates = self._rates if is_new else None
         if rates is not None and not rates.take(client_of(transport), self._loop.time()):
@@ -92,34 +92,34 @@ class ConnectionTable:
             self._end(min(self._open, key=_answered_at), CROWD)
 
     def count_out(self, one: Open) -> None:
-        """Count a connection no longer."""
+        """Remove a connection."""
         self._open.pop(one, None)
 
     async def watch(self) -> None:
-        """End connections that take too long to ask, to read, or to do anything at all, for ever."""
+        """Periodically close connections that take too long to send, to read, or to do anything at all."""
         while True:
             await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs, self._limits.head_secs))
             try:
-                self._look(self._loop.time())
-            except Exception:  # supervised: without these looks nobody ends who is slow
+                self._close_overdue(self._loop.time())
+            except Exception:  # supervised: without these checks no slow client is disconnected
                 log.exception("connections could not be checked")
 
     async def drain(self, timeout: float | None) -> None:
-        """Wait, so long, until all have been answered to the end, also those who have just connected."""
+        """Wait up to `timeout` seconds until all answers are sent, also to clients that just connected."""
         self.is_ending = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await asyncio.sleep(END_LOOK_SECS)  # until those that were accepted a moment ago are here
+                await asyncio.sleep(END_LOOK_SECS)  # until connections accepted just now are registered
                 while any(one.is_owed or to.get_write_buffer_size() for one, to in self._open.items()):
                     await asyncio.sleep(END_LOOK_SECS)
 
     def end_all(self) -> None:
-        """End all connections without a reason."""
+        """Close all connections without counting a reason."""
         for transport in self._open.values():
             transport.abort()
 
-    def _look(self, now: float) -> None:
-        patience = now - self._limits.head_secs
+    def _close_overdue(self, now: float) -> None:
+        cutoff = now - self._limits.head_secs
         self._unsent = {
             one: self._unsent.get(one, now)
             for one, transport in self._open.items()
@@ -127,15 +127,15 @@ class ConnectionTable:
         }
         for one in list(self._open):
             head_since = getattr(one, "head_since", None)
-            if head_since is not None and head_since < patience:
+            if head_since is not None and head_since < cutoff:
                 self._end(one, SLOW_HEAD)
-            elif max(self._unsent.get(one, now), _answered_at(one)) < patience:
+            elif max(self._unsent.get(one, now), _answered_at(one)) < cutoff:
                 self._end(one, SLOW_READER)
             elif _answered_at(one) < now - self._limits.idle_secs:
                 self._end(one, IDLE)
 
     def make_room(self, size: int) -> None:
-        """End those who have had their answers the longest, and not read them, where one more is too much."""
+        """Close the connections with the oldest unread answers if `size` more bytes exceed the limit."""
         if size < LARGE_BYTES:
             return
         sizes = {
@@ -155,13 +155,13 @@ class ConnectionTable:
         transport = self._open.pop(one, None)
         if transport is not None:
             self.ended[reason] += 1
-            # Not close(): that would wait for a client who does not read. And not now: aiohttp's task of
-            # a connection that is just being made has to begin before it hears that the connection is lost.
+            # Not close(): that would wait for a client that does not read. And not now: aiohttp's task of
+            # a connection that is being set up has to start before it is notified of the loss.
             self._loop.call_soon(transport.abort)
 
 
 def client_of(transport: asyncio.BaseTransport) -> Hashable:
-    """Return the address of who connected, empty where there is none."""
+    """Return the client's IP address, empty if it has none."""
     peer = transport.get_extra_info("peername")
     return peer[0] if isinstance(peer, tuple) else ""
 

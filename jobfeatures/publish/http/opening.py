@@ -1,4 +1,4 @@
-"""Opens a listener: on an address, or on sockets that somebody else has opened."""
+"""Opens a listener on an address or on inherited sockets."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from jobfeatures.publish.http.connectiontable import ConnectionTable
 
 Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen already
 BACKLOG = 1024
-AT_ONCE = 32  # that are accepted before one of them can be ended: a flood takes no more descriptors than that
-END_SECS = 5.0  # for clients that have just connected: on a loaded node their request takes that long to come
+AT_ONCE = 32  # connections accepted per turn, before one can be closed: bounds a flood's use of descriptors
+END_SECS = 5.0  # for clients that have just connected: on a loaded node their request may take that long
 HINTS = {
     errno.EADDRINUSE: "; stop what listens there, or choose another port",
     errno.EACCES: "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
-    errno.EADDRNOTAVAIL: "; it is no address of this machine",
+    errno.EADDRNOTAVAIL: "; it is not an address of this machine",
 }
 
 
 class Answering(Protocol):
-    """What makes a protocol for each connection."""
+    """Creates the protocol of each connection."""
 
     @property
     def table(self) -> ConnectionTable:
-        """Return its connections."""
+        """Return the table of its connections."""
 
     def __call__(self) -> asyncio.BaseProtocol:
-        """Return what a new connection begins with."""
+        """Return the protocol of a new connection."""
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections; who has just connected, or waits for an answer, has so long."""
+        """Close all connections; those that await a request or an answer have `timeout` seconds left."""
 
 
 @contextlib.asynccontextmanager
 async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncIterator[str]:
-    """Accept connections until the context is left; gives the first address that is listened on.
+    """Accept connections until the context is left; yields the first listening address.
 
-    `key` is the setting that `where` comes from. Raises ConfigurationError if it cannot be had.
+    `key` is the setting that `where` comes from. Raises ConfigurationError if it cannot be bound.
     """
     listeners: list[asyncio.Server] = []
     watching = asyncio.create_task(connections.table.watch())
@@ -58,7 +58,7 @@ async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncI
         loop = asyncio.get_running_loop()
         for bound in _sockets_of(listeners):
             loop.remove_reader(bound.fileno())
-        await asyncio.sleep(0)  # asyncio resets who was accepted in the turn in which its server is closed
+        await asyncio.sleep(0)  # asyncio resets connections accepted in the turn in which the server closes
         for each in listeners:
             each.close()
         await connections.shutdown(END_SECS)
@@ -85,16 +85,16 @@ def _sockets_of(listeners: list[asyncio.Server]) -> list[socket.socket]:
 
 
 def _reason(error: OSError) -> str:
-    """Return what is wrong, and what to do about it."""
+    """Return what is wrong and what to do about it."""
     if isinstance(error, socket.gaierror):
         return f"no such host: {error.strerror}"
-    # Since Python 3.13 asyncio gives no number where none of a host's addresses is of this machine.
+    # Since Python 3.13 asyncio sets no errno if none of a host's addresses belongs to this machine.
     code = error.errno or errno.EADDRNOTAVAIL
     return os.strerror(code) + HINTS.get(code, "")
 
 
 def address_of(opened: socket.socket) -> str:
-    """Return HOST:PORT of a socket, the path of one that has one."""
+    """Return HOST:PORT of a socket, or the path of a Unix socket."""
     bound = opened.getsockname()
     if not isinstance(bound, tuple):
         return str(bound)

@@ -1,8 +1,8 @@
-"""The features over HTTP(S), and the job status, for those who know a job's token.
+"""The features over HTTP(S), and the job status, for clients that know a job's token.
 
-What is served is read from the published directories at each request, so that it is there as soon as a prolog
-has written it and gone when an epilog has run. Whatever cannot be had is answered with 404 and an empty body:
-simple readers take the text of an error page for a value.
+Each request is answered from the published directories, so that values are available as soon as a prolog has
+written them and gone once an epilog has run. What does not exist is answered with 404 and an empty body:
+simple clients would take the text of an error page for a value.
 
 Sources: HSF-TN-2016-02, "Directories"; RFC 9110 (methods, conditional requests), RFC 9111 (caching).
 """
@@ -40,18 +40,18 @@ from jobfeatures.status.write import Change, status_etag, write_status
 log = logging.getLogger(__name__)
 
 CONNECTIONS = 256
-RATE, JOB_RATE = 20_000.0, 100.0  # requests a second, on average: of all, of one job
+RATE, JOB_RATE = 20_000.0, 100.0  # requests per second, on average: of all, of one job
 LOCK_WAIT_SECS = 2.0
 BODY_WAIT_SECS = 5.0
-WRITE_COST = 10.0  # of a request that writes, where one that reads costs 1
-MAX_AT_WORK = 4  # requests of one job that wait for its locks
+WRITE_COST = 10.0  # of a request that writes; one that reads costs 1
+MAX_AT_WORK = 4  # concurrent status requests of one job: they may wait for its locks
 MAX_WARNED = 1000
 _ATTEMPT_INTERVAL_SECS = 0.02
 _STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 _READ = ("GET", "HEAD")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO, errno.EWOULDBLOCK)
 _PLAIN = "text/plain; charset=utf-8"
-_NAME = "jobfeatures"  # as the server calls itself
+_NAME = "jobfeatures"  # the Server header
 T = TypeVar("T")
 
 
@@ -71,7 +71,7 @@ class FeatureServer:
     def __init__(
         self, tree: FeatureTree, *, job_of: Callable[[JobKey], Job | None] = lambda _key: None
     ) -> None:
-        """`job_of` returns what the daemon knows about a job, which may be nothing yet."""
+        """`job_of` returns what the daemon knows about a job, None if nothing yet."""
         self.counts: Counter[int] = Counter()
         self._tree = tree
         self._job_of = job_of
@@ -85,7 +85,7 @@ class FeatureServer:
         self._now = asyncio.get_running_loop().time
 
     def close(self) -> None:
-        """End the threads; what they are at is finished."""
+        """Stop the threads once they have finished their current task."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -198,7 +198,7 @@ class FeatureServer:
         return self._conditional(request, target, Feature(content, etag))
 
     async def _change(self, request: web.BaseRequest, target: Target) -> Change:
-        """Return what the request makes of a set of values. Raises ParseError, and _Refusal if it may not."""
+        """Return the change that a request asks for. Raises ParseError or _Refusal; so may the change."""
         content = await _body(request)
         given: dict[str, bytes | None]
         given = {target.key: content} if target.key else parse_status_body(content)
@@ -214,9 +214,9 @@ class FeatureServer:
         return change
 
     async def _patiently(self, work: Callable[[], T]) -> T:
-        """Do in a thread what raises LockTimeoutError at once, until the lock is free or time is up.
+        """Run `work` in a thread; repeat it while it raises LockTimeoutError, for LOCK_WAIT_SECS at most.
 
-        Nobody sleeps in a thread: a job that holds its lock for ever takes none from the others.
+        The waiting is done outside the thread: a job that never releases its lock blocks no thread.
         """
         deadline = self._now() + LOCK_WAIT_SECS
         loop = asyncio.get_running_loop()
@@ -229,7 +229,7 @@ class FeatureServer:
             await asyncio.sleep(_ATTEMPT_INTERVAL_SECS)
 
     def _owner_of(self, path: str, key: JobKey) -> int:
-        """Return whose files are in a status directory: its owner's; where it is ours, the job's user's."""
+        """Return the owner of the files of a status directory: its own, or the job's user if it is ours."""
         found = os.stat(path, follow_symlinks=False).st_uid
         job = self._job_of(key)
         if found == os.geteuid() == 0 and job is not None and job.uid is not None:
@@ -246,7 +246,7 @@ class FeatureServer:
         return None
 
     def _warn_once(self, what: str, reason: str) -> None:
-        """Log once per job and reason."""
+        """Log each reason once per job."""
         if (what, reason) not in self._warned and len(self._warned) < MAX_WARNED:
             self._warned.add((what, reason))
             log.warning("not served: %s", reason, extra={"what": what})
@@ -294,9 +294,9 @@ async def listening(
     *,
     on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
-    """Answer at HOST:PORT until the context is left; gives the address that is listened on.
+    """Answer requests until the context is left; yields the listening address.
 
-    `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
+    `on_open` receives the table of connections. Raises ConfigurationError if the address cannot be bound.
     """
     connections = Server(server.handle, ConnectionLimits(connections=CONNECTIONS, idle_secs=IDLE_SECS), tls)
     on_open(connections.table)

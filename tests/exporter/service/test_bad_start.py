@@ -176,7 +176,7 @@ def test_a_port_in_use_is_told_with_its_setting_and_nothing_is_published(call, s
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("192.0.2.77:9819", "it is no address of this machine"),
+        ("192.0.2.77:9819", "it is not an address of this machine"),
         ("no.such.host.invalid:9819", "no such host"),
     ],
 )

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 import threading
@@ -93,6 +94,20 @@ def test_a_table_knows_each_new_token_at_once(tree):
         token = tree.make_token(key)
         time.sleep(0.0025)  # the table looks at a folder in flux every 2 ms
         assert table.find(token) == key
+
+
+@pytest.mark.parametrize("failing", ["scandir", "open"])
+def test_tokens_that_could_not_be_read_for_a_moment_are_found_later(tree, monkeypatch, failing):
+    def fail(*_args, **_more):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    token = tree.make_token(KEY)
+    os.utime(tree.tokens_path, (1, 1))  # the folder has not changed for long
+    table = TokenTable(tree.tokens_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, failing, fail)
+        assert table.find(token) is None
+    assert table.find(token) == KEY
 
 
 def test_links_and_foreign_names_in_the_folder_are_passed_over(tree, tmp_path):

@@ -25,7 +25,7 @@ async def closed_by_server(reader):
 
 def look_later(site, secs):
     """Let the server look at its connections as if so much time had passed: nobody waits, nobody is late."""
-    site.connections._look(asyncio.get_running_loop().time() + secs)
+    site.connections._close_overdue(asyncio.get_running_loop().time() + secs)
 
 
 async def test_a_client_that_never_ends_its_header_is_cut_off(site):
@@ -49,16 +49,16 @@ async def test_a_silent_client_is_cut_off(serve):
         writer.close()
 
 
-async def test_a_look_at_the_connections_that_fails_is_not_the_last(serve, monkeypatch, caplog):
-    look, failed = connectiontable.ConnectionTable._look, []
+async def test_a_check_of_the_connections_that_fails_is_not_the_last(serve, monkeypatch, caplog):
+    check, failed = connectiontable.ConnectionTable._close_overdue, []
 
     def fail_at_first(server, now):
         if not failed:
             failed.append(now)
             raise RuntimeError("ours")
-        look(server, now)
+        check(server, now)
 
-    monkeypatch.setattr(connectiontable.ConnectionTable, "_look", fail_at_first)
+    monkeypatch.setattr(connectiontable.ConnectionTable, "_close_overdue", fail_at_first)
     async with serve(idle_secs=0.1) as site:
         reader, writer = await opened(site)
         assert await closed_by_server(reader) == b""
