@@ -1,9 +1,9 @@
-"""What jobs that are made of processes used, CPU time above all: pure.
+"""Usage of jobs as the sum over their processes, above all CPU time: pure.
 
-A sum over live processes falls when one exits, so what each process adds between two looks is accumulated. A
-process that ends hands its time to the parent that waits for it (cutime and cstime of proc_pid_stat(5)), and
-so its input and output; what was counted while it lived must not be counted again there. All processes that
-may be the parent of another have to take part, whatever they belong to.
+A sum over live processes falls when one exits, so the increase of each process between two samples is
+accumulated. A process that ends hands its time to the parent that waits for it (cutime and cstime of
+proc_pid_stat(5)), and likewise its input and output; what was counted while it lived must not be counted
+again there. Every process that may be the parent of another has to be included, whatever it belongs to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 
 class IoReading(NamedTuple):
-    """What a process had read and written when it was looked at."""
+    """What a process had read and written when it was sampled."""
 
     pid: int
     ppid: int
@@ -44,20 +44,20 @@ DYING = frozenset("ZX")
 
 @dataclass(frozen=True, slots=True)
 class _Gone(Generic[Record]):
-    """A process that is no longer there, and who may have its time now."""
+    """A process that has vanished since the last sample, and the process that may have inherited its time."""
 
     process: Record
-    parent: int | None  # who must have it: its last known parent lives on
-    ancestor: int | None  # else who may have it, this one or one above: children of the dead are adopted
+    parent: int | None  # its last known parent, if that still lives: the only possible heir
+    ancestor: int | None  # else the nearest live ancestor; the heir is this one or one above (reparenting)
 
 
 class _Claims:
-    """Of one figure, such as user time, what is still to be shown by those who have inherited it.
+    """Time of vanished children that their heirs do not show yet, for one figure such as user time.
 
-    `claims` is time that was counted of children that vanished and whose parent has not shown it yet, by
-    parent; `loose` is the same where the parent ended too, by the next ancestor still there. `unexplained` is
-    what a parent showed at the last look without any claim to it: perhaps of a child that was read first,
-    then ended, then was read again within its parent.
+    `claims` is time already counted for children that vanished and not yet shown by their parent, by parent;
+    `loose` is the same where the parent ended too, by the nearest live ancestor. `unexplained` is what a
+    parent showed in the last sample without a claim to it: perhaps the time of a child that was read first,
+    then ended, and was then read again as part of its parent.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _Claims:
         processes: Mapping[int, ProcessSample | IoReading],
         add: Callable[[int, int], None],
     ) -> None:
-        """Take what those that have gone had, and what is shown of children, by pid; add what is nobody's."""
+        """Match the time of vanished processes with the growth of children's time by pid; add the rest."""
         if not (gone or shown or self._claims or self._loose or self._unexplained):
             return
         claims, loose = self._claim(gone)
@@ -96,9 +96,9 @@ class _Claims:
     def _claim(self, gone: Iterable[tuple[_Gone[Any], int]]) -> tuple[dict[int, int], dict[int, int]]:
         claims: dict[int, int] = {}
         loose: dict[int, int] = {}
-        for each, had in gone:
+        for each, last in gone:
             pid = each.process.pid
-            amount = had + self._claims.pop(pid, 0)
+            amount = last + self._claims.pop(pid, 0)
             carried = self._loose.pop(pid, 0)
             if each.parent is not None:
                 claims[each.parent] = claims.get(each.parent, 0) + amount
@@ -111,16 +111,16 @@ class _Claims:
 
 
 class Accumulator(Generic[Key, Record, Totals]):
-    """Totals by key that never decrease; what follows is said of time and holds for every figure.
+    """Totals by key that never decrease; described for time, but true of every figure.
 
-    At each look a process adds the increase of its own time, and of its children's time less what had been
-    counted of those that vanished. A process that was not there before adds everything it has. A claim lives
-    for two looks: one look takes a while, so a child may be missing from it while its parent was read before
-    it ended. A total falls short, and never exceeds, where a child's time went nowhere (nobody waited for it)
-    in the very interval in which its former ancestors showed time of others.
+    At each sample a process adds the increase of its own time and that of its children's time, less what was
+    already counted for vanished children. A new process adds all its time. A claim lives for two samples:
+    taking a sample is not instantaneous, so a child may be missing although its parent was read before the
+    child ended. A total may be too low, never too high: it is too low where a child's time was lost (nobody
+    waited for it) in the same interval in which its former ancestors showed time of other children.
 
-    A process that moves to another key brings its whole life along where `brings_life` is set: it was there
-    all the time, only nobody knew. Else it does so only if it had no key, and adds to the other from then on.
+    With `brings_life`, a process that moves to another key adds its whole lifetime there: it belonged there
+    all along, unnoticed. Otherwise it does so only if it had no key before; else only later increases count.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         *,
         brings_life: bool = True,
     ) -> None:
-        """Begin; `own` gives the figures of a process itself (or none), `children` those of its children."""
+        """Start empty; `own` returns a process's own figures (or none), `children` those of its children."""
         self._processes: Mapping[int, Record] = {}
         self._keys: Mapping[int, Key] = {}
         self._own, self._children = own, children
@@ -143,13 +143,13 @@ class Accumulator(Generic[Key, Record, Totals]):
         self._totals: dict[Key, Totals] = {}
 
     def update(self, processes: Mapping[int, Record], keys: Mapping[int, Key]) -> Mapping[Key, Totals]:
-        """Take one look: all processes by pid, and the key of each. Return the totals by key.
+        """Add one sample: all processes by pid, and the key of each. Return the totals by key.
 
-        A process without a key is followed but counted nowhere; a key without processes is forgotten. The
-        totals hold until the next look, and are the same objects where they have not grown. What is given is
-        kept until then and must not be changed.
+        A process without a key is followed but not counted; a key without processes is forgotten. The totals
+        are valid until the next sample, and are the same objects where they have not grown. The arguments
+        are kept until then and must not be modified.
         """
-        had = [(each, self._figures(each.process)) for each in self._gone(processes)]
+        gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys
         changed = self._changed(processes, keys, have_same_keys)
         self._processes = processes
@@ -157,7 +157,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         self._touched = set()
         shown = self._count(changed)
         for number, claims in enumerate(self._claims):
-            theirs = [(each, figures[number]) for each, figures in had]
+            theirs = [(each, figures[number]) for each, figures in gone]
             claims.advance(theirs, shown[number], processes, partial(self._add, number))
         if not have_same_keys:
             for key in self._sums.keys() - set(keys.values()):
@@ -166,12 +166,12 @@ class Accumulator(Generic[Key, Record, Totals]):
         return self._totals
 
     def _figures(self, process: Record) -> tuple[int, ...]:
-        """Return all that a process has: its own, and of its children."""
+        """Return the figures of a process and its children together."""
         own, children = self._own(process), self._children(process)
         return tuple(map(add, own, children)) if own else children
 
     def _count(self, changed: Iterable[tuple[Record | None, Record]]) -> list[dict[int, int]]:
-        """Count what is certain; return by figure and pid what is shown of children, claimed or not."""
+        """Count processes' own growth; return the growth of children's time, by figure and pid."""
         own, children = self._own, self._children
         shown: list[dict[int, int]] = [{} for _ in self._claims]
         for before, now in changed:
@@ -208,7 +208,7 @@ class Accumulator(Generic[Key, Record, Totals]):
 
     def _gone(self, processes: Mapping[int, Record]) -> Iterator[_Gone[Record]]:
         get = processes.get
-        # Most are the very records of last time: those are passed over without looking into them.
+        # Most records are the same objects as last time: these are skipped without comparing their fields.
         others = [(pid, process) for pid, process in self._processes.items() if get(pid) is not process]
         for pid, process in others:
             now = get(pid)
@@ -237,7 +237,7 @@ class Accumulator(Generic[Key, Record, Totals]):
     def _changed(
         self, processes: Mapping[int, Record], keys: Mapping[int, Key], have_same_keys: bool
     ) -> list[tuple[Record | None, Record]]:
-        """Return those that are not as they were: before (None: not known as of this key), and now."""
+        """Return changed processes as pairs of the earlier record (None: new under this key) and this one."""
         get, get_key = self._processes.get, self._keys.get
         if have_same_keys:
             return [
@@ -285,9 +285,9 @@ class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
 class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
     """Input and output of processes, by key.
 
-    The kernel adds what a process read and wrote to that of the parent that waits for it, in the same
-    counters: all of them may be of children. So the totals fall short too where a process ignores SIGCHLD, by
-    what its children had done, if it does as much itself within two looks of their end.
+    The kernel adds what a process read and wrote to the same counters of the parent that waits for it, so any
+    growth may come from children. The totals are therefore also too low where a process ignores SIGCHLD and
+    does input and output itself within two samples of its children's end, by at most what these had done.
     """
 
     def __init__(self) -> None:
@@ -314,13 +314,13 @@ def _match_upwards(shown: dict[int, int], pid: int, amount: int, processes: Mapp
 
 
 class CpuTimes(NamedTuple):
-    """CPU time in seconds, as control groups have it."""
+    """CPU time in seconds, as control groups report it."""
 
     user_secs: float
     system_secs: float
 
     def or_more(self, other: CpuTimes) -> CpuTimes:
-        """Return the greater of both, of each of the two."""
+        """Return the maximum of both, separately for user and system time."""
         if other.user_secs >= self.user_secs and other.system_secs >= self.system_secs:
             return other
         return CpuTimes(max(self.user_secs, other.user_secs), max(self.system_secs, other.system_secs))
@@ -330,14 +330,14 @@ NO_CPU_TIME = CpuTimes(0.0, 0.0)
 
 
 class CpuLedger:
-    """The CPU time of one job over all its control groups; it never decreases, also when one of them goes."""
+    """The CPU time of one job over all its control groups; removing one of them does not decrease it."""
 
     def __init__(self) -> None:
         self._groups: dict[str, CpuTimes] = {}
         self._ended = NO_CPU_TIME
 
     def update(self, readings: Mapping[str, CpuTimes | None]) -> CpuTimes | None:
-        """Take one reading by group, all groups there are. Return the sum, None where one was unreadable."""
+        """Add a reading of every existing group. Return the sum, None where a group was unreadable."""
         for name in self._groups.keys() - readings.keys():
             self._ended = _plus(self._ended, self._groups.pop(name))
         for name, now in readings.items():

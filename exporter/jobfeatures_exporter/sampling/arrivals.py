@@ -1,7 +1,7 @@
-"""Knowing at once that a job begins or ends, by the making and removal of its control group.
+"""Notices at once that a job begins or ends, by the creation and removal of its control group.
 
-The kernel reports directories that come and go in control group file systems, and on v2 when the last process
-of a group has left it: that is the moment for a last look, since the figures vanish with the directory.
+The kernel reports directories created and removed in control group file systems, and on v2 when the last
+process of a group leaves it: that is the moment for a last sample, as the figures vanish with the directory.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from jobfeatures_exporter.sampling.lookplan import LookPlan
 log = logging.getLogger(__name__)
 
 MAX_WATCHES = 4096
-RESCAN_SECS = 60.0  # finds what no notice reported, such as a hierarchy that was mounted later
+RESCAN_SECS = 60.0  # finds what no notification reported, such as a hierarchy mounted later
 EVENTS_FILE = "cgroup.events"
 _DIRECTORY = (
     inotify.CREATE | inotify.DELETE | inotify.MOVED_TO | inotify.ONLY_DIRECTORIES | inotify.DO_NOT_FOLLOW
 )
 
-# What may stand below a directory: shapes of paths, one pattern a level. The
-# empty shape says that the directory is a job's.
+# What may be below a directory: shapes of paths, one pattern per level. The
+# empty shape says that the directory itself is a job's.
 Shapes = frozenset[tuple[str, ...]]
 JOB_SHAPES: Shapes = frozenset(shape for batch in BATCH_HIERARCHIES for shape in batch.job_directories)
 
 
 def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
-    """Return what may stand below a directory's directory of this name."""
+    """Return the shapes of what may be below a directory's subdirectory of this name."""
     return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))
 
 
@@ -45,16 +45,16 @@ def is_empty(path: str) -> bool:
     try:
         return b"populated 0" in read_file(path)
     except OSError:
-        return False  # it is gone, which is noticed elsewhere
+        return False  # it has been removed, which is noticed elsewhere
 
 
 class JobArrivals:
-    """Wakes the sampling when a job's control group comes, loses a part, runs empty or goes.
+    """Triggers a sample when a job's control group is created, loses a step, becomes empty or is removed.
 
-    Watched are the directories in which the batch systems' tables expect those of jobs, and these themselves:
-    nothing below, where a user may have a say. `run` is the thread; `on_due` is called in it, and `on_ending`
-    with the directory of a job that may be about to go. Where the kernel has no watch to spare, the regular
-    looks remain.
+    Watches the directories in which the batch systems' tables expect jobs, and the jobs' own directories, but
+    nothing below these, where users may create groups. `run`, in a thread, calls `on_due`, and `on_ending`
+    with the directory of a job that may be about to end. Where the kernel grants no more watches, only the
+    regular samples notice jobs.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class JobArrivals:
         self._warn_once(self._inotify.problem)
 
     def run(self) -> None:
-        """Watch until `stop`; where the kernel gives nothing to watch with, try again now and then."""
+        """Watch until `stop`; where inotify is not available, retry every `RESCAN_SECS`."""
         scanned_secs = float("-inf")
         while not self._stopping.is_set():
             now_secs = self._clock.monotonic_secs()
@@ -102,11 +102,11 @@ class JobArrivals:
         self._inotify.wake()
 
     def rescan(self) -> None:
-        """Watch what there is, and nothing that has gone; jobs found here are no news to the next look."""
+        """Watch all directories that exist now; drop the watches of others. Triggers no sample."""
         try:
             tops = find_hierarchies(self._root).values()
         except OSError:
-            return  # the looks themselves count it
+            return  # sampling itself counts it
         known, self._places = self._places, {}
         for top in set(tops):
             self._watch(f"{top}{self._prefix}", JOB_SHAPES)
@@ -114,7 +114,7 @@ class JobArrivals:
             self._inotify.remove(watch)
 
     def follow(self) -> None:
-        """Take what the kernel has reported, and ask for a look if one is due."""
+        """Process the kernel's notifications, and request a sample if one is due."""
         for notice in self._inotify.notices():
             if notice.mask & inotify.OVERFLOW:
                 self.rescan()
@@ -132,7 +132,7 @@ class JobArrivals:
             if is_empty(path):
                 self._end(os.path.dirname(path))
             return
-        if () in shapes and notice.mask & inotify.DELETE:  # of a job: a step of it has gone
+        if () in shapes and notice.mask & inotify.DELETE:  # a step of a job was removed
             self._end(path)
         below = compute_shapes_below(shapes, notice.name)
         if not below:
@@ -144,12 +144,12 @@ class JobArrivals:
             self._plan.ended()
 
     def _end(self, path: str) -> None:
-        """Have what a job has used read at once, and then all."""
+        """Request a reading of the job's usage at once, and then a full sample."""
         self._on_ending(path)
         self._plan.ending()
 
     def _watch(self, path: str, shapes: Shapes) -> bool:
-        """Watch a directory and what may hold jobs below it; tell whether there are any."""
+        """Watch a directory and those below it that may hold jobs; return whether there are jobs."""
         has_jobs = () in shapes
         if not self._add(path, _DIRECTORY, shapes):
             return has_jobs
@@ -158,7 +158,7 @@ class JobArrivals:
         if shapes == {()}:
             return True
         try:
-            with os.scandir(path) as entries:  # behind the watch: what comes now is noticed
+            with os.scandir(path) as entries:  # after adding the watch: later entries are reported
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return has_jobs

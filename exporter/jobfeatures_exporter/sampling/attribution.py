@@ -1,4 +1,4 @@
-"""Which job a process belongs to by its numbers and its ancestry: pure. By control group: `hierarchies`."""
+"""Attributes processes to jobs by ids and ancestry: pure. See `hierarchies` for control groups."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.snapshot import ProcessSample
 
-MISSED_LOOKS = 64  # for which a process is remembered that was not found
+MISSED_LOOKS = 64  # samples for which a process that was not found is remembered
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
 
 
 def compute_epoch(boot_time_secs: int) -> int:
-    """Return a boot time in seconds since 2020, as Sonar tells process groups of different boots apart."""
+    """Return a boot time in seconds since 2020, by which Sonar distinguishes process groups across boots."""
     return boot_time_secs - SONAR_EPOCH_SECS
 
 
 class _Number:
-    """A process, process-group or session id that a job names, until it means somebody else.
+    """A process, process-group or session id that a job names, until the id is reused.
 
-    The kernel gives a number away again only after its process, group and session have ended. To miss them at
-    a look proves no end: what is seen again with the same start is the same.
+    The kernel reuses a number only after its process, group and session have ended. Their absence from one
+    sample does not prove that: what is seen again with the same start time is the same process.
     """
 
     __slots__ = ("in_doubt", "seen", "spent", "start_ticks", "users")
@@ -29,9 +29,9 @@ class _Number:
     def __init__(self) -> None:
         self.seen = False
         self.spent = False
-        self.in_doubt = False  # it was not in use at the last look, or somebody else's
-        self.start_ticks: int | None = None  # of the process of this id, where it was still there
-        self.users: dict[int, int] = {}  # start by pid of those that had the number when it was last in use
+        self.in_doubt = False  # in the last sample it was not in use, or was another process's
+        self.start_ticks: int | None = None  # of the process with this id, if it was ever seen
+        self.users: dict[int, int] = {}  # start time by pid of the processes last seen with this id
 
     def observe(self, leader: ProcessSample | None, others: Collection[ProcessSample]) -> None:
         users = {each.pid: each.start_ticks for each in (*others, *((leader,) if leader else ()))}
@@ -53,24 +53,24 @@ class _Number:
 class _Member(NamedTuple):
     start_ticks: int
     key: JobKey
-    seen_at: int  # look
+    seen_at: int  # number of the sample
 
 
 class ProcessJobs:
     """Attributes processes to jobs whose source names processes, process groups or sessions.
 
-    A process belongs to a job if its pid or process group is in `Job.processes`, its session in
-    `Job.sessions`, or its parent belongs; it then belongs for its whole life or the job's, reparented or not.
-    A number that has come to mean another process no longer counts.
+    A process belongs to a job if its pid or process group is in `Job.processes`, its session is in
+    `Job.sessions`, or its parent belongs to it. It stays the job's until either ends, even if reparented.
+    An id that the kernel has reused for another process no longer counts.
     """
 
     def __init__(self) -> None:
-        self._members: dict[int, _Member] = {}  # by pid, those missed of late too
+        self._members: dict[int, _Member] = {}  # by pid, including those missed recently
         self._look = 0
         self._numbers: dict[JobKey, dict[tuple[str, int], _Number]] = {}
 
     def update(self, processes: Mapping[int, ProcessSample], jobs: Mapping[JobKey, Job]) -> dict[int, JobKey]:
-        """Return the job of each process that has one, given one scan and the jobs known at its time."""
+        """Return the job of each process that has one, given one sample and the jobs known at that time."""
         naming = {key: job for key, job in jobs.items() if job.processes or job.sessions}
         if not naming and not self._members:
             self._numbers.clear()
@@ -99,7 +99,7 @@ class ProcessJobs:
     def _listed(
         self, processes: Mapping[int, ProcessSample], naming: Mapping[JobKey, Job]
     ) -> tuple[dict[int, JobKey], dict[int, JobKey]]:
-        """Return the jobs by process or process-group id, and by session id, that are still meant."""
+        """Return the jobs by process or process-group id, and by session id, without ids that were reused."""
         for key in self._numbers.keys() - naming.keys():
             del self._numbers[key]
         of_group: dict[int, list[ProcessSample]] = {}
@@ -132,14 +132,14 @@ def _resolve(
     sessions: Mapping[int, JobKey],
     found: dict[int, JobKey | None],
 ) -> None:
-    """Find the job of one process, asking up its ancestors, and note it for all of them."""
+    """Find the job of one process by walking up its ancestors, and record it for all of them."""
     asked = []
     key = None
     while pid not in found:
         process = processes.get(pid)
         if process is None:
             break
-        found[pid] = None  # ends a circle, which only a made-up tree can have
+        found[pid] = None  # ends a cycle, which only an inconsistent process table can have
         asked.append(pid)
         key = groups.get(pid) or groups.get(process.pgid) or sessions.get(process.session)
         if key is not None:

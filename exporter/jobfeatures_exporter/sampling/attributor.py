@@ -1,4 +1,4 @@
-"""Whose each process is: every way of finding out, in order of precedence."""
+"""Attributes processes to jobs, containers, services and sessions, by means in order of precedence."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from jobfeatures_exporter.snapshot import ProcessSample, UnitKey
 if TYPE_CHECKING:
     from jobfeatures_exporter.sampling.slots import SlotResolver
 
-# Within a sample a process group is its bare number: most processes have no
+# Within a sample a process group is a bare number: most processes have no
 # job, and a number hashes faster than a record.
 Key = JobKey | UnitKey | int
-Owner = tuple[str, str, int | None]  # whose a control group is, as its path says
+Owner = tuple[str, str, int | None]  # batch system, job name and uid in a control group's path
 
 
 class Attribution(NamedTuple):
-    """One look: whose each process is, and which job is meant where a control group names something else.
+    """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
 
-    `strangers` are groups of other jobs that had the id of one that is here.
+    `strangers` own groups that carry the id of a job on this node but belong to an earlier or another job.
     """
 
     keys: dict[int, Key]
@@ -38,7 +38,7 @@ class Attribution(NamedTuple):
     strangers: Collection[Owner] = ()
 
     def job_key(self, membership: Membership) -> JobKey | None:
-        """Return the identity of a job; SLUID or slot stands for itself until its number is known."""
+        """Return a job's key; a SLUID or slot stands in for the job id until that is known."""
         if self.strangers and _owner(membership) in self.strangers:
             return None
         key = JobKey(membership.batch_system, membership.name)
@@ -46,11 +46,11 @@ class Attribution(NamedTuple):
 
 
 class Attributor:
-    """Attributes the processes of one look after the other.
+    """Attributes the processes of successive samples.
 
-    The first that knows a process decides: its batch control group, its Grid Engine group, what names it or
-    an ancestor (a list of a batch source, a shepherd), its container, service or session, and last its
-    process group. `is_here` says whether a control group is that of a job on this node.
+    The first of these that applies decides: the process's batch control group, its Grid Engine group, a batch
+    source's list or a shepherd that names it or an ancestor, its container, service or session, and last its
+    process group. `is_here` tells whether a control group belongs to a job on this node.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Attributor:
 
     @property
     def needs_all(self) -> bool:
-        """Return whether all processes of the node have to be known to find those of a job."""
+        """Return whether a job's processes can only be found by reading all processes of the node."""
         return self._grid.is_here
 
     def read(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:
-        """Read what has to be known of the processes of this look."""
+        """Read what attributing the processes of this sample requires."""
         if are_all:
             self._active = self._grid.update(processes)
             self._members.reads_groups = self._grid.is_here
@@ -93,11 +93,11 @@ class Attributor:
         are_all: bool = True,
         populated: Collection[Membership] = (),
     ) -> Attribution:
-        """Return whose each process is, given the control groups of jobs and the jobs that are known.
+        """Return the key of each process, given the control groups of jobs and the known jobs.
 
-        In those that are `populated` the kernel counts processes, listed or not. Without `by_group` a
-        process that has nothing else has nothing; where these are not all processes, only those of jobs have
-        anything.
+        The kernel counts processes in the `populated` groups, whether or not `processes` has them. With
+        `by_group` a process that belongs to nothing else is attributed to its process group; unless `are_all`
+        is set, only the processes of jobs are attributed.
         """
         attributed, units = self._members.attributed, self._members.units
         if not are_all:
@@ -112,13 +112,13 @@ class Attributor:
             keys.update((pid, process.pgid) for pid, process in processes.items())
         keys.update(units)
         keys.update(self._process_jobs.update(processes, self._with_shepherds(jobs)))
-        # Directories of ended jobs may be kept, and groups are given away again: who lives has the last word.
+        # Directories of ended jobs may remain, and group ids are reused: jobs with a live shepherd come last.
         for key, job in sorted(
             self._active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
         ):
             for gid in job.gids:
                 keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
-        # Processes of one group share the record of what its path says.
+        # Processes of one group share one membership object.
         of_batch = {number: found.job_key(each) for number, each in _distinct(batch).items()}
         keys.update(
             (pid, of_job) for pid, each in batch.items() if (of_job := of_batch[id(each)]) is not None
@@ -127,7 +127,7 @@ class Attributor:
 
     @cached_property
     def _slots(self) -> SlotResolver:
-        from jobfeatures_exporter.sampling.slots import SlotResolver  # where there is one
+        from jobfeatures_exporter.sampling.slots import SlotResolver  # only on nodes with slots
 
         return SlotResolver(*self._slot_options)
 
@@ -170,7 +170,7 @@ class Attributor:
         return aliases
 
     def _with_shepherds(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
-        """Return the jobs with those of Grid Engine, which descend from their shepherds."""
+        """Return the jobs, with the shepherds added from which the processes of Grid Engine jobs descend."""
         if not self._active:
             return jobs
         shepherded = {
@@ -191,10 +191,10 @@ def _find_strangers(
     living: Collection[Owner],
     jobs: Mapping[JobKey, Job],
 ) -> Collection[Owner]:
-    """Return whose groups are not those of the job that has their id now: another user's, or another run's.
+    """Return the owners of groups that carry a job's id but belong to another user or another run.
 
-    An empty group may outlive its job until the id is given again. The job's are those with processes,
-    else, or where several have some, those that its batch system names, else those that were made last.
+    An empty group may outlive its job until the id is reused. The job's own groups are those with processes;
+    if none or several have processes, those that match its batch system's record; else the newest.
     """
     rivals: dict[JobKey, dict[Owner, tuple[bool, bool, int]]] = {}
     for group in groups:

@@ -1,8 +1,8 @@
 """What the kernel counts for the control groups of jobs.
 
-Everything is read at the job's own level, which includes its steps, but for
-the events of memory on v1, see `memorytree`. Files that a kernel or a
-configuration does not have are left out silently; failures are counted.
+Everything is read at the job's own level, which includes its steps, except
+memory events on v1, see `memorytree`. Files that a kernel or configuration
+does not provide are omitted silently; failures are counted.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from jobfeatures_exporter.sampling.procfs import RESOURCES, TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import MemoryBytes
 
 SHARES = ("some", "full")
-RARELY_LOOKS = 8  # for limits and sets of CPUs, and for transfers that a kernel does not count
-STILL_LOOKS = 64  # at which a job is read whole although none of it has run
+RARELY_LOOKS = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
+STILL_LOOKS = 64  # every so many samples a job is read in full even if none of its threads has run
 _EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
-# Of memory: what the kernel uses, what is charged, the most so far; the limit, and that of swap.
+# Kernel memory, charged memory, its peak; then the limits of memory, and of memory and swap together.
 _MEMORY_V1 = (
     *("memory.kmem.usage_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
     *("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
 )
-# What lies in swap, what is charged, the most so far (since Linux 5.19); the limits.
+# Swap in use, charged memory, its peak (since Linux 5.19); then the limits of memory and swap.
 _MEMORY_V2 = ("memory.swap.current", "memory.current", "memory.peak", "memory.max", "memory.swap.max")
-# Those that are in effect; before Linux 3.17 v1 has those that were asked for only.
+# The CPUs in effect; before Linux 3.17, v1 has only the requested ones.
 _CPUS_V1 = ("cpuset.effective_cpus", "cpuset.cpus")
 _CPUS_V2 = ("cpuset.cpus.effective",)
 _NO_MEMORY = MemoryBytes()
@@ -76,7 +76,7 @@ Parsed = TypeVar("Parsed")
 
 
 class JobFigures(NamedTuple):
-    """A job directory's figures; None: unreadable or not there. `counters` lack what is not there."""
+    """A job directory's figures; None: unreadable or missing. `counters` has no key for what is missing."""
 
     memory: MemoryBytes
     cpu: CpuTimes | None = None
@@ -84,7 +84,7 @@ class JobFigures(NamedTuple):
     cpus: frozenset[int] | None = None  # of its cpuset
 
     def merged(self, earlier: JobFigures) -> JobFigures:
-        """Return these figures, none of which is lower than before; what is no longer there is as it was."""
+        """Return these figures, with no counter below an earlier one; earlier figures fill the gaps."""
         cpu, memory = self.cpu or earlier.cpu, self.memory
         if self.cpu is not None and earlier.cpu is not None:
             cpu = earlier.cpu.or_more(self.cpu)
@@ -107,7 +107,7 @@ def _merge_rows(now: Rows, earlier: Rows) -> Rows:
 
 
 class JobCgroup:
-    """Reads one job directory, or that of a step, again and again."""
+    """Reads one job directory, or that of a step, at each sample."""
 
     def __init__(
         self,
@@ -117,10 +117,10 @@ class JobCgroup:
         kills: NodeKills | None = None,
     ) -> None:
         self.directory = directory
-        self.heard: JobFigures | None = None  # read beside the looks since the last one
+        self.heard: JobFigures | None = None  # read between samples, since the last one
         self.has_gone = False
         self._groups = groups = directory.groups
-        # What is read rarely is not read of all groups at the same look.
+        # The offset spreads rare reads of different groups over different samples.
         self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % STILL_LOOKS)
         self._last_cpu = NO_CPU_TIME
         self._transfers = True  # whether blkio has reported any
@@ -149,14 +149,14 @@ class JobCgroup:
         kind, sets = ("cpuset", _CPUS_V1) if "cpuset" in groups else (UNIFIED, _CPUS_V2)
         self._cpus = [self._file(kind, name, _parse_cpu_list) for name in sets]
         self._still = self._cpu_usage if "cpuacct" in groups else self._cpu_stat
-        # What changes of a job that sleeps: its limits, and what it wrote goes to storage.
+        # What may change while a job sleeps: its limits, and data it wrote earlier reaches storage.
         self._rare: list[GroupFile[Any]] = [*self._limits, *self._cpus, self._io_stat]
         self._memory_tree: MemoryTree | None = None
         if "memory" in groups:
             self._memory_tree = MemoryTree(groups["memory"], self._files, unreadable, kills or NodeKills())
 
     def _file(self, controller: str, name: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
-        """Return a file of the group in a hierarchy: one that is never there, where the group is not."""
+        """Return a file of the group in a hierarchy; `NO_FILE` where the group is not in that hierarchy."""
         top = self._groups.get(controller)
         return NO_FILE if top is None else self._files.file(f"{top}/{name}", parse)
 
@@ -171,7 +171,7 @@ class JobCgroup:
         return "memory" in self._groups or UNIFIED in self._groups
 
     def take_lost(self) -> bool:
-        """Return whether a group below that of memory has gone unread since the last call."""
+        """Return whether a group below the memory group was removed unread since the last call."""
         tree = self._memory_tree
         lost = tree is not None and tree.has_lost
         if tree is not None:
@@ -183,16 +183,16 @@ class JobCgroup:
         return any(os.path.isdir(path) for path in self._groups.values())
 
     def read(self) -> JobFigures:
-        """Read all figures; of a group that has gone return what was heard last."""
+        """Read all figures; for a removed group return what was read last between samples."""
         heard, self.heard = self.heard, None
-        if self.has_gone:  # another group may have its path by now
+        if self.has_gone:  # another group may have the same path by now
             return heard or JobFigures(_NO_MEMORY)
         cpu, memory = self.read_use()
         figures = JobFigures(memory, cpu, self._read_counters(), self._read_cpus())
         return figures if heard is None else figures.merged(heard)
 
     def read_use(self) -> tuple[CpuTimes | None, MemoryBytes]:
-        """Begin a new look and read CPU time and memory only."""
+        """Begin a new sample and read only CPU time and memory."""
         self._files.look += 1
         if self._is_v2:
             cpu, self._throttled_usecs = self._cpu_stat.known() or (None, None)
@@ -201,9 +201,9 @@ class JobCgroup:
         return cpu, self._read_memory()
 
     def stands_still(self, *, cpu: bool) -> bool:
-        """Tell whether as much memory is charged as at the last look; never at each `STILL_LOOKS`th.
+        """Return whether charged memory is unchanged since the last sample; False at each `STILL_LOOKS`th.
 
-        With `cpu` also whether no CPU time has been used.
+        With `cpu`, CPU time has to be unchanged too.
         """
         files, look = self._files, self._files.look + 1
         charged = self._amounts[1]
@@ -214,13 +214,13 @@ class JobCgroup:
             same = charged.is_same() and all(each.is_same() for each in also)
             if not same or (cpu and not self._still.is_same()):
                 return False
-        except OSError:  # the look that follows meets it again
+        except OSError:  # the full read that follows meets it again
             return False
         files.look = look
         return True
 
     def read_core_usage(self) -> tuple[int, ...]:
-        """Return nanoseconds by CPU; empty where they are not counted, as on v2."""
+        """Return nanoseconds used on each CPU; empty where these are not counted, as on v2."""
         return () if self.has_gone else self._core_usage.known() or ()
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ class JobCgroup:
         first, charged, peak = [each.known() for each in self._amounts]
         limit, of_swap = [each.known(every=RARELY_LOOKS) for each in self._limits]
         kernel, swap = (parts.kernel, first) if self._is_v2 else (first, parts.swap)
-        if not self._is_v2:  # its second limit is of memory and swap
+        if not self._is_v2:  # on v1 the second limit is that of memory and swap together
             of_swap = None if limit is None or of_swap is None else max(0, of_swap - limit)
         return MemoryBytes(parts.anon, parts.file, parts.shmem, kernel, swap, charged, limit, of_swap, peak)
 
@@ -250,7 +250,7 @@ class JobCgroup:
         if "blkio" in self._groups:
             counters.update(self._read_block_io_v1())
         if "cpu" in self._groups:
-            # Most jobs have no quota, and never will.
+            # Most jobs never have a CPU quota.
             every = 1 if self._throttled_usecs else RARELY_LOOKS
             self._throttled_usecs = self._throttled.known(every=every)
         if self._throttled_usecs is not None:
@@ -277,8 +277,8 @@ class JobCgroup:
         self._transfers = moved != {} or served != {}
         if moved is None or served is None:
             return {"block_io": None}
-        # Without a device either nothing was moved or nothing is counted: since Linux 6.10 the kernel
-        # counts here for disks only that somebody has set a limit of transfers on.
+        # Without a device either nothing was transferred or nothing is counted: since Linux 6.10 the
+        # kernel counts here only for disks with a throttling limit.
         if moved is ABSENT or served is ABSENT or not (moved or served):
             return {}
         rows: Rows = {
@@ -295,7 +295,7 @@ def _parse_cpu_and_throttled(text: str) -> tuple[CpuTimes, int | None]:
 
 
 class JobCgroups:
-    """The control groups of all jobs on the node, from one look to the next."""
+    """The control groups of all jobs on the node, from one sample to the next."""
 
     def __init__(
         self,
@@ -306,16 +306,16 @@ class JobCgroups:
         wanted: Callable[[Membership], bool] = lambda _: True,
         prefix: str = "",
     ) -> None:
-        """Begin without any; those are kept that are `wanted`."""
+        """Start empty; `update` keeps only groups that are `wanted`."""
         self._root = root
         self._wanted = wanted
         self._prefix = prefix
         self._budget = budget
         self._unreadable = unreadable
         self._known: dict[str, JobCgroup] = {}
-        self._listings: Listings = {}  # of the last update, if it found all
-        self.directories: list[JobDirectory] = []  # the same object until one comes or goes
-        self.gone: list[JobCgroup] = []  # since the last update; closed
+        self._listings: Listings = {}  # of the last update, if that was complete
+        self.directories: list[JobDirectory] = []  # the same object until one is added or removed
+        self.gone: list[JobCgroup] = []  # removed in the last update; closed
         self.have_changed = False  # in the last update
         self.kills = NodeKills()
 
@@ -323,7 +323,7 @@ class JobCgroups:
         return iter(self._known.values())
 
     def update(self) -> None:
-        """List the directories anew; forget what has gone."""
+        """List the directories again; forget those that were removed."""
         self.gone = []
         self.have_changed = False
         if self._listings and are_same(self._listings):
@@ -342,7 +342,7 @@ class JobCgroups:
             found, complete = list_job_directories(
                 hierarchies, self._unreadable, prefix=self._prefix, known=listed, listings=listings
             )
-        # Without hierarchies: that of v2 may not have answered.
+        # No hierarchies found: v2's root may have failed to respond.
         self._listings = listings if complete and hierarchies else {}
         directories = {each.path: each for each in found if self._wanted(each.membership)}
         for path, known in list(self._known.items()):

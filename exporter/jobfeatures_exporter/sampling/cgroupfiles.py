@@ -1,17 +1,17 @@
-"""The texts of a control group's files: pure.
+"""Parsers of a control group's files: pure.
 
 Sources: Documentation/admin-guide/cgroup-v1/{cpuacct,memory}.rst and
-cgroup-v2.rst of Linux. One meaning for both versions:
+cgroup-v2.rst of Linux. Fields have the same meaning for both versions:
 
 anon    anonymous memory that is mapped, huge pages included. Kernels before
-        5.8 add, on v1, anonymous pages that wait in the swap cache.
+        5.8 add, on v1, anonymous pages in the swap cache.
 file    page cache of files on disks and networks. Both versions count shmem
         as page cache, so it is subtracted.
 shmem   tmpfs, /dev/shm, System V segments, shared anonymous mappings. Unknown
         on v1 before Linux 4.20, and with it `file`.
-kernel  memory of the kernel on behalf of the group: stacks, page tables, slab, per-CPU.
-swap    what lies in swap. A page in the swap cache counts here and in `charged`.
-charged, limit, peak    what the kernel holds against the limit, which is all of the above but
+kernel  kernel memory on behalf of the group: stacks, page tables, slab, per-CPU.
+swap    memory in swap. A page in the swap cache counts here and in `charged`.
+charged, limit, peak    what the kernel charges against the limit: all of the above except
         swap; it runs ahead of the components by per-CPU batches.
 """
 
@@ -26,7 +26,7 @@ from jobfeatures_exporter.sampling.accumulate import CpuTimes
 from jobfeatures_exporter.snapshot import MemoryBytes
 
 NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page size: 9223372036854771712
-# What `kernel` of memory.stat is made of, for kernels before 5.18, which do not sum it up.
+# The parts of `kernel` in memory.stat, for kernels before 5.18, which do not report the sum.
 _KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "slab")
 _KERNEL_NEEDED = {"kernel_stack", "slab"}
 _FLAT = re.compile(r"([A-Za-z0-9_.]{1,64}) ([0-9]{1,20})\Z")
@@ -48,7 +48,7 @@ def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:
 
 
 def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
-    """Return some numbers of such a file; of a long one that is much less work."""
+    """Return only some numbers of a flat keyed file, which is much faster for a long one."""
     if not text.endswith("\n") or not text.isascii():
         return parse_flat_keyed(text, source=source)
     found = {}
@@ -65,7 +65,7 @@ def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
 
 
 def parse_number(text: str, *, source: str) -> int:
-    """Return the one number of a file. Raises ParseError."""
+    """Return the number in a single-number file. Raises ParseError."""
     try:
         return parse_count(text.removesuffix("\n"))
     except ParseError as error:
@@ -73,7 +73,7 @@ def parse_number(text: str, *, source: str) -> int:
 
 
 def parse_limit(text: str, *, source: str) -> int | None:
-    """Return a limit in bytes, None for none: ``max`` on v2, 2**62 and more on v1. Raises ParseError."""
+    """Return a limit in bytes, None if unlimited: ``max`` on v2, 2**62 or more on v1. Raises ParseError."""
     if text.removesuffix("\n") == "max":
         return None
     limit = parse_number(text, source=source)
@@ -88,7 +88,7 @@ def parse_cpu_stat(text: str) -> CpuTimes:
 
 
 def parse_throttled(text: str) -> int | None:
-    """Return the microseconds throttled of a cpu.stat, None without a quota. Raises ParseError."""
+    """Return the throttled time of a cpu.stat in microseconds, None without a quota. Raises ParseError."""
     numbers = parse_flat_keyed(text, source="cpu.stat")
     if not numbers.get("nr_periods"):
         return None
@@ -105,11 +105,11 @@ def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
 
 
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
-    """Divide a precise total in the proportion of two imprecise times, never below the last division.
+    """Split a precise total in the ratio of two imprecise times; neither part decreases below `last`.
 
-    cpuacct.usage is exact to the nanosecond but undivided; cpuacct.stat is divided but sampled at ticks.
-    cpuacct.usage_user and usage_sys look like the answer and are not: before Linux 5.8 they call all time of
-    user processes user time, and later ones are sampled at ticks too. This is what the kernel itself does for
+    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks.
+    cpuacct.usage_user and usage_sys seem right but are not: before Linux 5.8 they count all time of user
+    processes as user time, and later kernels sample them at ticks too. The kernel itself does the same for
     processes (cputime_adjust).
     """
     sampled = split.user_secs + split.system_secs
@@ -149,7 +149,7 @@ def parse_memory_stat_v2(text: str) -> MemoryBytes:
 
 
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
-    """Return the memory of several groups, unknown where one is; of peaks an upper bound."""
+    """Return the memory of several groups; None if any part is. The sum of peaks is an upper bound."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*parts, strict=True)

@@ -1,7 +1,7 @@
 """Processes of a job rolled up by command: pure.
 
-A command's name is what a process chooses. So only some of a job's commands are identified by name, the rest
-together as `OTHER`: those that have most CPU time and those that have most memory get a count of their own.
+Processes choose their command names, so their number has to be bounded: the commands with the most CPU time
+and those with the most memory are reported by name, all others together as `OTHER`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from jobfeatures_exporter.sampling.accumulate import CpuAccumulator
 from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
 
 OTHER = "other"
-SLOTS = 4  # commands identified by name in the life of a job, as a multiple of `top`
+SLOTS = 4  # commands reported by name during a job's lifetime, as a multiple of `top`
 
 
 class _Command:
-    """The live processes of one command at one look."""
+    """The live processes of one command in one sample."""
 
     __slots__ = ("increase", "processes", "resident_bytes", "ticks")
 
@@ -29,11 +29,11 @@ class _Command:
 
 
 class _Counts:
-    """The counters of one job, in clock ticks, none of which falls while it is shown."""
+    """The counters of one job, in clock ticks; none decreases while it is reported."""
 
     def __init__(self) -> None:
         self.named: dict[str, int] = {}
-        self.other: int | None = None  # until there are others
+        self.other: int | None = None  # None until there are others
 
     def update(self, commands: Mapping[str, _Command], top: int) -> None:
         for name in _highest(commands, top):
@@ -46,7 +46,7 @@ class _Counts:
                 self.other = (self.other or 0) + command.increase
 
     def _make_room(self, commands: Mapping[str, _Command]) -> bool:
-        """Give up the name of a command without processes, the one of least time."""
+        """Move the command with the least time among those without processes to `other`."""
         ended = [name for name in self.named if name not in commands]
         if not ended:
             return False
@@ -56,10 +56,10 @@ class _Counts:
 
 
 class CommandBook:
-    """Counts by job and command, from one look to the next.
+    """Counts by job and command, from one sample to the next.
 
-    A command that gets its own count begins with what it used since the look before, and keeps it as long as
-    the job lives, unless it has no processes and others need the place: its time then goes to `OTHER`.
+    The count of a command starts with what it used since the previous sample, and is kept until the job ends,
+    unless the command has no processes and another needs its place: its time is then added to `OTHER`.
     """
 
     def __init__(self, *, top: int, ticks_per_sec: int) -> None:
@@ -72,7 +72,7 @@ class CommandBook:
     def update(
         self, processes: Mapping[int, ProcessSample], members: Mapping[JobKey, Sequence[ProcessSample]]
     ) -> dict[JobKey, tuple[CommandSample, ...]]:
-        """Take a look: all processes, and those of each job, also of a job without any; forget other jobs."""
+        """Add a sample: all processes, and the (possibly empty) list of each job's. Forget other jobs."""
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
         )
@@ -113,7 +113,7 @@ class CommandBook:
 
 
 def _highest(commands: Mapping[str, _Command], top: int) -> dict[str, None]:
-    """Return the commands of most CPU time and those of most memory; never one that is called as the rest."""
+    """Return the commands with the most CPU time and those with the most memory, except any named `OTHER`."""
     names = sorted(name for name in commands if name != OTHER)
     by_time = sorted(names, key=lambda name: -commands[name].ticks)[:top]
     by_memory = sorted(names, key=lambda name: -commands[name].resident_bytes)[:top]

@@ -1,8 +1,8 @@
-"""The texts that count events and transfers, of control groups, processes and the node: pure.
+"""Parsers of files that count events and transfers, of control groups, processes and the node: pure.
 
 Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst,
 Documentation/accounting/psi.rst, proc_pid_io(5), cpuset(7). Every function
-raises ParseError for what is not such a text.
+raises ParseError for malformed text.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def parse_oom_control(text: str) -> Mapping[str, int]:
 
 
 def parse_blkio(text: str, *, source: str) -> dict[str, tuple[int, int]]:
-    """Return reads and writes by device of a file of v1: ``8:0 Read 4096``, ``Total 4096``.
+    """Return reads and writes by device from a file of v1: ``8:0 Read 4096``, ``Total 4096``.
 
-    The file says whether these are bytes or operations.
+    Whether these are bytes or operations depends on the file.
     """
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -78,7 +78,7 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
 
 
 def parse_pressure(text: str, *, source: str) -> dict[str, int]:
-    """Return microseconds stalled by share: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
+    """Return microseconds stalled, by share: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _PRESSURE.match(line):
@@ -91,7 +91,7 @@ def parse_pressure(text: str, *, source: str) -> dict[str, int]:
 
 
 def parse_cpu_list(text: str, *, source: str) -> frozenset[int]:
-    """Return the CPUs of a list like ``0-3,8``; none of an empty one."""
+    """Return the CPUs of a list like ``0-3,8``; an empty list is valid."""
     cpus: set[int] = set()
     words = text.removesuffix("\n").split(",")
     for word in words if words != [""] else []:
@@ -104,13 +104,13 @@ def parse_cpu_list(text: str, *, source: str) -> frozenset[int]:
 
 
 def parse_core_usage(text: str) -> tuple[int, ...]:
-    """Return the nanoseconds of each CPU, from 0 on, of cpuacct.usage_percpu: ``170 0 23``."""
+    """Return the nanoseconds used on each CPU, from CPU 0, of cpuacct.usage_percpu: ``170 0 23``."""
     words = text.split()
     return tuple(parse_number(word, source="cpuacct.usage_percpu") for word in words)
 
 
 def parse_process_io(text: str) -> ProcessIo:
-    """Return what /proc/PID/io says: seven lines like ``rchar: 323934931``."""
+    """Return the counters of /proc/PID/io: seven lines like ``rchar: 323934931``."""
     match = _IO.match(text)
     if match is None:
         raise ParseError("not the counters of a process", source="io", text=text)
@@ -128,7 +128,7 @@ def _flat(text: str, source: str) -> dict[str, int]:
 
 
 def _counter(word: str, source: str, line: int) -> int:
-    """Return a counter of the kernel: 64 bits, none negative."""
+    """Return a kernel counter: unsigned, 64 bits."""
     if not _COUNTER.match(word) or int(word) >= 2**64:
         raise ParseError("not a counter of 64 bits", source=source, line=line, text=word)
     return int(word)

@@ -1,4 +1,4 @@
-"""Reading small kernel files again and again: kept descriptors within a budget, failures counted by kind."""
+"""Repeated reads of small kernel files: descriptors kept open within a budget, failures counted by kind."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import ParamSpec, TypeVar
 
 from jobfeatures.errors import ParseError
 
-# Nothing that stands in a tree may make us wait or lead us out of it: no FIFO, no link.
-# None of these flags hurts on /proc.
+# Nothing in a directory tree may block us or lead us out of it: no FIFO, no symbolic link.
+# None of these flags has drawbacks on /proc.
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-RESERVE = 3072  # for all connections that listeners grant, those that they are about to end, and the rest
+RESERVE = 3072  # for all connections that listeners accept, those being closed, and the rest of the program
 STEP = 256
-CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
+CALM_LOOKS = 16  # samples after which a system that ran out of descriptors is assumed to have some again
 
 Arguments = ParamSpec("Arguments")
 Found = TypeVar("Found")
 
 
 class Unreadable:
-    """Counts readings that were left out, by kind, such as ``process_stat_eacces``."""
+    """Counts failed reads by kind, such as ``process_stat_eacces``."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
     def add(self, what: str, error: OSError | ParseError) -> None:
-        """Count one failure; what vanished while it was read is no failure."""
+        """Count one failure; a file that vanished meanwhile is not a failure."""
         if isinstance(error, ParseError):
             kind = "garbage"
         elif error.errno in VANISHED:
@@ -46,7 +46,7 @@ class Unreadable:
         *arguments: Arguments.args,
         **more: Arguments.kwargs,
     ) -> Found | None:
-        """Return what is read; None where that fails, which is counted."""
+        """Return the result of `read`, or None if it fails, which is counted."""
         try:
             return read(*arguments, **more)
         except (OSError, ParseError) as error:
@@ -59,22 +59,22 @@ class Unreadable:
 
 
 class DescriptorBudget:
-    """How many descriptors may be kept open, all users of this budget together, and who keeps one.
+    """Limits how many descriptors all readers together keep open, and decides which files keep one.
 
-    Up to the limit all do. Beyond it a file that is read at each look takes the place of one that is
-    read `rarely`, the first that was kept; among equals who comes first stays.
+    Up to the limit every file does. Beyond it a file that is read at each sample displaces the oldest one
+    that is read `rarely`; among files of the same class the first keep theirs.
 
-    The soft RLIMIT_NOFILE is raised as the need grows, up to the hard one, and
-    `RESERVE` descriptors (of a lower limit half) are left to the rest of
-    the program: clients must not blind it. `max_open` bounds the budget further. See getrlimit(2).
+    The soft RLIMIT_NOFILE is raised on demand up to the hard one, and `RESERVE`
+    descriptors (half of a lower limit) are left to the rest of the program: clients must not be able to
+    stop sampling. `max_open` limits the budget further. See getrlimit(2).
     """
 
     def __init__(self, max_open: int | None = None) -> None:
         self._max_open = max_open
         self._may_raise = True
-        self._ceiling: int | None = None  # since the system had no more, until it has for long
+        self._ceiling: int | None = None  # set when the system runs out of descriptors, raised again later
         self._calm_looks = 0
-        self._rare: dict[KeptFile, None] = {}  # those that give way
+        self._rare: dict[KeptFile, None] = {}  # files that may be displaced
         self.open = 0
         self.refused = 0
         soft, hard = limits()
@@ -87,11 +87,11 @@ class DescriptorBudget:
         return {"always": self.open - len(self._rare), "rarely": len(self._rare)}
 
     def gives_way(self, file: KeptFile) -> None:
-        """Note that a file that is open is read rarely by now."""
+        """Mark an open file as read rarely from now on, so that it may be displaced."""
         self._rare.setdefault(file)
 
     def take(self, rarely: KeptFile | None = None) -> bool:
-        """Claim one descriptor, for a file read `rarely`; False: the caller has to close it after reading."""
+        """Claim a descriptor, perhaps for a file read `rarely`; if False, the caller must close it."""
         is_full = self._ceiling is not None and self.open >= self._ceiling
         if is_full or (self.open >= self._allowed and not self._raise()):
             if rarely is not None or not self._rare:
@@ -110,12 +110,12 @@ class DescriptorBudget:
             self._rare.pop(rarely, None)
 
     def shrink(self) -> None:
-        """Settle for what is open now: the system has no more. After `CALM_LOOKS` looks it grows back."""
+        """Limit the budget to what is open now: the system ran out. After `CALM_LOOKS` samples it grows."""
         self._ceiling = self.open
         self._calm_looks = 0
 
     def begin_look(self) -> None:
-        """Count the looks at the node."""
+        """Note that a new sample begins."""
         if self._ceiling is None:
             return
         self._calm_looks += 1
@@ -173,12 +173,12 @@ def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
 
 
 def read_text(path: str, *, max_bytes: int = 2**22) -> str:
-    """Return the same as text; what is no UTF-8 becomes U+FFFD. Raises OSError."""
+    """Return a whole file as text; invalid UTF-8 becomes U+FFFD. Raises OSError."""
     return read_file(path, max_bytes=max_bytes).decode("utf-8", "replace")
 
 
 class KeptFile:
-    """One small file that is read at every sample, through one descriptor where the budget allows."""
+    """One small file that is read at every sample, through one open descriptor if the budget allows."""
 
     __slots__ = ("_budget", "_descriptor", "path")
     MAX_BYTES = 65536
@@ -190,9 +190,9 @@ class KeptFile:
         self._descriptor = -1
 
     def read(self, *, rarely: bool = False) -> bytes:
-        """Return the content, the first 64 KiB at most. Raises OSError.
+        """Return the content, at most the first 64 KiB. Raises OSError.
 
-        One that is `rarely` read gives its descriptor to another where there are too few.
+        A file that is read `rarely` may lose its descriptor to another when there are too few.
         """
         if self._descriptor >= 0:
             if rarely:
@@ -218,7 +218,7 @@ class KeptFile:
         return data
 
     def close(self) -> None:
-        """Close the descriptor; reading opens it again."""
+        """Close the descriptor; the next read opens the file again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -228,7 +228,7 @@ class KeptFile:
         data = os.pread(descriptor, self._FIRST_BYTES, 0)
         if len(data) == self._FIRST_BYTES:
             data = os.pread(descriptor, self.MAX_BYTES, 0)
-        # What does not end with its line has come short: half a number is another number.
+        # Without a final newline the read was short: half a number would be another number.
         while data and not data.endswith(b"\n") and (left := self.MAX_BYTES - len(data)) > 0:
             more = os.pread(descriptor, left, len(data))
             if not more:

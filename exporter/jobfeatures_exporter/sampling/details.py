@@ -1,6 +1,6 @@
-"""What Sonar's documents report about a process beyond its stat line, read for one document at a time.
+"""What Sonar's documents report about a process beyond its stat line, read once per document.
 
-Three files a process would be dear at every sample; documents are minutes apart.
+Reading three files per process at every sample would be expensive; documents are minutes apart.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
 def read_details(
     procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
 ) -> dict[int, ProcessDetail]:
-    """Read what can be read of each process, by pid; one that has gone since is absent."""
+    """Read what is readable of each process, by pid; processes that have ended since are absent."""
     found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
     return {pid: detail for pid, detail in found.items() if detail is not None}
 
 
 def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
-    """Read one process: its user, its own memory, its data and its input and output; None if it has gone.
+    """Read one process: its user, anonymous memory, data size, input and output; None if it has ended.
 
-    The input and output of other users' processes is for root, see ptrace(2);
-    memory is not asked of kernel threads and zombies, which have none.
+    Only root may read the input and output of other users' processes, see
+    ptrace(2). Kernel threads and zombies have no memory, so theirs is not read.
     """
     folder = f"{procfs}/{process.pid}"
     tried, uid = unreadable.tried, None

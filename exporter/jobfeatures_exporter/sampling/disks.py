@@ -1,8 +1,8 @@
-"""The block devices of the node: /proc/diskstats, and in sysfs which of them are whole disks.
+"""The block devices of the node from /proc/diskstats, and from sysfs which of them are whole disks.
 
 Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block.
-A transfer to a device that is made of others (LVM, RAID, an encrypted or a
-loop device) shows on it and on those. Sums are right over the disks alone.
+A transfer to a stacked device (LVM, RAID, encrypted or loop device) also
+counts on the devices below it, so only sums over whole disks are right.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.snapshot import DiskSample
 
-# Devices in memory or made of others, also where sysfs does not say.
+# Devices in memory or stacked on others, recognised by name even where sysfs does not list them so.
 _NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+)?\Z")
 _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
 
 
 def parse_diskstats(text: str, *, source: str = "diskstats") -> dict[str, DiskSample]:
-    """Return the devices of /proc/diskstats by name; `whole` is not known here.
+    """Return the devices of /proc/diskstats by name; `whole` is not set here.
 
     Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
     Raises ParseError.
@@ -35,7 +35,7 @@ def parse_diskstats(text: str, *, source: str = "diskstats") -> dict[str, DiskSa
     return disks
 
 
-@lru_cache(256)  # most devices do nothing between two looks
+@lru_cache(256)  # most devices do nothing between two samples
 def _parse_line(line: str) -> tuple[str, DiskSample] | None:
     match = _LINE.match(line)
     if match is None:
@@ -45,18 +45,18 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
 
 
 class Disks:
-    """Reads the block devices again and again; what they are made of when one comes or goes."""
+    """Reads the block devices at each sample, and what they are stacked on when devices change."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
         self._sysfs = sysfs
         self._unreadable = unreadable
         self._whole: dict[str, bool | None] = {}
-        self._last: dict[str, tuple[DiskSample, DiskSample]] = {}  # as read, and with what it is made of
+        self._last: dict[str, tuple[DiskSample, DiskSample]] = {}  # as read, and with `whole` set
         self.others: frozenset[str] = frozenset()
 
     def read(self) -> dict[str, DiskSample]:
-        """Return all devices by name, none where they cannot be read."""
+        """Return all devices by name, none if they cannot be read."""
         path = f"{self._procfs}/diskstats"
         disks = self._unreadable.tried(
             "node_diskstats", lambda: parse_diskstats(read_text(path), source=path)
@@ -78,7 +78,7 @@ class Disks:
         return {name: known for name, (_, known) in self._last.items()}
 
     def _is_whole(self, name: str) -> bool | None:
-        """Return whether a device is a whole disk; None for what sysfs does not list: a partition."""
+        """Return whether a device is a whole disk; None if sysfs does not list it: a partition."""
         if _NO_DISK.match(name):
             return False
         folder = f"{self._sysfs}/block/{name.replace('/', '!')}/slaves"

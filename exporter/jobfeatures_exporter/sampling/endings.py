@@ -1,4 +1,4 @@
-"""What is still to be said of jobs whose control groups have gone: pure."""
+"""Final records of jobs whose control groups have been removed: pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from jobfeatures_exporter.sampling.accumulate import DYING
 from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
-# The batch systems' own processes within a job, which do not say whose it is.
+# The batch systems' own processes within a job, whose owner is not the job's user.
 DAEMON_COMMANDS = frozenset({"slurmstepd", "sge_shepherd", "condor_starter"})
 Number = TypeVar("Number", int, float)
 
@@ -20,9 +20,9 @@ def find_first_processes(
     processes: Mapping[int, ProcessSample],
     keys: Mapping[int, Hashable],
 ) -> Iterable[int]:
-    """Yield the pids of a job's first processes: their parent is none of the job's, or its batch system's.
+    """Yield the pids of a job's first processes: their parent is outside the job, or the batch system's.
 
-    A batch system's own do not count: they stay until the control groups have gone.
+    The batch system's own processes are omitted: they exist until the control groups are removed.
     """
     for process in members:
         if process.command in DAEMON_COMMANDS:
@@ -34,13 +34,13 @@ def find_first_processes(
 
 
 def complete(last: JobSample, now: JobSample) -> JobSample:
-    """Return the last record of a job that has gone, with what was counted since."""
+    """Return the last record of an ended job, updated with what was counted since."""
     counts = _counts(now, last)
     return replace(last, memory=last.memory._replace(peak=counts.pop("peak")), **counts)
 
 
 def keep_counts(now: JobSample, last: JobSample) -> JobSample:
-    """Return the record of what a job has left, with all that its control groups had counted."""
+    """Return the record of a job's remaining processes, with what its removed control groups had counted."""
     counts = _counts(now, last)
     return replace(
         now,
@@ -55,7 +55,7 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
 
 
 def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
-    """Return the fields that never decrease, each of the two records' greater one."""
+    """Return the fields that never decrease, each the greater of both records where they are comparable."""
     return {
         "user_cpu_secs": _most(now.user_cpu_secs, last.user_cpu_secs),
         "system_cpu_secs": _most(now.system_cpu_secs, last.system_cpu_secs),

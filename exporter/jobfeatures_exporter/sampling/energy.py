@@ -1,9 +1,8 @@
-"""Joules of the CPU packages, and each job's share of them: pure but for what it remembers.
+"""Joules of the CPU packages, and each job's share of them: does no I/O, but keeps state.
 
-A package does not know for whom it works. Between two looks its joules are shared out by CPU time: a job gets
-the part of them that its CPU time is of all CPU time that the node spent other than idle. The power that a
-package draws while it idles is so borne by those who run on it; what the rest of the node used stays with the
-node.
+A package does not measure energy by job, so its joules between two samples are divided by CPU time: a job
+gets them in the ratio of its CPU time to all non-idle CPU time of the node. Running jobs thus also bear the
+power that a package draws when idle; the share of processes outside jobs is attributed to no job.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from collections.abc import Mapping
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.snapshot import CpuSecs
 
-# No package draws as much: a counter that seems to show more was set back, it has not wrapped.
+# No package draws this much: a counter that seems to show more was reset and has not wrapped.
 MAX_WATTS = 5000.0
 _SHARED = ("package", "dram")
 
 
 def compute_increase_uj(before_uj: int, now_uj: int, *, max_range_uj: int | None, elapsed_secs: float) -> int:
-    """Return the microjoules that a counter has gone on by, none where that cannot be known.
+    """Return the increase of a counter in microjoules, 0 where that cannot be known.
 
-    Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` starts again
-    from 0 beyond ``max_energy_range_uj``. One wrap is seen, two are not.
+    Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0
+    beyond ``max_energy_range_uj``. One wrap is detected, a second one is not.
     """
     if now_uj >= before_uj:
         return now_uj - before_uj
@@ -35,33 +34,33 @@ def compute_increase_uj(before_uj: int, now_uj: int, *, max_range_uj: int | None
 def compute_shares(
     joules: float, *, busy_secs: float, used_secs: Mapping[JobKey, float]
 ) -> dict[JobKey, float]:
-    """Return the joules of each job: its part of the CPU time that was not idle. They never exceed the whole.
+    """Return the joules of each job by its part of the non-idle CPU time. Their sum never exceeds `joules`.
 
-    The node's time is counted in ticks, the jobs' finer: where the jobs' sum is the greater it is the whole.
+    The node's time is counted in ticks, the jobs' more finely: if the jobs' sum is greater, it is the total.
     """
-    whole_secs = max(busy_secs, sum(used_secs.values()))
-    if whole_secs <= 0 or joules <= 0:
+    total_secs = max(busy_secs, sum(used_secs.values()))
+    if total_secs <= 0 or joules <= 0:
         return dict.fromkeys(used_secs, 0.0)
-    return {key: joules * (secs / whole_secs) for key, secs in used_secs.items()}
+    return {key: joules * (secs / total_secs) for key, secs in used_secs.items()}
 
 
 def compute_busy_secs(cpu: CpuSecs) -> float:
-    """Return the CPU time that this machine spent other than idle; stolen time was spent by another."""
+    """Return the non-idle CPU time of this machine; stolen time was spent by another."""
     return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq
 
 
 def compute_package_joules(domains: Mapping[str, float]) -> float | None:
-    """Return what packages and their memory use, without `psys`, the whole platform; None: unreadable."""
+    """Return the joules of packages and their memory, without `psys` (whole platform); None: unreadable."""
     if not any(name.startswith("package") for name in domains):
         return None
     return sum(joules for name, joules in domains.items() if name.startswith(_SHARED))
 
 
 class JobEnergy:
-    """The joules of each job since it was first seen; they never decrease while it is there.
+    """The joules of each job since it was first seen; they never decrease during its lifetime.
 
-    A look at which joules or CPU time could not be read shares nothing out: the
-    next good one shares for both.
+    A sample in which joules or CPU time could not be read distributes nothing:
+    the next complete one distributes for both.
     """
 
     def __init__(self) -> None:
@@ -73,11 +72,11 @@ class JobEnergy:
     def update(
         self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[JobKey, float | None]
     ) -> Mapping[JobKey, float]:
-        """Take one look; return the joules by job, empty where packages are not readable.
+        """Add one sample; return the joules by job, empty if the packages are not readable.
 
-        `joules` and the CPU seconds are counters. A job that was not in the last look began after it, unless
-        it used more since than the whole node: then it counts from here on. One that has used less than
-        before is another one.
+        `joules` and the CPU seconds are counters. A job that was not in the last sample began after it,
+        unless it has used more than the whole node has since: then it counts from now on. A job that has used
+        less than before is a different one with the same key.
         """
         known = self._used_secs
         others = {key for key, secs in used_secs.items() if secs is not None and secs < known.get(key, 0.0)}

@@ -1,7 +1,7 @@
-"""The kernel's records of exits, as they come over generic netlink: pure.
+"""The kernel's records of exits, in the generic netlink format: pure.
 
 Source: include/uapi/linux/taskstats.h, genetlink.h and netlink.h; Documentation/accounting/taskstats.rst.
-All numbers are in the machine's own byte order. A record is of one thread.
+All numbers are in native byte order. A record describes one thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMES = struct.Struct("=QQQ")  # ac_etime ac_utime ac_stime, microseconds
 _U64 = struct.Struct("=Q")
 _U32 = struct.Struct("=I")
 MIN_VERSION = 12  # the first with the thread group
-DISORDERED_VERSION = 15  # new fields stood among the old ones
+DISORDERED_VERSION = 15  # inserted new fields among the old ones
 MIN_BYTES = 384
 
 
@@ -46,14 +46,14 @@ class ExitRecord:
 
 
 def make_message(message_type: int, command: int, attribute: int, payload: bytes) -> bytes:
-    """Return a request with one attribute, to be acknowledged."""
+    """Return a request with one attribute that asks for an acknowledgement."""
     padded = payload + b"\0" * (-len(payload) % 4)
     body = _GENERIC.pack(command, 1, 0) + _ATTRIBUTE.pack(_ATTRIBUTE.size + len(payload), attribute) + padded
     return _MESSAGE.pack(_MESSAGE.size + len(body), message_type, REQUEST | ACKNOWLEDGE, 1, 0) + body
 
 
 def split_messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield type and content of each message. Raises ParseError where one is cut off."""
+    """Yield type and content of each message. Raises ParseError if one is truncated."""
     offset = 0
     while offset < len(data):
         if len(data) - offset < _MESSAGE.size:
@@ -66,7 +66,7 @@ def split_messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def split_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield type and content of each attribute. Raises ParseError where one is cut off."""
+    """Yield type and content of each attribute. Raises ParseError if one is truncated."""
     offset = 0
     while offset + _ATTRIBUTE.size <= len(data):
         length, attribute = _ATTRIBUTE.unpack_from(data, offset)
@@ -84,7 +84,7 @@ def parse_error_code(content: bytes) -> int:
 
 
 def parse_family(content: bytes) -> int:
-    """Return the number of a generic netlink family in the answer to CTRL_GET_FAMILY. Raises ParseError."""
+    """Return a generic netlink family's id from the reply to CTRL_GET_FAMILY. Raises ParseError."""
     for attribute, value in split_attributes(content[_GENERIC.size :]):
         if attribute == CTRL_ATTR_FAMILY_ID and len(value) >= 2:
             return int(_VERSION.unpack_from(value)[0])
@@ -92,7 +92,7 @@ def parse_family(content: bytes) -> int:
 
 
 def parse_exits(content: bytes) -> list[ExitRecord]:
-    """Return the records of one message of TASKSTATS, not that of a whole group. Raises ParseError."""
+    """Return the threads' records in a TASKSTATS message, without the thread group's. Raises ParseError."""
     return [
         parse_taskstats(stats)
         for kind, aggregate in split_attributes(content[_GENERIC.size :])
@@ -103,9 +103,9 @@ def parse_exits(content: bytes) -> list[ExitRecord]:
 
 
 def parse_taskstats(data: bytes) -> ExitRecord:
-    """Return what one `struct taskstats` of version 12 or later says; what later ones append is passed over.
+    """Parse a `struct taskstats` of version 12 or later; fields appended by later versions are ignored.
 
-    The scheduler's exact time is divided as the ticks fell, as in /proc/PID/stat. Raises ParseError.
+    The scheduler's exact time is split in the ratio of the ticks, as in /proc/PID/stat. Raises ParseError.
     """
     version = _VERSION.unpack_from(data)[0] if len(data) >= 2 else 0
     if version < MIN_VERSION or version == DISORDERED_VERSION or len(data) < MIN_BYTES:

@@ -1,10 +1,10 @@
-"""CPU time of jobs by the kernel's records of exits: pure but for what it remembers.
+"""CPU time of jobs from the kernel's exit records: does no I/O, but keeps state.
 
-A process that nobody waits for takes its last moments with it, and one that no look saw, its whole life; with
-a record of each exit both are known. What a parent shows of its children must then not be counted as well. So
-this is a second account beside that of `accumulate`, made of nothing but processes' own times: of those alive
-by /proc, of the dead by their records. Each account alone never exceeds the truth, so the greater one is
-reported: nothing is counted twice, and a lost record costs no more than what the other account lacks too.
+Without a waiting parent, the CPU time of a process since the last sample is lost at its exit, and all of it
+if no sample saw the process; exit records have both. Children's time shown by parents must then not be added.
+So this second account, next to that of `accumulate`, consists only of processes' own times: from /proc for
+live ones, from records for ended ones. Neither account exceeds the truth, so the greater one is reported:
+nothing counts twice, and a lost record costs only what the other account lacks too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from jobfeatures_exporter.snapshot import ProcessSample
 
 Key = TypeVar("Key", bound=Hashable)
 
-START_TOLERANCE_SECS = 3.0  # between a record's idea of a start and that of /proc
+START_TOLERANCE_SECS = 3.0  # between the start times of a record and of /proc
 COUNTED, ELSEWHERE, UNKNOWN = "counted", "elsewhere", "unknown"
 
 
 @dataclass(slots=True)
 class _Time:
-    """Microseconds."""
+    """CPU time in microseconds."""
 
     user: int = 0
     system: int = 0
@@ -46,18 +46,18 @@ class _Time:
 class _Process(Generic[Key]):
     start_ticks: int
     key: Key
-    own: _Time  # by /proc
-    base: _Time  # of its children that had ended before our start
-    recorded: _Time  # by the records of its threads that have ended
+    own: _Time  # from /proc
+    base: _Time  # of its children that ended before our start
+    recorded: _Time  # from the records of its ended threads
 
     def final(self) -> _Time:
-        """Return what it has used if it has ended: threads that ended before our start have no record."""
+        """Return the CPU time of an ended process; threads that ended before our start have no record."""
         return self.recorded if self.recorded.total > self.own.total else self.own
 
 
 @dataclass(slots=True)
 class _Unseen:
-    """A process that no look saw, by its records."""
+    """A process that no sample saw, as its records describe it."""
 
     ppid: int
     start_secs: float
@@ -66,10 +66,10 @@ class _Unseen:
 
 
 class ExitAccount(Generic[Key]):
-    """Totals by job that never decrease. The caller takes the records before it looks at the processes.
+    """Totals by job that never decrease. The caller must fetch the records before it samples the processes.
 
-    A process is told from another one of the same number by its start. A record of a number that has meant
-    two processes since the last look counts for neither.
+    Start times distinguish processes with the same pid. A record of a pid that two processes have had since
+    the last sample counts for neither.
     """
 
     def __init__(self, *, ticks_per_sec: int) -> None:
@@ -79,7 +79,7 @@ class ExitAccount(Generic[Key]):
         self._boot_time_secs: float | None = None
         self._before: Mapping[int, ProcessSample] = {}
         self._known: dict[int, _Process[Key]] = {}
-        self._departed: dict[int, _Process[Key]] = {}  # at the last look; their records may come late
+        self._departed: dict[int, _Process[Key]] = {}  # in the last sample; their records may arrive late
         self._unseen: dict[int, _Unseen] = {}
         self._ended: dict[Key, _Time] = {}
         self._entangled: set[Key] = set()
@@ -95,11 +95,11 @@ class ExitAccount(Generic[Key]):
         *,
         boot_time_secs: float | None,
     ) -> dict[Key, CpuTicks]:
-        """Take one look; return the totals.
+        """Add one sample; return the totals to report for the jobs in `ticks`, and forget other jobs.
 
-        `keys` has the job of each process that has one, `ticks` the totals of the other account. Returned are
-        the totals to report about the jobs in `ticks`; others are forgotten. Before the first look there are
-        no records: what has ended then is in the children's time of those that are there.
+        `keys` has the job of each process that has one, `ticks` the totals of the other account. There are no
+        records of processes that ended before the first sample: their time is in the children's time of
+        processes that still exist.
         """
         self._boot_time_secs = boot_time_secs
         self._take(records if self.has_started else ())
@@ -110,7 +110,7 @@ class ExitAccount(Generic[Key]):
         self._find_entangled(processes, keys)
         return self._update_totals(ticks)
 
-    # --- what the records say -----------------------------------------------------
+    # --- records --------------------------------------------------------------------
 
     def _take(self, records: Iterable[ExitRecord]) -> None:
         counted = {pid: each.final().copy() for pid, each in self._departed.items()}
@@ -144,12 +144,12 @@ class ExitAccount(Generic[Key]):
     def _end(self, key: Key, time: _Time) -> None:
         self._ended.setdefault(key, _Time()).add(time)
 
-    # --- what the look says ---------------------------------------------------------
+    # --- samples ----------------------------------------------------------------------
 
     def _look(
         self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]
     ) -> dict[int, _Process[Key]]:
-        """Bring the living up to date; count those that have departed, and return them."""
+        """Update the live processes; add the time of those that have departed, and return them."""
         departed: dict[int, _Process[Key]] = {}
         living: dict[int, _Process[Key]] = {}
         for pid, known in self._known.items():
@@ -183,12 +183,12 @@ class ExitAccount(Generic[Key]):
         )
 
     def _settle_unseen(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
-        """Count those that no look saw to the job of their parent, where that is known."""
+        """Attribute processes that no sample saw to the job of their parent, if that is known."""
         left: dict[int, _Unseen] = {}
         found: dict[int, tuple[bool, Key | None]] = {}
         for pid, unseen in self._unseen.items():
             if pid in processes:
-                continue  # threads of a process that lives, or of its number's former owner
+                continue  # threads of a live process, or of an earlier one with the same pid
             found[pid] = self._job_of(unseen, processes, keys)
         for pid, (is_known, key) in found.items():
             unseen = self._unseen[pid]
@@ -199,7 +199,7 @@ class ExitAccount(Generic[Key]):
                 self.results[ELSEWHERE] += 1
             elif unseen.looks:
                 self.results[UNKNOWN] += 1
-            else:  # its parent's own record may come with the next look
+            else:  # its parent's own record may arrive with the next sample
                 unseen.looks += 1
                 left[pid] = unseen
         self._unseen = left
@@ -207,10 +207,10 @@ class ExitAccount(Generic[Key]):
     def _job_of(
         self, child: _Unseen, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]
     ) -> tuple[bool, Key | None]:
-        """Return whether the parent is known, and its job; asked up through parents that no look saw."""
+        """Return whether the nearest ancestor that a sample saw is known, and its job."""
         asked: set[int] = set()
         pid = child.ppid
-        while pid not in asked and pid > 1:  # whom the first process adopted may be anybody's
+        while pid not in asked and pid > 1:  # children of pid 1 may have been reparented from anywhere
             asked.add(pid)
             before, now, unseen = self._before.get(pid), processes.get(pid), self._unseen.get(pid)
             starts = {each.start_ticks for each in (before, now) if each is not None}
@@ -230,10 +230,10 @@ class ExitAccount(Generic[Key]):
             pid = unseen.ppid
         return False, None
 
-    # --- what is shown -----------------------------------------------------------------
+    # --- totals -------------------------------------------------------------------------
 
     def _find_entangled(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
-        """Find jobs with processes of another one as children: whose time is whose differs by account."""
+        """Find jobs whose processes have children in other jobs: the accounts attribute these differently."""
         for pid, key in keys.items():
             other = keys.get(processes[pid].ppid)
             if other is not None and other != key:
@@ -267,16 +267,16 @@ class ExitAccount(Generic[Key]):
 
 
 def _increase(before: _Time, after: _Time) -> _Time:
-    """Return the difference of the totals, divided like the later one's growth."""
+    """Return the increase of the total, split in the ratio in which user and system time grew."""
     reported = compute_reported(CpuTicks(before.user, before.system), CpuTicks(after.user, after.system))
     return _Time(reported.user - before.user, reported.system - before.system)
 
 
 def compute_reported(reported: CpuTicks, best: CpuTicks) -> CpuTicks:
-    """Return `reported`, grown to the total of `best` where that is more: neither mode falls.
+    """Return `reported`, raised to the total of `best` if that is greater; neither mode decreases.
 
-    Accounts divide the same time differently between the modes; the greater of
-    each would be more than the whole.
+    The accounts split the same time differently between the modes; the sum of
+    each mode's maximum could exceed the total.
     """
     growth = best.user + best.system - reported.user - reported.system
     if growth <= 0:

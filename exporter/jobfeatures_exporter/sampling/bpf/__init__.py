@@ -1,1 +1,1 @@
-"""What tasks use, summed in the kernel by control group. The rule stands at the head of `sums.bpf.c`."""
+"""Resource usage of tasks, summed in the kernel by control group. The head of `sums.bpf.c` has the rules."""

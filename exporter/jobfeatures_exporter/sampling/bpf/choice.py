@@ -1,4 +1,4 @@
-"""Which reader of processes a daemon has: the kernel's sums where they can be had, as trying tells."""
+"""Chooses how the daemon reads processes: by sums in the kernel where these can be loaded, else by /proc."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A reader, and why it is not the other one."""
+    """The chosen reader of processes, and why it is not the other one."""
 
     kernel: KernelSums | None = None
     reason: str = ""
-    no_network: str | None = None  # why packets are not counted, "" where they are, None where nobody asks
-    # What goes on while somebody holds it, by names that tell the version of the object.
+    no_network: str | None = None  # why packets are not counted, "" if they are, None if not requested
+    # BPF links and maps, which live while a process holds them open; names include the object's version.
     descriptors: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Return the line of the log."""
+        """Return the line to log."""
         return f"processes are read by {self.process_reader.name}" + (
             f": {self.reason}" if self.reason else ""
         )
 
     @property
     def process_reader(self) -> ProcessReader:
-        """Return how processes are read, and why not by the kernel."""
+        """Return how processes are read, and why not by sums in the kernel."""
         return ProcessReader(PROCFS if self.kernel is None else BPF, self.reason)
 
 
@@ -45,13 +45,13 @@ PROCFS_ALONE = Choice()
 def begin_choice(
     config: DaemonConfig, kept: Mapping[str, int]
 ) -> Callable[[DaemonConfig, Mapping[str, int]], Choice]:
-    """Return `choose_reader`, for which the kernel checks programs while the daemon is imported: 0.05 s."""
+    """Return `choose_reader`; meanwhile load the kernel programs in a thread, which saves 0.05 s at start."""
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(_choose(config, kept)), name="loading")
     thread.start()
 
     def choose(config: DaemonConfig, kept: Mapping[str, int]) -> Choice:
-        thread.join()  # its rights end with it
+        thread.join()  # its capabilities end with it
         return choose_reader(config, kept, found)
 
     return choose
@@ -60,11 +60,11 @@ def begin_choice(
 def choose_reader(
     config: DaemonConfig, kept: Mapping[str, int] = MappingProxyType({}), found: Collection[Choice] = ()
 ) -> Choice:
-    """Return the reader; called before there are other threads, whose rights would stay.
+    """Return the reader; must be called before other threads exist, as these would keep their capabilities.
 
-    `kept` are descriptors of a former process by name, see `Choice.descriptors`: it goes on with
-    theirs. `found` has what `begin_choice` came to. Raises ConfigurationError where `BPF` is asked for and
-    cannot be had.
+    `kept` are descriptors inherited from a former process by name, see `Choice.descriptors`, whose counting
+    continues. `found` has the result of `begin_choice`. Raises ConfigurationError where `BPF` is requested
+    but not available.
     """
     choice = next(iter(found), None) or _choose(config, kept)
     if config.jobs_network:
@@ -79,7 +79,7 @@ def choose_reader(
     except OSError as error:
         log.warning("the rights to load programs into the kernel could not be given up: %s", error)
     if choice.kernel is None and config.sampling_processes == BPF:
-        raise ConfigurationError("sampling.processes", f"the kernel's sums cannot be had: {choice.reason}")
+        raise ConfigurationError("sampling.processes", f"kernel sums are not available: {choice.reason}")
     return choice
 
 
@@ -89,7 +89,7 @@ def _choose(config: DaemonConfig, kept: Mapping[str, int]) -> Choice:
         return Choice(reason="asked for")
     try:
         if procfs != "/proc":
-            raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # as any other hindrance
+            raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # like other failures
         version = digest_of()
         own = {each.removeprefix(f"{version}-"): kept[each] for each in kept if each.startswith(version)}
         kernel = KernelSums(config.path_cgroup, kept=own, network=config.jobs_network)

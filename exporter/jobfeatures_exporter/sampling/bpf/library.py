@@ -1,4 +1,4 @@
-"""libbpf by ctypes: loading an object, running its iterator, reading its maps."""
+"""libbpf through ctypes: loads an object, runs its iterator, reads its maps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MISSES_AT = 208  # recursion_misses of struct bpf_prog_info, since Linux 5.12
 
 
 class Bpf:
-    """The library. Raises OSError where it is not there, or lacks what is called."""
+    """The library. Raises OSError where it is missing or lacks a required function."""
 
     def __init__(self) -> None:
         self._library = _open()
@@ -61,12 +61,12 @@ class Bpf:
             function.restype, function.argtypes = result, arguments
         if hasattr(self._library, "libbpf_set_strict_mode"):
             self._library.libbpf_set_strict_mode(_STRICT)
-        # What the library calls takes memory that is written and run: made for debugging only.
+        # A callback needs memory that is both writable and executable: created for debugging only.
         self._log_line = _Print(_log_line) if log.isEnabledFor(logging.DEBUG) else None
         self._library.libbpf_set_print(self._log_line)
 
     def call(self, name: str, *arguments: object) -> int:
-        """Call what returns a pointer, or a number that is negative for failure. Raises OSError."""
+        """Call a function that returns a pointer, or a negative number on failure. Raises OSError."""
         ctypes.set_errno(0)
         result = getattr(self._library, name)(*arguments)
         if _FUNCTIONS[name][0] is None:
@@ -77,14 +77,14 @@ class Bpf:
         return int(result)
 
     def lookup(self, descriptor: int, key: bytes, size: int) -> bytes:
-        """Return a map's value. Raises OSError, FileNotFoundError where there is none."""
+        """Return the value of a key in a map. Raises OSError, FileNotFoundError if the key is missing."""
         value = ctypes.create_string_buffer(size)
         self.call("bpf_map_lookup_elem", descriptor, key, value)
         return value.raw
 
 
 def _log_line(level: int, form: bytes, arguments: int) -> int:
-    """Log what the library says, with it the verifier's words; at level 2 it tells every step."""
+    """Log the library's messages, including the verifier's; level 2 (debug) is omitted."""
     if level < 2:
         text = ctypes.create_string_buffer(2**16)
         print_to = ctypes.CDLL(None).vsnprintf
@@ -114,11 +114,11 @@ def load_object(
     group: str | None,
     maps: Mapping[str, int],
 ) -> dict[str, int]:
-    """Load and attach everything; return descriptors, while one of which is open all goes on.
+    """Load and attach everything; return descriptors, which keep it running while they are open.
 
-    They are those of the attachments and of the maps by their names, and those of the hooks' programs with
-    "-program" behind. `maps` says how large each hash is, 0 as it stands. `packets` are attached to the
-    control group `group`, or not loaded where that is None. Raises OSError, with nothing left behind.
+    These are the links and the maps by name, and the hooks' programs with "-program" appended. `maps` gives
+    the maximum of entries of each map, 0 for the object's own. The `packets` programs are attached to the
+    control group `group`, or not loaded where that is None. Raises OSError, leaving nothing behind.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []
@@ -170,13 +170,13 @@ def load_object(
 
 
 def close_all(descriptors: Mapping[str, int]) -> None:
-    """Close them: what nobody else holds ends."""
+    """Close all descriptors, which ends whatever no other process holds open."""
     for each in descriptors.values():
         os.close(each)
 
 
 def run_iterator(bpf: Bpf, link: int) -> None:
-    """Let an iterator go over all there is. Raises OSError."""
+    """Run an iterator to its end. Raises OSError."""
     descriptor = bpf.call("bpf_iter_create", link)
     try:
         while os.read(descriptor, 4096):
@@ -186,7 +186,7 @@ def run_iterator(bpf: Bpf, link: int) -> None:
 
 
 def read_misses(bpf: Bpf, program: int) -> int:
-    """Return how often a program was not run because the processor was in one of its kind. Raises OSError."""
+    """Return how often a program was skipped because it was already running on that CPU. Raises OSError."""
     info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
     bpf.call("bpf_obj_get_info_by_fd", program, info, ctypes.byref(size))
     misses: int = _KEY.unpack_from(info.raw, _MISSES_AT)[0]
@@ -194,14 +194,14 @@ def read_misses(bpf: Bpf, program: int) -> int:
 
 
 class Table:
-    """A hash with keys of 8 bytes, read whole, again and again."""
+    """A hash map with 8-byte keys that is repeatedly read in full."""
 
     def __init__(self, bpf: Bpf, descriptor: int, *, value_bytes: int, max_entries: int) -> None:
         self._bpf = bpf
         self._descriptor = descriptor
         self._value_bytes = value_bytes
         self._max_entries = max_entries
-        # What is never touched takes no memory.
+        # Pages that are never touched take no memory.
         self._keys = mmap.mmap(-1, max_entries * _KEY.size)
         self._values = mmap.mmap(-1, max_entries * value_bytes)
         self._addresses = [
@@ -240,6 +240,6 @@ class Table:
         self._bpf.call("bpf_map_update_elem", self._descriptor, _KEY.pack(key), value, 0)
 
     def delete(self, key: int) -> None:
-        """Delete an element; one that is not there is as good."""
+        """Delete an element if it exists. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             self._bpf.call("bpf_map_delete_elem", self._descriptor, _KEY.pack(key))

@@ -1,4 +1,4 @@
-"""Reads the kernel's sums by control group, and hands them out by job."""
+"""Reads the kernel's sums by control group, and returns them by job."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _PACKETS = ("received", "sent")
 _MAPS = ("groups", "ended", ".bss")
 NAMES = (*_HOOKS, *(f"{name}-program" for name in _HOOKS), _ITERATOR, *_MAPS)
 _CHECKS = Struct("=4Q")
-_NO_ROOM = 0  # the group of charges that found none
+_NO_ROOM = 0  # the group charged where the map had no room for another
 
 
 class KernelSums:
-    """The sums of all jobs. One thread looks; closing it ends the counting."""
+    """The sums of all jobs. Only one thread may sample; closing ends the counting."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class KernelSums:
         kept: Mapping[str, int] | None = None,
         network: bool = False,
     ) -> None:
-        """Load and attach, or go on with what was `kept` of a former process. Raises OSError.
+        """Load and attach, or continue with the descriptors `kept` from a former process. Raises OSError.
 
-        `network` counts packets too; `no_network` says why that cannot be had, "" where it can.
+        With `network`, packets are counted too; `no_network` then says why not, "" if they are.
         """
         tops = find_hierarchies(cgroup)
         self._controller = "cpuacct" if "cpuacct" in tops else UNIFIED
@@ -61,9 +61,9 @@ class KernelSums:
         self._ids: dict[str, tuple[int, ...]] = {}  # by cpu_source
         self._misses: dict[str, int] = {}
         self._turns = cycle(_HOOKS)
-        self._sought: dict[str, int] = {}  # how often, of those of which not all are found
+        self._sought: dict[str, int] = {}  # attempts by cpu_source, while not all its groups are found
         self._bpf = Bpf()
-        self.descriptors: dict[str, int] = {}  # by name: what another process needs to go on
+        self.descriptors: dict[str, int] = {}  # by name: what a successor process needs to continue
         self.goes_on = False
         self.no_network: str | None = None
         if network:
@@ -110,27 +110,27 @@ class KernelSums:
         return Table(self._bpf, self.descriptors[name], value_bytes=value_bytes, max_entries=max_entries)
 
     def close(self) -> None:
-        """End the counting, where no other process goes on with it."""
+        """End the counting, unless another process continues it."""
         close_all(self.descriptors)
         self.descriptors = {}
 
     def try_out(self) -> None:
-        """Do what a look does, and take nothing of it. Raises OSError."""
+        """Read everything as a sample does, and discard it. Raises OSError."""
         run_iterator(self._bpf, self.descriptors[_ITERATOR])
         for _ in self._groups.read():
             pass
 
     @property
     def processes(self) -> int:
-        """Return how many processes the latest look has found on the node."""
+        """Return how many processes the latest sample found on the node."""
         return self._sums.processes
 
     def counts(self, directory: JobDirectory) -> bool:
-        """Return whether the kernel sums what the processes of this control group do."""
+        """Return whether the kernel sums the usage of this control group's processes."""
         return self._controller in directory.inodes
 
     def look(self, directories: Iterable[JobDirectory]) -> None:
-        """Charge all tasks, and read the sums for these control groups of jobs. Raises OSError."""
+        """Have the kernel charge all tasks, and read the sums of these control groups. Raises OSError."""
         known, self._ids = self._ids, {}
         for each in directories:
             source = each.cpu_source
@@ -147,7 +147,7 @@ class KernelSums:
             self._groups.delete(group)
 
     def _write_ended(self) -> None:
-        """Leave to a process that may go on what has been taken from the records."""
+        """Write sums of removed groups, whose records are deleted, to the map for a successor process."""
         gone = self._sums.gone
         if gone == self._written:
             return
@@ -159,25 +159,25 @@ class KernelSums:
         self._written = dict(gone)
 
     def sums_of(self, directory: JobDirectory) -> Sums:
-        """Return what the processes of a control group and all below it did, as of the latest look."""
+        """Return the sums of a control group and all below it, as of the latest sample."""
         return self._sums.sums_of(self._ids.get(directory.cpu_source, ()))
 
     def checks(self) -> KernelChecks:
-        """Return what the kernel says of its own counting. Raises OSError."""
+        """Return the kernel programs' counts of their own errors. Raises OSError."""
         full, without_storage, tails, threads = _CHECKS.unpack(
             self._bpf.lookup(self.descriptors[".bss"], bytes(4), _CHECKS.size)
         )
-        name = next(self._turns)  # they are told to be right, not to the moment
+        name = next(self._turns)  # one program per call: the sum may lag, which is good enough
         self._misses[name] = read_misses(self._bpf, self.descriptors[f"{name}-program"])
         return KernelChecks(full, without_storage, tails, threads, sum(self._misses.values()))
 
     def paths_of(self, directory: JobDirectory) -> list[str]:
-        """Return the directories below which the processes of a job are listed."""
+        """Return the directories of the control groups that list the processes of a job."""
         path = directory.groups[self._controller]
         return [path] if self._hierarchies == 1 else [path, f"{self._freezer}{path.removeprefix(self._top)}"]
 
     def _is_to_seek(self, source: str) -> bool:
-        """Tell whether a freezer's directory, made a moment after the others or never, is due."""
+        """Return whether to look for the freezer group now, which is created after the others or never."""
         count = self._sought[source] = self._sought.get(source, 0) + 1
         return count & (count - 1) == 0 or count % MAX_GAP_LOOKS == 0
 
@@ -195,19 +195,19 @@ class KernelSums:
 
 
 def digest_of(path: str = OBJECT) -> str:
-    """Return what tells this object from that of another version. Raises OSError."""
+    """Return a digest that identifies the version of the object file. Raises OSError."""
     return hashlib.sha256(read_file(path)).hexdigest()[:16]
 
 
 def describe(error: OSError) -> str:
-    """Return what fits a label: what failed, and how."""
+    """Return an error as text for a label: what failed, and how."""
     where = error.filename if isinstance(error.filename, str) else ""
     said = error.strerror or str(error)
     return f"{where}: {said}" if where else said
 
 
 def check_owner(path: str) -> None:
-    """Make sure that nobody but root, or us, wrote what the kernel is to run. Raises OSError."""
+    """Make sure that only root and our own user may write what the kernel is to run. Raises OSError."""
     found = os.stat(path)
     if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(errno.EPERM, "others may write it", path)

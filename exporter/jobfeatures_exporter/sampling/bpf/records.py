@@ -1,9 +1,9 @@
-"""The kernel's sums by control group brought together by job: pure but for what it remembers.
+"""Adds up the kernel's sums by control group for each job: does no I/O, but keeps state.
 
-A record tells its group and those above it, so a job has the sums of all groups below its own, also
-of a step that lived between two looks. A group that was removed is looked at once more, since some of
-what its tasks did is charged when the kernel frees them; then it is added to what its job has of
-groups that have gone, and its record may be deleted.
+A record names its group and that group's ancestors, so a job gets the sums of all groups below its own, even
+of a step that lived between two samples. The record of a removed group is read once more, since some usage is
+charged only when the kernel frees its tasks; then it is added to its job's sum of removed groups, and the
+record may be deleted.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ANCESTORS = slice(1 + _FIGURES, 1 + _FIGURES + _LEVELS)
 _GAUGES = 1 + _FIGURES + _LEVELS
 _USER = _GAUGES + 4
 _LOOK = Struct("=Q")
-_OF_TASKS = slice(1, 14)  # but what sockets did
+_OF_TASKS = slice(1, 14)  # all figures except those of sockets
 _NO_GROUPS: Mapping[int, _Group] = MappingProxyType({})
 _NO_FIGURES = (0,) * _FIGURES
 
 
 class Figures(NamedTuple):
-    """What tasks have done, in the order of the kernel's records. Times are nanoseconds."""
+    """Resource usage of tasks, in the order of the kernel's records. Times are in nanoseconds."""
 
     cpu: int
     read_bytes: int
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What the tasks of one job have done, and how many there are. `user` is not root, None: root's only."""
+    """Resource usage of one job's tasks, and how many there are. `user` is their uid, None if only root's."""
 
     figures: Figures
     processes: int = 0
@@ -62,7 +62,7 @@ class Sums(NamedTuple):
 
 
 class _Group:
-    """The record of one control group; `look` is its first number, the last look that found a task there."""
+    """The record of one control group; `look` is its first field, the last sample that found a task there."""
 
     __slots__ = ("data", "is_quiet", "is_there", "job", "look", "record", "was_removed")
 
@@ -70,17 +70,17 @@ class _Group:
         self.data = b""
         self.look = 0
         self.is_there = False
-        self.is_quiet = False  # since the look before
+        self.is_quiet = False  # unchanged since the previous sample
         self.record: tuple[int, ...] = ()
         self.job = 0
         self.was_removed = False
 
 
 class GroupSums:
-    """Follows the records from look to look."""
+    """Follows the records from sample to sample."""
 
     def __init__(self, gone: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
-        """Begin, with what groups that were removed had, by the id of their job's."""
+        """Start with the sums of removed groups, by the id of their job's group."""
         self.gone = dict(gone)
         self._groups: dict[int, _Group] = {}
         self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
@@ -89,7 +89,7 @@ class GroupSums:
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
-        """Take the records by group, and the ids of the groups of jobs. Return the groups to be deleted."""
+        """Process the records by group, and the ids of jobs' groups. Return the groups to delete."""
         known, self._groups = self._groups, {}
         groups = self._groups
         is_known = True
@@ -103,7 +103,7 @@ class GroupSums:
             if not group.is_quiet:
                 if group.data[_LOOK.size :] != data[_LOOK.size :]:
                     record = RECORD.unpack(data)
-                    if group.record[_ANCESTORS] != record[_ANCESTORS]:  # new, or another's now
+                    if group.record[_ANCESTORS] != record[_ANCESTORS]:  # new, or its id was reused
                         group.job, group.was_removed = 0, False
                         is_known = False
                     group.record = record
@@ -111,7 +111,7 @@ class GroupSums:
                 (group.look,) = _LOOK.unpack_from(data)
                 group.data = data
             groups[key] = group
-        # There is a task in any look: our own.
+        # Every sample finds at least one task: our own.
         look = max((each.look for each in groups.values()), default=0)
         if frozenset(wanted) != self._wanted:
             self._want(frozenset(wanted))
@@ -165,11 +165,11 @@ class GroupSums:
                 self._members.setdefault(group.job, {})[key] = group
 
     def _retire(self) -> list[int]:
-        """Return the groups that were removed before the last look, their sums put to their jobs'."""
+        """Return the groups removed before the previous sample, after adding their sums to their jobs'."""
         due = []
         for key, group in self._groups.items():
             if not group.record[-1]:
-                # Of a socket that outlives its group, and its job: no task is there that would be charged.
+                # The record of a socket that outlives its group and its job: no task is left to be charged.
                 if key and group.is_quiet and not group.job and not any(group.record[_OF_TASKS]):
                     due.append(key)
                 continue

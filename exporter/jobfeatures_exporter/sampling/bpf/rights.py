@@ -1,4 +1,4 @@
-"""Giving up the rights that loading programs into the kernel takes: CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN."""
+"""Drops the capabilities needed to load programs into the kernel: CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _PR_CAPBSET_DROP = 24
 
 
 def give_up_rights(use: Callable[[], object], also: Collection[int] = (), keep: Collection[int] = ()) -> None:
-    """Give up CAP_BPF, CAP_PERFMON and `also` these for good, but `keep` what is needed while we run.
+    """Drop CAP_BPF, CAP_PERFMON and those in `also`, except those in `keep`, which are needed later.
 
-    Of this thread and those that it starts, and of programs that they start.
-    `use` tries what has to go on working; kernels before 5.19 may want CAP_BPF for reading too
-    (kernel.unprivileged_bpf_disabled), which then is kept. Raises OSError.
+    This applies to the calling thread, threads and programs it starts, and theirs. `use` tries what has to
+    keep working; kernels before 5.19 may require CAP_BPF for reading too (kernel.unprivileged_bpf_disabled),
+    which is then kept. Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     effective, permitted, inheritable = _get(libc)
     rights = {CAP_PERFMON, CAP_BPF, *also} - set(keep)
-    every = gone = sum(1 << number for number in rights)
+    every = dropped = sum(1 << number for number in rights)
     if not permitted & every:
         return
     _set(libc, effective & ~every, permitted, inheritable)
     try:
         use()
     except PermissionError:
-        gone &= ~(1 << CAP_BPF)
+        dropped &= ~(1 << CAP_BPF)
     for number in rights:
-        if gone >> number & 1:
-            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # takes CAP_SETPCAP: it is more than is needed
-    _set(libc, effective & ~gone, permitted & ~gone, inheritable & ~gone)
-    if gone != every:
+        if dropped >> number & 1:
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # needs CAP_SETPCAP; without it the rest suffices
+    _set(libc, effective & ~dropped, permitted & ~dropped, inheritable & ~dropped)
+    if dropped != every:
         use()
 
 

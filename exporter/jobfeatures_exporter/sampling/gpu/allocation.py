@@ -1,4 +1,4 @@
-"""Which cards the batch system gave to which job. Pure."""
+"""Which cards the batch system allocated to which job. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UUID_FORMS = ("GPU-", "MIG-", "PCI-")
 
 
 def parse_gpustat(text: str) -> str | None:
-    """Return the job of ``/run/gpustat/CARD``: ``JOBID UID``; None for nothing or 0. Raises ParseError."""
+    """Return the job id in ``/run/gpustat/CARD``: ``JOBID UID``; None if empty or 0. Raises ParseError."""
     words = text.split()
     if not words:
         return None
@@ -23,12 +23,12 @@ def parse_gpustat(text: str) -> str | None:
 
 
 def resolve_card(name: str, cards: Sequence[GpuCard], *, by_minor: bool = True) -> str | None:
-    """Return the UUID of a card as somebody names it, None where it is not one for certain.
+    """Return the UUID of the card that a name means, None if the name is ambiguous or unknown.
 
-    A name is a UUID, or the beginning of one that no other card shares, or a number. For NVIDIA's cards a
-    batch system's number is that of the device file (``/dev/nvidia3``, as gres.conf names it), with
-    ``by_minor=False`` NVML's; for others it is their place in the order of bus addresses. On a node with MIG
-    instances a number may count instances, and names nothing.
+    A name is a UUID, a prefix of one that is unique on the node, or a number. For NVIDIA's cards a batch
+    system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), with ``by_minor=False``
+    NVML's index; for others it is the position in the order of bus addresses. On a node with MIG instances
+    a number may count instances, so it is not resolved.
     """
     if name.startswith(UUID_FORMS):
         found = [card.uuid for card in cards if card.uuid.startswith(name)]
@@ -51,9 +51,9 @@ def compute_allocations(
 ) -> dict[JobKey, frozenset[str]]:
     """Return the UUIDs of each job's cards.
 
-    A job for which only their number is known has all cards if it has as many
-    as there are. `gpustat` maps the name of a card to a job id of Slurm, see
-    `parse_gpustat`; what it reports about jobs that are not known is left out.
+    A job of which only the number of GPUs is known has all cards if that is
+    the number of cards on the node. `gpustat` maps names of cards to Slurm
+    job ids, see `parse_gpustat`; unknown jobs in it are ignored.
     """
     found: dict[JobKey, set[str]] = {}
     whole = [card.uuid for card in cards if card.parent_uuid is None]

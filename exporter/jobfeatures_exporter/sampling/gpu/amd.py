@@ -1,4 +1,4 @@
-"""AMD's cards: by ROCm SMI where it is installed, by the files of the kernel's drivers for the rest.
+"""AMD's cards: by ROCm SMI where it is installed, else and for all other values by the kernel drivers' files.
 
 See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 """
@@ -25,7 +25,7 @@ Number = TypeVar("Number", int, float)
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> AmdDriver:
-    """Return the driver; it works without ROCm SMI too, and has no more detail."""
+    """Return the driver, which works without ROCm SMI too; `detail` has no effect."""
     return AmdDriver(paths, clock, unreadable, open_rocm())
 
 
@@ -42,7 +42,7 @@ class AmdDriver:
         self._cards: dict[str, GpuCard] = {}
 
     def close(self) -> None:
-        """Let go of ROCm SMI."""
+        """Shut down ROCm SMI."""
         if self._rocm is not None:
             self._rocm.close()
 
@@ -61,7 +61,7 @@ class AmdDriver:
             yield self._sample(drm, card, processes)
 
     def _figure(self, function: str, address: str, path: str) -> float | None:
-        """Return what ROCm SMI says of a card, else what the kernel's file does."""
+        """Return a value of a card from ROCm SMI, else from the kernel's file."""
         found = None if self._rocm is None else self._rocm.number(function, address)
         return self._sysfs.number(path) if found is None else found
 
@@ -95,7 +95,7 @@ class AmdDriver:
         busy = self._figure("smi_get_device_utilization", drm.address, f"{device}/gpu_busy_percent")
         used = self._figure("smi_get_device_memory_used", drm.address, f"{device}/mem_info_vram_used")
         watts = None if self._rocm is None else self._rocm.number("smi_get_device_average_power", drm.address)
-        if not watts:  # older cards tell an average, newer ones what they draw now
+        if not watts:  # older cards report an average, newer ones the present power
             power = read.first(f"{sensors}/power1_average", f"{sensors}/power1_input")
             watts = None if power is None else power * MICRO
         temperature = read.first(f"{sensors}/temp1_input", f"{sensors}/temp2_input")  # edge, else junction
@@ -124,10 +124,10 @@ class AmdDriver:
 
 
 def _merged(uses: list[GpuProcess]) -> tuple[GpuProcess, ...]:
-    """Return who is on a card: of KFD and DRM together, each process once.
+    """Return the processes on a card, those of KFD and DRM merged by pid.
 
-    Both may count the same memory, so the larger figure stands. Computing shows in KFD as the share of
-    compute units that are occupied, drawing and transcoding in DRM as time of engines.
+    Both may count the same memory, so the larger figure is used. KFD reports compute load as the share of
+    compute units that are occupied, DRM reports graphics and video load as engine time.
     """
     found: dict[int, GpuProcess] = {}
     for pid, memory, percent in uses:

@@ -1,4 +1,4 @@
-"""Whose a card's time, joules and memory are. Pure but for what it remembers."""
+"""Attributes the busy time, joules and memory of cards to jobs. Does no I/O, but keeps state."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from jobfeatures.model import JobKey
 from jobfeatures_exporter.sampling.gpu.counts import XID
 from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
 
-KEPT_SECS = 600.0  # of a job that was not seen: it may only have been missed, and counters never decrease
+KEPT_SECS = 600.0  # counters of an unseen job are kept this long: it may come back, and must not restart at 0
 
 KeyOf = Callable[[int], WorkKey | None]
-Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # what all do on cards; unknown processes by card
+Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; unattributed processes by card
 
 
 def compute_shares(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> dict[WorkKey | None, float]:
-    """Return each job's share of what a card did; the shares sum to one, None stands for the unknown.
+    """Return each job's share of a card's usage; shares sum to 1, and None is for unknown processes.
 
-    By the processes' utilisation where the driver tells any; else evenly among
-    those who have processes there, all unknown processes counting as one; else
-    the job that alone was given the card. Without any of these nobody's.
+    The shares follow the processes' utilisation if the driver reports any; else
+    all keys with processes on the card get equal shares; else everything goes to
+    the only job with the card allocated. Otherwise there are no shares.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:
@@ -39,7 +39,7 @@ def compute_shares(
 def find_holder(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> WorkKey | None:
-    """Return who alone was given the card or has processes there; None where that is not one for certain."""
+    """Return the only key with the card allocated or processes on it; None if there is not exactly one."""
     holders = {*allocated, *(key_of(process.pid) for process in processes)}
     return holders.pop() if len(holders) == 1 else None
 
@@ -54,7 +54,7 @@ class _Meter:
 
 @dataclass(slots=True)
 class _Held:
-    """What a card had counted when it was last read, and who held it alone then."""
+    """A card's counts when it was last read, and the key that held it alone then."""
 
     holder: WorkKey | None = None
     counts: dict[GpuCount, float] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class GpuBook:
 
     def __init__(self) -> None:
         self._meters: dict[tuple[WorkKey, str], _Meter] = {}
-        self._before: dict[str, _Meter] = {}  # the latest counters of each card that were reported
+        self._before: dict[str, _Meter] = {}  # the latest counters that each card reported
         self._held: dict[str, _Held] = {}  # by card
         self._keys: dict[int, WorkKey] = {}  # of processes on cards
 
@@ -79,10 +79,10 @@ class GpuBook:
         alive: Collection[WorkKey],
         monotonic_secs: float,
     ) -> Account:
-        """Return the counters after more `readings` (with their cards' counters, oldest first).
+        """Add `readings` (with their cards' counters, oldest first) and return the counters.
 
-        `latest` are the readings that hold now. A process that has ended since it was seen on a card is still
-        its job's. `alive` are the keys whose counters are reported; others' are kept for a while.
+        `latest` are the current readings. A process that has ended since it was seen on a card still belongs
+        to its job. Counters are reported for the keys in `alive`; those of others are kept for a while.
         """
         readings = list(readings)
         whose = self._remembering(key_of, [*readings, *latest])
@@ -135,11 +135,11 @@ class GpuBook:
             meter = self._meters.setdefault((key, uuid), _Meter())
             meter.seen_secs = monotonic_secs
             meter.joules = _sum(meter.joules, joules, share)
-            if reading.processes or busy:  # else it was given the card and never used it: nothing to tell
+            if reading.processes or busy:  # else the card was only allocated, not used
                 meter.busy_secs = _sum(meter.busy_secs, busy, share)
 
     def _count_alone(self, reading: GpuSample, holder: WorkKey | None) -> None:
-        """Count for who alone held the card at this reading and the one before; else for nobody."""
+        """Attribute counts to the key that alone held the card at this and the previous reading, if any."""
         uuid = reading.card.uuid
         before = self._held.get(uuid, _Held())
         if holder is None or holder != before.holder:
@@ -147,9 +147,9 @@ class GpuBook:
             return
         counts = self._meters[holder, uuid].counts
         for count, now in reading.counts.items():
-            # Of XID events nothing is known before the first.
-            was = before.counts.get(count, 0 if count[0] == XID else now)
-            counts[count] = counts.get(count, 0) + (now - was if now >= was else now)
+            # XID codes have no counter until their first event.
+            earlier = before.counts.get(count, 0 if count[0] == XID else now)
+            counts[count] = counts.get(count, 0) + (now - earlier if now >= earlier else now)
         before.counts.update(reading.counts)
 
     def _account(
@@ -204,7 +204,7 @@ def _order(each: JobGpu) -> tuple[str, str, str]:
 
 
 def _growth(before: float | None, now: float | None) -> float | None:
-    """Return what a counter grew by; None where it is not reported, 0 at its first reading."""
+    """Return the increase of a counter; None if it is not reported, 0 at its first reading."""
     if now is None:
         return None
     return 0.0 if before is None else max(0.0, now - before)

@@ -1,9 +1,9 @@
-"""Which processes use cards through the kernel's DRM: found by their descriptors, read by fdinfo.
+"""Processes that use cards through the kernel's DRM: found by their descriptors, read from fdinfo.
 
-Looking at every descriptor of every process is dear, so it is done rarely: at a process's first sight and
-every `RESCAN_SECS`. In between only descriptors that are known to lead to a card are read. Links are judged
-by their text alone and never followed; what is behind a descriptor only counts if the kernel says in fdinfo
-that it is a DRM client.
+Scanning every descriptor of every process is expensive, so it is done rarely: when a process is first seen
+and every `RESCAN_SECS`. In between only descriptors known to lead to a card are read. Links are judged by
+their text alone and never followed; a descriptor only counts if the kernel's fdinfo says that it is a DRM
+client.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisat
 from jobfeatures_exporter.snapshot import GpuProcess
 
 RESCAN_SECS = 60.0
-MAX_DESCRIPTORS = 1024  # of one process that are looked at, and
-MAX_LOOKS = 100_000  # of all in one scan
-MAX_CLIENTS = 64  # descriptors of one process that are read
+MAX_DESCRIPTORS = 1024  # scanned per process
+MAX_LOOKS = 100_000  # descriptors per scan
+MAX_CLIENTS = 64  # descriptors read per process
 _DEVICE = re.compile(r"/dev/dri/(?:card|renderD)[0-9]{1,6}\Z|/dev/kfd\Z")
 
 
@@ -32,12 +32,12 @@ class DrmClients:
         self._holders: dict[int, tuple[int, ...]] = {}  # descriptors by process
         self._scanned_secs: float | None = None
         self._before: dict[tuple[int, str, int], tuple[float, DrmClient]] = {}
-        self.is_whole = False  # whether every process could be looked at: then the sum is the card's
+        self.is_whole = False  # whether all processes could be scanned: then their sum is the card's use
 
     def read(self, now_secs: float) -> dict[str, list[GpuProcess]]:
-        """Return what each process does, by the device's address; `now_secs` is monotonic.
+        """Return the usage of each process, by the device's address; `now_secs` is monotonic.
 
-        At the first sight of a process its utilisation is not known.
+        The utilisation of a process is unknown at its first reading.
         """
         self._find(now_secs)
         clients: dict[tuple[int, str, int], DrmClient] = {}
@@ -93,7 +93,7 @@ class DrmClients:
     def _leads_to_card(self, pid: int, descriptor: int) -> bool:
         try:
             return _DEVICE.match(os.readlink(f"{self._procfs}/{pid}/fd/{descriptor}")) is not None
-        except OSError:  # it was closed meanwhile, or is not ours to see
+        except OSError:  # it was closed meanwhile, or we may not read it
             return False
 
     def _client(self, pid: int, descriptor: int) -> DrmClient | None:

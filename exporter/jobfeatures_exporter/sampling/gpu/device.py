@@ -1,4 +1,4 @@
-"""What a driver of GPUs has to offer."""
+"""The interface of GPU drivers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobfeatures_exporter.snapshot import GpuSample
 
 
 class DriverError(JobfeaturesError):
-    """A driver cannot be used now; it is made anew at the next reading."""
+    """A driver cannot be used now; it is created again at the next reading."""
 
 
 class Paths(NamedTuple):
@@ -19,18 +19,18 @@ class Paths(NamedTuple):
     procfs: str = "/proc"
     sysfs: str = "/sys"
     devfs: str = "/dev"
-    gpustat: str = "/run/gpustat"  # where a prolog may tell which job has which card
+    gpustat: str = "/run/gpustat"  # where a prolog may write which job has which card
 
 
 class Driver(Protocol):
-    """One way to learn about cards. Made and used by one thread."""
+    """One way to read cards. Created and used by one thread."""
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield the state of each card and each instance, as soon as it is known.
+        """Yield the state of each card and each instance as soon as it is known.
 
-        `energy_joules` is the driver's own counter or None, `busy_secs` is None: integrating is not the
-        driver's business. What cannot be read is None. Raises DriverError.
+        `energy_joules` is the driver's own counter or None, `busy_secs` is None: the caller integrates.
+        Values that cannot be read are None. Raises DriverError.
         """
 
     def close(self) -> None:
-        """Let go of libraries and files."""
+        """Release libraries and files."""

@@ -1,4 +1,4 @@
-"""Cards as the kernel's DRM shows them below /sys."""
+"""Cards as listed by the kernel's DRM below /sys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CARD = re.compile(r"card([0-9]{1,6})\Z")
 
 @dataclass(frozen=True, slots=True)
 class DrmCard:
-    """One ``/sys/class/drm/cardN``. `address` is that of its bus, such as ``0000:03:00.0``."""
+    """One ``/sys/class/drm/cardN``. `address` is its PCI address, such as ``0000:03:00.0``."""
 
     minor: int
     path: str
@@ -35,7 +35,7 @@ def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
 
 
 def parse_uevent(text: str, *, minor: int, path: str) -> DrmCard | None:
-    """Return the card of ``device/uevent``, None for one that is on no PCI bus.
+    """Return the card of ``device/uevent``, None if it is not a PCI device.
 
     Sample, shortened::
 
@@ -52,7 +52,7 @@ def parse_uevent(text: str, *, minor: int, path: str) -> DrmCard | None:
 
 
 def parse_current_clock(text: str) -> int | None:
-    """Return MHz of the line with the star in ``pp_dpm_sclk``, see amdgpu's documentation.
+    """Return the MHz of the line marked with a star in ``pp_dpm_sclk``, see amdgpu's documentation.
 
     Sample::
 
@@ -63,7 +63,7 @@ def parse_current_clock(text: str) -> int | None:
 
 
 def parse_highest_clock(text: str) -> int | None:
-    """Return MHz of the highest clock in ``pp_dpm_sclk``."""
+    """Return the highest clock in ``pp_dpm_sclk``, in MHz."""
     return max((mhz for mhz, _ in _clocks(text)), default=None)
 
 

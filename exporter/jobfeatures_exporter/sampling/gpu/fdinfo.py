@@ -1,7 +1,7 @@
-"""The use of a DRM device by a descriptor: text to record, and two records to utilisation. Pure.
+"""DRM usage statistics of a descriptor: parses them, and computes utilisation from two records. Pure.
 
-See Documentation/gpu/drm-usage-stats.rst of the kernel. All drivers of the
-kernel tell the same way (amdgpu, i915, xe, …).
+See Documentation/gpu/drm-usage-stats.rst of the kernel. All kernel drivers
+(amdgpu, i915, xe, …) use this format.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrmClient:
-    """One client of one device, as one of its descriptors shows it. Counters since the client began."""
+    """One client of one device, as shown by one of its descriptors. Counters start with the client."""
 
     driver: str
     address: str = ""  # of the device on its bus (drm-pdev)
     client_id: int | None = None  # unique on its device: descriptors that share it are one client
     engine_nsecs: Mapping[str, int] = field(default_factory=dict)  # by kind of engine
-    cycles: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # busy, and passed meanwhile
-    capacity: Mapping[str, int] = field(default_factory=dict)  # engines of a kind, where more than one
-    memory_bytes: int | None = None  # of the card's own memory; None where it has none or nothing is known
+    cycles: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # busy, and total
+    capacity: Mapping[str, int] = field(default_factory=dict)  # number of engines of a kind, if more than 1
+    memory_bytes: int | None = None  # of the card's own memory; None if it has none or it is not reported
 
 
 def parse_fdinfo(text: str) -> DrmClient | None:
-    """Return the client of ``/proc/PID/fdinfo/N``, None for a file that is not a DRM device's.
+    """Return the client in ``/proc/PID/fdinfo/N``, None if the descriptor is not of a DRM device.
 
     Sample, shortened::
 
@@ -48,8 +48,8 @@ def parse_fdinfo(text: str) -> DrmClient | None:
         drm-cycles-rcs: 28257900
         drm-total-cycles-rcs:   7655183225
 
-    Keys that are not known, and what stands there a second time, are ignored.
-    Raises ParseError where a number is none.
+    Unknown keys and repeated keys are ignored. Raises ParseError if a value is
+    not a number.
     """
     values: dict[str, str] = {}
     for line in text.splitlines():
@@ -82,7 +82,7 @@ def parse_fdinfo(text: str) -> DrmClient | None:
 
 
 def compute_utilisation(before: DrmClient, now: DrmClient, elapsed_secs: float) -> float | None:
-    """Return a client's use of its busiest kind of engine, in percent; None without engines or time."""
+    """Return a client's use of its busiest kind of engine in percent; None without engines or time."""
     shares: list[float] = []
     for kind, nsecs in now.engine_nsecs.items():
         if elapsed_secs > 0:

@@ -1,4 +1,4 @@
-"""/run/gpustat: what a prolog says about who has which card."""
+"""/run/gpustat: files in which a prolog writes which job has which card."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES = 256
 
 
 def read_gpustat(directory: str, unreadable: Unreadable, *, owner: int = 0) -> dict[str, str]:
-    """Return job ids by the name of the card; only what `owner` wrote counts, and no link."""
+    """Return job ids by the name of the card; files of others than `owner` and links do not count."""
     names = unreadable.tried("gpustat", os.listdir, directory) or ()
     found = {name: unreadable.tried("gpustat", _read, f"{directory}/{name}", owner) for name in names}
     return {name: job_id for name, job_id in found.items() if job_id is not None}

@@ -19,15 +19,15 @@ XE_CLOCK = "device/tile0/gt0/freq0"
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> IntelDriver:
-    """Return the driver, which has no more detail."""
+    """Return the driver; `detail` has no effect."""
     return IntelDriver(paths, clock, unreadable)
 
 
 class IntelDriver:
     """All cards of i915 and xe.
 
-    The kernel tells no utilisation of a card: it is the sum over its clients, known only where all processes
-    could be looked at. There is no UUID either: cards are named by their address.
+    The kernel does not report a card's utilisation: it is the sum over its clients, known only if all
+    processes could be scanned. There is no UUID either: cards are identified by their address.
     """
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:
@@ -38,7 +38,7 @@ class IntelDriver:
         self._has_looked = False
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, as nothing is held."""
 
     def read(self) -> Iterator[GpuSample]:
         """Yield each card."""
@@ -82,7 +82,7 @@ class IntelDriver:
         )
 
     def _utilisation(self, clients: list[GpuProcess]) -> float | None:
-        """Return the sum over the clients; nobody there is nothing done, but not before a second look."""
+        """Return the sum over the clients, 0 without any; None before the second reading."""
         if not (self._clients.is_whole and self._has_looked):
             return None
         return min(100.0, sum(each.ce_util_percent or 0.0 for each in clients))
