@@ -9,12 +9,12 @@ from typing import NoReturn
 def run() -> NoReturn:
     """Run the command and end the process.
 
-    A prolog waits for it: collecting garbage while importing and taking the
-    interpreter apart at the end would be a sixth of its time.
+    A prolog waits for it: garbage collection during imports and the interpreter's
+    teardown at exit would take a sixth of its time.
     """
     gc.disable()
     try:
-        from jobfeatures.cli import main  # after the line above
+        from jobfeatures.cli import main  # import only after gc.disable()
 
         status = main()
     except KeyboardInterrupt:  # while importing
@@ -22,7 +22,7 @@ def run() -> NoReturn:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # nobody reads any more
+    except OSError:  # the reader has closed its end
         status = status or 1
     os._exit(status)
 

@@ -1,4 +1,4 @@
-"""How a server is asked over HTTP(S): whom to trust, who asks, how long to wait; and the flags for it."""
+"""Access to a server over HTTP(S): trusted certificates, credentials, timeout; and the flags for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SECRET_BYTES = 16384
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server's address, and what is needed to ask it."""
+    """A server's URL, and what is needed to query it."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -28,7 +28,7 @@ class Access:
     timeout_secs: float = TIMEOUT_SECS
 
     def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
-        """Return the answer to one question. Raises SourceError."""
+        """Return the body of the answer to a GET request. Raises SourceError."""
         return fetch_text(
             self.url + path, query, headers=self.headers, context=self.context, timeout_secs=self.timeout_secs
         )
@@ -56,7 +56,7 @@ def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
 
 
 def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
-    """Return how to ask the server. Raises ConfigurationError naming the flag that is wrong."""
+    """Return the access that the flags describe. Raises ConfigurationError naming the flag that is wrong."""
     given = {
         name: vars(arguments)[f"{flag[2:]}.{name}".replace("-", "_")]
         for name in ("ca-file", "cert-file", "key-file", "user", "password-file", "token-file", "timeout")

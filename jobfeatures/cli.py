@@ -1,8 +1,8 @@
 """The `jobfeatures` command: what hooks, administrators and jobs run.
 
-Exit status: 0 done; 1 the answer is not known (`get`, `remaining`, `show`) or the work could not be done; 2
-wrong usage or settings; 130 interrupted. docs/reference/exits.md has them by command. `publish` and `remove`
-exit with 0 whatever happens, unless `--strict` is given: a prolog that fails takes its node out of service.
+Exit status: 0 success; 1 the answer is unknown (`get`, `remaining`, `show`) or the command failed; 2 wrong
+usage or settings; 130 interrupted. docs/reference/exits.md lists them by command. `publish` and `remove`
+always exit with 0, unless `--strict` is given: a prolog that fails takes its node out of service.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jobfeatures.exits import INTERRUPTED
 from jobfeatures.logs import FORMATS, LEVELS, configure_logging
 from jobfeatures.usage import Parser, VersionAction, check_command, complain
 
-# Each is a file in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`,
-# imported only when it is called: a prolog pays for every import.
+# Each is a module in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`.
+# It is imported only when it is called, because every import delays a prolog.
 COMMANDS = {
     "publish": "publish the features of the job that starts here; for a prolog",
     "remove": "remove the features of the job that ended here; for an epilog",
@@ -70,10 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:
-    """Return the command line's grammar, complete for the command that is called.
+    """Return the command line's parser, complete for the command that is called.
 
-    `in_haste` leaves the other commands out, and the width of the terminal,
-    which argparse asks shutil for: half of what a prolog would spend here.
+    `in_haste` omits the other commands, and the query for the terminal's width:
+    that halves the time that a prolog spends here.
     """
     form = functools.partial(argparse.HelpFormatter, width=80) if in_haste else argparse.HelpFormatter
     parser = Parser(

@@ -1,4 +1,4 @@
-"""The only place that reads a clock. Everything else is given one, or a time."""
+"""The only module that reads a clock. All others are given one, or a time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the code may know about time."""
+    """The interface to time for the rest of the code."""
 
     def now_secs(self) -> float:
-        """Return seconds since the epoch; jumps when the machine's clock is set."""
+        """Return seconds since the epoch; it jumps when the machine's clock is set."""
 
     def monotonic_secs(self) -> float:
-        """Return seconds since some fixed point; never goes back."""
+        """Return seconds since an arbitrary point; never goes back."""
 
 
 class SystemClock:
@@ -24,5 +24,5 @@ class SystemClock:
         return time.time()
 
     def monotonic_secs(self) -> float:
-        """Return seconds of a clock that never goes back."""
+        """Return seconds since an arbitrary point; never goes back."""
         return time.monotonic()

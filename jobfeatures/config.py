@@ -30,7 +30,7 @@ from jobfeatures.settings import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(BatchSettings):
-    """What `jobfeatures` needs to know about its site."""
+    """The site's settings for `jobfeatures`."""
 
     features_root: str = option(
         PLAIN_PATH,

@@ -1,16 +1,16 @@
-"""Everything this project raises on purpose.
+"""The exceptions that this project raises, and records of rejected input.
 
 JobfeaturesError
 ├── ConfigurationError      a setting is wrong: names its key; ends the program before a port opens
-├── ParseError              a text is not what its format promises: names source, line, field
-├── UnsafePathError         a path is not what it must be (link, foreign owner, not a regular file)
-├── LockTimeoutError        somebody else holds a lock for longer than we wait
-├── SinkError               a document could not be handed over
-└── SourceError             a batch system could not be asked
-    └── CommandError        … because a program is missing, failed, hung or said too much
+├── ParseError              a text does not follow its format: names source, line, field
+├── UnsafePathError         a path is not safe to use (link, foreign owner, not a regular file)
+├── LockTimeoutError        somebody else held a lock for longer than we wait
+├── SinkError               a document could not be delivered
+└── SourceError             a batch system could not be queried
+    └── CommandError        … because a program is missing, failed, hung or printed too much
 
-A record that is bad inside a good document is not an exception: it becomes a
-`Rejected`, is counted, and the other records live.
+A bad record inside a good document raises no exception to the caller: it becomes a
+`Rejected`, is counted, and the other records are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN_CHARACTERS = 80
 
 
 class JobfeaturesError(Exception):
-    """Base of all errors below. `exit_status` is that of a command which one of them ends."""
+    """Base of all errors below. `exit_status` is that of a command that ends with one of them."""
 
     exit_status = 1
 
@@ -52,8 +52,8 @@ class ParseError(JobfeaturesError):
         self, reason: str, *, source: str = "", line: int = 0, field: str = "", text: str = ""
     ) -> None:
         place = ":".join(part for part in (shown_name(source), str(line) if line else "", field) if part)
-        said = f": {shown(text)}" if text else ""
-        super().__init__(f"{place}: {reason}{said}" if place else f"{reason}{said}")
+        quote = f": {shown(text)}" if text else ""
+        super().__init__(f"{place}: {reason}{quote}" if place else f"{reason}{quote}")
         self.reason = reason
         self.source = source
         self.line = line
@@ -61,7 +61,7 @@ class ParseError(JobfeaturesError):
         self.text = text
 
     def at(self, source: str = "", line: int = 0, field: str = "", about: str = "") -> ParseError:
-        """Return the same error at a place that whoever raised it does not know; `about` names the record."""
+        """Return the same error with a place that the raising code did not know; `about` names the record."""
         return ParseError(
             f"{self.reason} ({about})" if about else self.reason,
             source=source or self.source,
@@ -72,15 +72,15 @@ class ParseError(JobfeaturesError):
 
 
 class UnsafePathError(JobfeaturesError):
-    """A path leads, or could lead, to something other than what it names. Nothing was read or written."""
+    """A path leads, or could lead, to something else than it should. Nothing was read or written."""
 
 
 class LockTimeoutError(JobfeaturesError):
-    """A lock was held by somebody else for longer than allowed."""
+    """Somebody else held a lock for longer than allowed."""
 
 
 class SinkError(JobfeaturesError):
-    """A document could not be handed over. `is_final`: the far side will never take this one."""
+    """A document could not be delivered. `is_final`: the receiver will never accept it."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)
@@ -92,7 +92,7 @@ class SourceError(JobfeaturesError):
 
 
 class CommandError(SourceError):
-    """A program could not be run to a usable end. `kind`: "missing", "timeout", "failed", "too large"."""
+    """A program gave no usable output. `kind`: "missing", "timeout", "failed", "too large"."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -101,17 +101,17 @@ class CommandError(SourceError):
 
 @contextmanager
 def failing_source(name: str, *kinds: type[ParseError | OSError | SourceError]) -> Iterator[None]:
-    """Raise SourceError, naming what was asked or read, for errors of these kinds."""
+    """Turn errors of these kinds into a SourceError that names the source."""
     try:
         yield
     except kinds as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"{name}: {said}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"{name}: {reason}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One record that was skipped, and why. The other records of its source live. `text` is cut."""
+    """One record that was skipped, and why. The other records of its source are used. `text` is truncated."""
 
     source: str
     reason: str
@@ -125,13 +125,13 @@ class Rejected:
 
     @classmethod
     def from_error(cls, error: ParseError | OSError, source: str = "") -> Rejected:
-        """Keep what a parser said about a record, or the system about its file."""
+        """Return what a parser reported about a record, or the system about its file."""
         if isinstance(error, OSError):
             return cls(source, error.strerror or "cannot be read")
         return cls(source or error.source, error.reason, error.line, error.field, error.text)
 
     def as_error(self) -> ParseError:
-        """Return what would have been raised."""
+        """Return the equivalent exception."""
         return ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text)
 
     def __str__(self) -> str:
@@ -139,13 +139,13 @@ class Rejected:
 
 
 class News:
-    """Tells problems that last once, when they appear."""
+    """Filters recurring problems, so that each is reported only when it appears."""
 
     def __init__(self) -> None:
         self._reported: frozenset[Rejected] = frozenset()
 
     def among(self, problems: Collection[Rejected]) -> tuple[Rejected, ...]:
-        """Return those that there were not at the last call."""
+        """Return the problems that were not among those of the last call."""
         reported, self._reported = self._reported, frozenset(problems)
         return tuple(each for each in problems if each not in reported)
 
@@ -161,7 +161,7 @@ def parse_each(
     source: str = "",
     about: Callable[[Record], str] = lambda _: "",
 ) -> Iterator[Made]:
-    """Yield what `parse` makes of each record; a bad one costs itself only, and is added to `rejected`."""
+    """Yield each record as parsed; skip a bad one and add it to `rejected`."""
     for record in records:
         try:
             yield parse(record)
@@ -170,11 +170,11 @@ def parse_each(
 
 
 def shown(text: str, characters: int = SHOWN_CHARACTERS) -> str:
-    """Return foreign text as it may stand in a log line: escaped, quoted, cut at some characters."""
+    """Return foreign text made safe for a log line: escaped, quoted, and truncated."""
     cut = text if len(text) <= characters else text[:characters] + "…"
     return repr(cut)
 
 
 def shown_name(name: str) -> str:
-    """Return the name of a file as it may stand in a message: whole, escaped where it is not printable."""
+    """Return a file's name made safe for a message: not truncated, escaped if it is not printable."""
     return name if name.isprintable() else repr(name)

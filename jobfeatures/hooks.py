@@ -1,7 +1,7 @@
-"""What a prolog and an epilog do: publish a job's features, and take them away.
+"""What prologs and epilogs do: publish a job's features, and remove them.
 
-A hook must never fail or delay a job: it has a deadline, it does the most
-useful thing first, and it leaves what it cannot do to the daemon.
+A hook must never fail or delay a job: it has a deadline, does the most
+useful work first, and leaves what it cannot do to the daemon.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer, before the next one has its turn
+SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer before the next request's turn
 
 
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
-    """Return this node's name in the batch system: configured, given by the hook's caller, or the host's."""
+    """Return this node's name in the batch system: configured, from the hook's environment, or the host's."""
     reported = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
     return config.node_name or next(filter(None, reported), "") or os.uname().nodename.partition(".")[0]
 
@@ -43,8 +43,8 @@ def node_name(config: Config, environ: Mapping[str, str]) -> str:
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
     """Publish the features of the job that a prolog's environment describes.
 
-    What the environment tells is published first; limits that only the controller knows are asked for within
-    `timeout_secs` and added. Raises JobfeaturesError or OSError if nothing could be published.
+    Values from the environment are published first; limits that only the controller knows are then queried
+    within `timeout_secs` and added. Raises JobfeaturesError or OSError if nothing could be published.
     """
     system = SYSTEMS[batch_system]
     name = node_name(config, environ)
@@ -74,15 +74,15 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
 
 
 def note_unreadable(problem: Rejected) -> None:
-    """Log a value of a prolog's environment that cannot be read, so that it is counted."""
+    """Log an unreadable value of a prolog's environment, with the reason by which it is counted."""
     log.warning("a value of a prolog cannot be read: %s", problem, extra={"reason": "environment"})
 
 
 def find_objection(answer: Job, job: Job) -> str | None:
-    """Return what shows that an answer is not about this starting job or not about this run of it, else None.
+    """Return why an answer is not about this starting job, or not about this run of it; None if it is.
 
-    Starts are compared where both are the batch system's own: an answer that
-    tells an earlier one has not heard of this run.
+    Start times are compared if both are the batch system's own: an answer with
+    an earlier one is about a previous run.
     """
     if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
         return f"it is {answer.state.value}"
@@ -95,10 +95,10 @@ def find_objection(answer: Job, job: Job) -> str | None:
 def serve_request(
     tree: FeatureTree, config: Config, site: Site, request: Request, note: Callable[[Rejected], None]
 ) -> JobKey | None:
-    """Do in the daemon what a hook asks for; return a job whose limits are to be asked for.
+    """Serve a hook's request in the daemon; return the job if its limits have to be queried.
 
-    What is known of the same run already is kept; what a hook has published by itself since then is newer and
-    stays. Values that cannot be read are reported to `note`. The machine's features are kept up to date
+    What is already known of the same run is kept; what the hook itself has published since its request is
+    newer and stays. Unreadable values are reported to `note`. The machine's features are kept up to date
     elsewhere. Raises JobfeaturesError or OSError.
     """
     if request.batch_system not in SYSTEMS:
@@ -133,24 +133,24 @@ def serve_request(
 
 
 def is_complete_job(job: Job, asks: bool) -> bool:
-    """Return whether all that can be known of a job is known; what a hook may not ask for does not count."""
+    """Return whether a hook knows all that it can know of a job."""
     return not asks and job.limits.wall_secs is not None
 
 
 def ask(system: System, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return what the hook's environment lacks. Raises JobfeaturesError."""
+    """Return the batch system's answer about what the hook's environment lacks. Raises JobfeaturesError."""
     found: Callable[..., Job | None] | None = getattr(system.load("site"), "ask_in_prolog", None)
     return found and found(job, config, node_name=node_name, timeout_secs=timeout_secs)
 
 
 def needs_server(system: System, job: Job, config: Config) -> bool:
-    """Return whether a server has to be asked for what the hook's environment lacks."""
+    """Return whether a server has to be queried for what the hook's environment lacks."""
     asks: Callable[[Job, Config], bool] | None = getattr(system.load("site"), "needs_server", None)
     return asks is not None and asks(job, config)
 
 
 def read_record(path: str) -> Record | None:
-    """Return what a hook or the daemon has left of a job; None where there is nothing that can be read."""
+    """Return the record on a job from a hook or the daemon; None if absent or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_record(file.read(MAX_RECORD_BYTES))
@@ -159,7 +159,7 @@ def read_record(path: str) -> Record | None:
 
 
 def published_cores(tree: FeatureTree) -> Cores | None:
-    """Return the cores that are published already: counting them anew costs a hook milliseconds."""
+    """Return the published core counts, if any: counting the cores again would take a hook milliseconds."""
     counts: list[int] = []
     for key in (PHYS_CORES, LOG_CORES):
         try:
@@ -179,13 +179,13 @@ def write(
     is_whole: bool,
     is_served: bool = False,
 ) -> None:
-    """Write all that a job is told, and the record for the daemon; `reported_at_secs` is epoch time.
+    """Write a job's directories, and the record for the daemon; `reported_at_secs` is epoch time.
 
-    Where the daemon serves a hook (`is_served`) the machine's values are kept
-    up to date elsewhere, and a lock is tried again later: others wait.
+    If the daemon serves a hook (`is_served`), the machine's values are kept
+    up to date elsewhere, and a held lock is retried later: other requests wait.
     """
     machine, shutdown_secs = site.machine, None
-    if has_drains(tree):  # seldom: reading them costs a hook milliseconds of imports
+    if has_drains(tree):  # rare: reading them costs a hook milliseconds of imports
         from jobfeatures.publish.drainstore import read_for_hook
 
         machine, drains = read_for_hook(tree, machine)
@@ -200,7 +200,7 @@ def write(
 
 
 def has_drains(tree: FeatureTree) -> bool:
-    """Return whether a drain is requested or announced; a folder that cannot be listed may hold one."""
+    """Return whether there may be drains, requested or announced: True if the folder cannot be listed."""
     try:
         return bool(os.listdir(tree.drains_path))
     except FileNotFoundError:
@@ -210,14 +210,14 @@ def has_drains(tree: FeatureTree) -> bool:
 
 
 def remove_job(config: Config, key: JobKey) -> bool:
-    """Take a job's directories away; True if there were any."""
+    """Remove a job's directories; return whether there were any."""
     tree = FeatureTree(config.features_root)
-    if os.path.isdir(tree.intake_path):  # the daemon is not to do later what is over now
+    if os.path.isdir(tree.intake_path):  # withdraw requests that the daemon has not served yet
         with tree.folder(INTAKE) as folder:
             for ending in (".publish", ".publish.again", ".remove"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(key.directory_name + ending, dir_fd=folder)
     with tree.locked(key):
         found = tree.remove_job(key)
-    tree.sweep(max_entries=1000)  # the daemon sweeps what a user has filled beyond that
+    tree.sweep(max_entries=1000)  # the daemon removes what is left beyond that
     return found

@@ -1,10 +1,10 @@
-"""The process of the daemon that serves hooks, and nothing else.
+"""The daemon's child process that serves hooks, and does nothing else.
 
-On a busy node a thread among others comes too late: for each call of the kernel it has to win Python's lock
-back from one that has lost its CPU. Alone, a process that mostly sleeps is served at once.
+On a busy node, one thread among others would be too slow: after each system call it has to get Python's GIL
+back from a thread that has lost its CPU. A separate process that mostly sleeps is scheduled at once.
 
-Standard input brings settings, a pickle of `Settings` each; its end, which is the daemon's, ends the process.
-Standard output takes the name of a batch system, a line, that is to be asked about a job that starts.
+Settings arrive on standard input, each as a pickle of `Settings`; the process ends once the daemon's end has
+closed it. Standard output carries, one per line, names of batch systems to query about a job that starts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from jobfeatures.publish.request import Request
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site
 
-NICENESS = -10  # a millisecond of work a job, for which a prolog waits: before what jobs do
+NICENESS = -10  # ahead of the jobs: a prolog waits for this work, a millisecond per job
 
 
 class Settings(NamedTuple):
-    """What requests are served by."""
+    """The settings by which requests are served."""
 
     config: Config
     site: Site
@@ -41,10 +41,10 @@ class Settings(NamedTuple):
 
 
 def receive(stream: BinaryIO) -> Settings | None:
-    """Wait for settings; None at the end. They come from our daemon alone."""
+    """Wait for settings and return them; None at the end of the stream. Only our daemon writes to it."""
     try:
         settings: Settings = pickle.load(stream)  # noqa: S301
-    except (EOFError, pickle.UnpicklingError):  # the latter where the end is within a message
+    except (EOFError, pickle.UnpicklingError):  # the latter if the stream ends within a message
         return None
     return settings
 
@@ -52,12 +52,12 @@ def receive(stream: BinaryIO) -> Settings | None:
 def main() -> None:
     """Serve hooks until standard input ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # meant for the daemon, whose end we see
+        signal.signal(number, signal.SIG_IGN)  # meant for the daemon, whose end closes our input
     settings = receive(sys.stdin.buffer)
     if settings is None:
         return
     os.set_blocking(1, False)
-    with contextlib.suppress(OSError):  # not root, nor allowed to: hooks wait longer on a busy node
+    with contextlib.suppress(OSError):  # not permitted: hooks wait longer on a busy node
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     current = [settings]
     tree = FeatureTree(settings.config.features_root)
@@ -65,7 +65,7 @@ def main() -> None:
     def serve(request: Request, note: Callable[[Rejected], None]) -> None:
         key = serve_request(tree, current[0].config, current[0].site, request, note)
         if key is not None:
-            with contextlib.suppress(OSError):  # nobody reads: the daemon asks at its next poll
+            with contextlib.suppress(OSError):  # the pipe is full or closed: the daemon's next poll will do
                 os.write(1, f"{key.batch_system}\n".encode("ascii"))
 
     intake = Intake(tree, SystemClock(), serve)

@@ -1,6 +1,6 @@
-"""Questions by HTTP or HTTPS, bounded in time and size: a connection each.
+"""GET requests by HTTP or HTTPS, bounded in time and size; each uses its own connection.
 
-No redirect is followed: it could lead a password away. No proxy is asked: it would take 127.0.0.1 for itself.
+Redirects are not followed: one could leak a password. Proxies are not used: for them 127.0.0.1 is themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_ERROR_BYTES = 65536
 
 
 class HttpStatusError(SourceError):
-    """The server answered with an error: its status and what it said."""
+    """The server answered with an error; `status` and `body` are those of its answer."""
 
     def __init__(self, url: str, status: int, reason: str, body: str) -> None:
         super().__init__(f"{url}: {status} {reason}: {shown(body[:200])}")
@@ -38,7 +38,7 @@ class HttpStatusError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: HTTP's status with its words, the body and the headers."""
+    """An HTTP response; `reason` is the phrase after the status code."""
 
     status: int
     body: bytes
@@ -50,7 +50,7 @@ class Server:
     """A server at ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``."""
 
     def __init__(self, url: str, *, name: str = "", max_bytes: int | None = None) -> None:
-        """`name` is what errors call it. Raises SourceError for an address that is none."""
+        """`name` is the server's name in errors (default: the URL). Raises SourceError for an invalid URL."""
         self.name = name or url
         self._max_bytes = max_bytes
         self._host, self._port, self._scheme = url.removeprefix("unix:"), None, "unix"
@@ -74,7 +74,7 @@ class Server:
         timeout_secs: float = TIMEOUT_SECS,
         context: ssl.SSLContext | None = None,
     ) -> Response:
-        """Ask for a path below the address. Raises SourceError where no answer comes within the bounds."""
+        """GET a path below the server's URL. Raises SourceError if there is no answer within the limits."""
         deadline = time.monotonic() + timeout_secs
         try:
             connection = self._connection(timeout_secs, context)
@@ -110,14 +110,14 @@ class Server:
             if left_secs <= 0:
                 raise TimeoutError
             if connection.sock is not None:
-                connection.sock.settimeout(left_secs)  # of one read: the deadline bounds them all
+                connection.sock.settimeout(left_secs)  # of the next read; the deadline is for all of them
             chunk = answer.read1(2**18)
             if not chunk:
                 break
             content += chunk
             if len(content) > max_bytes:
                 raise SourceError(f"{self.name}: more than {max_bytes} bytes of answer")
-        if answer.length:  # read1 does not say
+        if answer.length:  # read1() does not raise it
             raise IncompleteRead(b"", answer.length)
         return bytes(content)
 
@@ -141,7 +141,7 @@ def fetch_text(
     context: ssl.SSLContext | None = None,
     timeout_secs: float = TIMEOUT_SECS,
 ) -> str:
-    """Return the body of the answer to GET. Raises SourceError, HttpStatusError without success."""
+    """Return the body of the answer to a GET request. Raises SourceError, HttpStatusError unless 2xx."""
     path = f"?{urlencode(query)}" if query else ""
     answer = Server(url).get(path, headers=headers, timeout_secs=timeout_secs, context=context)
     text = answer.body.decode("utf-8", "replace")

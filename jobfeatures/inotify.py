@@ -1,7 +1,7 @@
-"""The kernel's notices of changes in directories, with one instance for many of them.
+"""The kernel's notifications of changes in directories, with one inotify instance for many of them.
 
-A library's observer costs two threads and an instance a directory, of which the kernel allows a user 128 by
-default, and hides which kinds of change can be asked for. Source: inotify(7), inotify_add_watch(2).
+A library's observer needs two threads and one instance per directory (the kernel allows a user 128 by
+default), and does not let the caller choose the events. Source: inotify(7), inotify_add_watch(2).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Notice(NamedTuple):
-    """One change: of which watch, what, and the name in the directory."""
+    """One event: its watch, its mask, and the name of the entry in the directory."""
 
     watch: int
     mask: int
@@ -40,10 +40,10 @@ class Notice(NamedTuple):
 
 
 class Inotify:
-    """One instance, and a way to be woken. `wake` may be called by any thread, the rest by one."""
+    """One inotify instance whose `wait` can be interrupted. Any thread may call `wake`, only one the rest."""
 
     def __init__(self) -> None:
-        """Open the instance; no error is raised where there is none to be had: `problem` tells."""
+        """Open the instance; if none is available, set `problem` and do not raise."""
         self._closing = threading.Lock()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
@@ -53,7 +53,7 @@ class Inotify:
         self.open()
 
     def open(self) -> bool:
-        """Return whether there is an instance; each call tries again, for others may have freed theirs."""
+        """Return whether there is an instance; if not, try again, as others may have closed theirs."""
         if self._inotify < 0:
             self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             self.problem = os.strerror(ctypes.get_errno()) if self._inotify < 0 else ""
@@ -62,7 +62,7 @@ class Inotify:
         return self._inotify >= 0
 
     def close(self) -> None:
-        """Stop watching for good; `wake` does nothing from here on."""
+        """Stop watching; `wake` has no effect afterwards."""
         with self._closing:
             for descriptor in (self._inotify, self._wake_reader, self._wake_writer):
                 if descriptor >= 0:
@@ -70,7 +70,7 @@ class Inotify:
             self._inotify = self._wake_reader = self._wake_writer = -1
 
     def add(self, path: str, mask: int) -> int:
-        """Watch for these changes; return the watch, the same for the same file. Raises OSError."""
+        """Watch for these events; return the watch, always the same for the same file. Raises OSError."""
         name = ctypes.c_char_p(os.fsencode(path))
         watch: int = _libc.inotify_add_watch(self._inotify, name, ctypes.c_uint32(mask))
         if watch < 0:
@@ -79,15 +79,15 @@ class Inotify:
         return watch
 
     def remove(self, watch: int) -> None:
-        """End a watch; one that has ended by itself is none."""
+        """Remove a watch; do nothing if it has ended by itself."""
         _libc.inotify_rm_watch(self._inotify, watch)
 
     def wait(self, timeout_secs: float | None) -> None:
-        """Wait for a notice, a `wake` or the time."""
+        """Wait for an event, a `wake` or the timeout."""
         self._poll.poll(None if timeout_secs is None else max(0.0, timeout_secs) * 1000)
 
     def notices(self) -> Iterator[Notice]:
-        """Yield what has happened, without waiting."""
+        """Yield the pending events, without waiting."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_reader, _READ_BYTES)
         while self._inotify >= 0:
@@ -99,13 +99,13 @@ class Inotify:
 
     def wake(self) -> None:
         """Make `wait` return."""
-        with self._closing, contextlib.suppress(BlockingIOError):  # full: it will wake all the same
+        with self._closing, contextlib.suppress(BlockingIOError):  # the pipe is full: `wait` returns anyway
             if self._wake_writer >= 0:
                 os.write(self._wake_writer, b"x")
 
 
 def parse_notices(data: bytes) -> Iterator[Notice]:
-    """Yield each notice in what the kernel gave: whole ones, their names padded with NUL."""
+    """Yield each complete event in the kernel's data; names are padded with NUL."""
     offset = 0
     while offset + _HEADER.size <= len(data):
         watch, mask, _cookie, length = _HEADER.unpack_from(data, offset)

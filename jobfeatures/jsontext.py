@@ -1,4 +1,4 @@
-"""Text that has to be one JSON object."""
+"""Parsing text that must be a JSON object."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from jobfeatures.errors import ParseError
 
 
 def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[str, Any]:
-    """Return the object. Raises ParseError, also for NaN and the like, which JSON has not."""
-    import json  # hooks start often, and seldom without
+    """Return the object. Raises ParseError, also for NaN and infinities, which are not JSON."""
+    import json  # not at the top: hooks start often and seldom need it
 
     try:
         found = json.loads(text, parse_constant=refuse)
@@ -22,9 +22,9 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
 
 
 def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
-    """Return a document that we keep for ourselves. Raises ParseError, also for one of a later version.
+    """Return a document of our own storage. Raises ParseError, also for one of a later version.
 
-    Ours say no format; a version whose documents an older one must not read, or replace, says a number.
+    This version writes no `format`; later ones add it to documents that older ones must not read or replace.
     """
     found = parse_object(text, source=source)
     if (form := found.get("format")) is not None:
@@ -33,7 +33,7 @@ def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
 
 
 def text_of(document: dict[str, Any], name: str, source: str) -> str:
-    """Return a member that has to be a text and to say something. Raises ParseError."""
+    """Return a member that must be a non-empty string. Raises ParseError."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise ParseError("not a text", source=source, field=name, text=str(value))
@@ -41,12 +41,12 @@ def text_of(document: dict[str, Any], name: str, source: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text of JSON that can be written: half surrogate pairs become U+FFFD."""
+    """Return a string from JSON made encodable as UTF-8: lone surrogates become U+FFFD."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def is_of_later_version(text: bytes) -> bool:
-    """Return whether a document is one that `parse_own` refuses for its format."""
+    """Return whether `parse_own` refuses a document because of its `format`."""
     try:
         return b'"format"' in text and not parse_own(text)
     except ParseError as error:
@@ -54,5 +54,5 @@ def is_of_later_version(text: bytes) -> bool:
 
 
 def refuse(name: str) -> NoReturn:
-    """Raise ValueError for NaN and the like, which JSON has not."""
+    """Raise ValueError for NaN and infinities, which are not JSON."""
     raise ValueError(f"{name} is no number")

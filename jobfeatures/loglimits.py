@@ -1,7 +1,7 @@
-"""Which log messages are written when they repeat: pure.
+"""Rate limiting of repeated log messages. Pure.
 
-A message is written when it comes first, then once a minute with how often it came meanwhile. So are messages
-of one kind, which differ in their numbers or arguments, when there are more than a few of them in a minute.
+A message is written the first time, then once a minute with the number of its repetitions. The same holds for
+messages of one kind, which differ only in numbers or arguments, beyond DISTINCT of them in a minute.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 PERIOD_SECS = 60.0
-DISTINCT = 10  # messages of one kind that are written in a period
+DISTINCT = 10  # different messages of one kind that are written in a period
 MAX_KINDS = 256
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|[0-9]+")
 
@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 def without_numbers(text: str) -> str:
-    """Return what messages of a kind have in common though they were put together before they were given."""
+    """Return what messages of a kind have in common, even if they were formatted before they were logged."""
     return _NUMBERS.sub("0", text)
 
 
@@ -34,18 +34,18 @@ class _Kind(Generic[Item]):
 
 
 class RepeatLimits(Generic[Item]):
-    """Decides on each message. Times are those of a clock that never goes back."""
+    """Decides whether to write each message. Times are those of a monotonic clock."""
 
     def __init__(self) -> None:
         self._kinds: dict[Hashable, _Kind[Item]] = {}
 
     @property
     def is_holding(self) -> bool:
-        """Return whether there is something to be reported later."""
+        """Return whether any messages have been held back."""
         return any(kind.held for kind in self._kinds.values())
 
     def admit(self, kind: Hashable, text: str, item: Item, now_secs: float) -> bool:
-        """Return whether to write a message now; else `item` is kept as the last of its kind."""
+        """Return whether to write a message now; if not, keep `item` as the last of its kind."""
         known = self._kinds.get(kind)
         if known is None:
             self._kinds[kind] = _Kind(now_secs + PERIOD_SECS, {text})
@@ -60,10 +60,10 @@ class RepeatLimits(Generic[Item]):
         return False
 
     def take_due(self, now_secs: float) -> list[tuple[Item, int]]:
-        """Return the last of each kind whose minute is over, and how many were held back; forget the rest."""
+        """Return the last message of each kind whose minute is over, and how many were held back."""
         due = [name for name, kind in self._kinds.items() if kind.until_secs <= now_secs]
         if len(self._kinds) >= MAX_KINDS and not due:
-            due = list(self._kinds)  # their minutes end early
+            due = list(self._kinds)  # too many kinds: end their minutes early
         reported: list[tuple[Item, int]] = []
         for name in due:
             kind = self._kinds[name]

@@ -1,4 +1,4 @@
-"""Log lines as logfmt or JSON, on standard error."""
+"""Logging to standard error, as logfmt or JSON."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def configure_logging(level: str, form: str) -> None:
-    """Send everything from `level` up to standard error in one of `FORMATS`."""
+    """Write all messages from `level` up to standard error in one of `FORMATS`."""
     handler = LimitedHandler(SystemClock())
     handler.setFormatter(LineFormatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the standard library has no parameter
-    """Writes to standard error; of repeated messages (not debug) the first, then counts a minute."""
+    """Writes to standard error; of repeated messages (except debug) the first, then a count each minute."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(sys.stderr)
@@ -38,7 +38,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, or keep it for the count."""
+        """Write a record, or hold it back for the count."""
         if record.levelno < logging.INFO:
             super().emit(record)
             return
@@ -53,11 +53,11 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             self._start_timer()
 
     def write_due(self) -> None:
-        """Write the counts whose minute is over."""
+        """Write the counts of messages whose minute is over."""
         self._write(self._limits.take_due(self._clock.monotonic_secs()))
 
     def close(self) -> None:
-        """Write the counts there are."""
+        """Write the outstanding counts and close."""
         with self._locked():
             self._write(self._limits.take_due(float("inf")))
         if self._timer is not None:
@@ -86,13 +86,13 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
 
 
 def _bare(record: logging.LogRecord, text: str) -> logging.LogRecord:
-    """Return a record without what it is about: no traceback, which would keep alive all that it has seen."""
+    """Return a record without arguments and traceback, which would keep the objects they refer to alive."""
     more = {"msg": text, "args": None, "exc_info": None, "exc_text": None, "stack_info": None}
     return logging.makeLogRecord({**vars(record), **more})
 
 
 class LineFormatter(logging.Formatter):
-    """One line a record: ts, level, logger, msg, then what was given as `extra`, then an exception's text."""
+    """Formats a record as one line: ts, level, logger, msg, the `extra` values, an exception's text."""
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -117,13 +117,13 @@ class LineFormatter(logging.Formatter):
 
 
 def _timestamp(epoch_secs: float) -> str:
-    """Return ``2026-11-21T09:24:47.123Z``; datetime would cost a hook two milliseconds."""
+    """Return e.g. ``2026-11-21T09:24:47.123Z``; importing datetime would cost a hook two milliseconds."""
     whole, millis = divmod(int(epoch_secs * 1000), 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{millis:03}Z"
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it, which knows no infinite numbers."""
+    """Return a value that JSON can represent; it has no NaN and no infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, int | float | bool | None) else str(value)
@@ -136,7 +136,7 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """Return a character as a JSON string has it, which is what readers of logfmt know."""
+    """Return a character escaped as in a JSON string, which logfmt parsers understand."""
     character = found[0]
     if character in _SHORT:
         return _SHORT[character]

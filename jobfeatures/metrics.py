@@ -1,6 +1,6 @@
-"""What a metric is, and those that several modules use, such as plans of drains. Pure.
+"""The declaration of a metric, and those metrics that several modules use, such as drain plans. Pure.
 
-The others are declared beside their collectors, in ``exporter/jobfeatures_exporter/collectors``.
+The others are declared next to their collectors, in ``exporter/jobfeatures_exporter/collectors``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ JOB = ("batch_system", "job_id")  # the labels that every series of a job begins
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Declaration of a family.
+    """Declaration of a metric family.
 
     `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge", "counter", "info",
-    "histogram" or "summary" (of quantiles alone). `sums` tells that values of several jobs may be added up:
-    so it is for counters, and for gauges of amounts that say so. With `verbatim` the name stands as it is on
-    every sample: another exporter's. `was` is a name that it had and that is shown too for one release.
+    "histogram" or "summary" (quantiles only). `sums` says that a gauge's values may be added up over jobs, as
+    those of counters always may. With `verbatim`, samples carry the name unchanged, as in another exporter.
+    `was` is a former name, under which it is also exposed for one release.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Metric:
 
     @cached_property
     def former(self) -> Metric | None:
-        """Return the declaration under the name that it had; None where it had no other."""
-        said = f"The former name of {self.name}, which goes with the next release."
+        """Return the declaration under the former name, None if there is none."""
+        meaning = f"The former name of {self.name}, which goes with the next release."
         unit = self.unit if self.was.endswith(f"_{self.unit}") else ""
-        return replace(self, name=self.was, meaning=said, unit=unit, was="") if self.was else None
+        return replace(self, name=self.was, meaning=meaning, unit=unit, was="") if self.was else None
 
     @cached_property
     def is_of_jobs(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a log reports about a job and its record has not: found by what was not asked for. Pure."""
+"""Finds the fields of a log's job records that were not read, and so are lost in a conversion. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTHING = frozenset({"", "0", "NONE", "none", "Unknown", "UNKNOWN", "N/A", "(nul
 
 
 class Asked(dict[str, V]):
-    """Values by name, which remembers the names that were asked for."""
+    """Values by name; it remembers the names that were read."""
 
     def __init__(self, values: Any = ()) -> None:
         super().__init__(values)
@@ -29,12 +29,12 @@ class Asked(dict[str, V]):
         return super().get(name, default)
 
     def left(self) -> Iterator[str]:
-        """Yield the names of values that say something and were not asked for."""
+        """Yield the names of values that are not empty and were not read."""
         return (name for name, value in self.items() if name not in self.names and says_something(value))
 
 
 def says_something(value: Any) -> bool:
-    """Return whether a value is neither empty, nor zero, nor a word for nothing, nor made of such."""
+    """Return whether a value is neither empty, zero, nor in NOTHING, and not made of such values alone."""
     if isinstance(value, dict):
         if value.get("set") is False:
             return value.get("infinite") is True
@@ -47,7 +47,7 @@ def says_something(value: Any) -> bool:
 
 
 def count_not_taken(notes: Notes | None, *asked: Asked[Any]) -> None:
-    """Count what was not asked for."""
+    """Count the values that were not read."""
     if notes is not None:
         for each in asked:
             notes.not_taken.update(each.left())

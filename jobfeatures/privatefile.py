@@ -1,4 +1,4 @@
-"""Files that others may have a hand in, or must not: links are not followed, and pipes not waited for."""
+"""Reading files that others may have tampered with, or must not: never follows links or blocks on pipes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | o
 
 
 def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Return what a file holds, and its status from before. Raises OSError, EFBIG for one that is longer."""
+    """Return a file's content, and its status from before reading. Raises OSError, EFBIG if too long."""
     with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
         content = bytearray()
@@ -26,9 +26,9 @@ def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
 
 
 def read_owned(path: str, owners: Collection[int], max_bytes: int) -> tuple[bytes, int]:
-    """Return what a plain file holds that only its owner, one of these, may write, and who that is.
+    """Return a regular file's content and owner.
 
-    Raises OSError, EPERM for any other.
+    Raises OSError, EPERM if its owner is none of `owners` or others may write it.
     """
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
@@ -37,10 +37,10 @@ def read_owned(path: str, owners: Collection[int], max_bytes: int) -> tuple[byte
 
 
 def read_private(path: str, max_bytes: int) -> bytes:
-    """Return what a file holds.
+    """Return a file's content.
 
-    Raises OSError, ParseError for one that is too long, and UnsafePathError
-    for what is not a file of ours or root's that nobody else can read.
+    Raises OSError, ParseError if it is too long, and UnsafePathError
+    unless it is a file of ours or root's that nobody else can read.
     """
     with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
@@ -55,18 +55,18 @@ def read_private(path: str, max_bytes: int) -> bytes:
 
 
 def version_of(found: os.stat_result) -> tuple[int, ...]:
-    """Return what changes when the content of a file does, or when another comes into its place."""
+    """Return a tuple that differs once a file's content has changed, or another file has replaced it."""
     return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for it: there might be a pipe in its place."""
+    """Open a file without blocking, as it might be a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 @contextlib.contextmanager
 def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Open, and close."""
+    """Open a file and yield its descriptor; close it at the end."""
     descriptor = os.open(name, flags, mode, dir_fd=folder)
     with closing(descriptor):
         yield descriptor

@@ -1,4 +1,4 @@
-"""A bar on a terminal for long inputs; nothing where there is no terminal, or no tqdm (extra: analysis)."""
+"""A progress bar for long inputs; nothing without a terminal or without tqdm (extra: analysis)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LINES_BETWEEN: Final = 1000
 
 
 def shown_progress(lines: Iterable[str], stream: TextIO, label: str) -> Iterable[str]:
-    """Return the lines, and show on standard error how far they have come.
+    """Return the lines, and show the progress on standard error as they are read.
 
-    `stream` is where they come from: how much of a regular file has been read
-    is known, also of one that some compressions wrote.
+    `stream` is where they come from: for a regular file, also a compressed one,
+    the bar shows the share that has been read.
     """
     tqdm = _load_tqdm()
     return lines if tqdm is None else _shown(lines, _Place(stream), tqdm, label)
 
 
 def _load_tqdm() -> Any:
-    """Return what shows bars, None where none can be shown."""
+    """Return the class of tqdm's bars, None if no bar can be shown."""
     if not sys.stderr.isatty():
         return None
     try:
@@ -34,7 +34,7 @@ def _load_tqdm() -> Any:
 
 
 class _Place:
-    """How far a file has been read, in bytes as they lie on the disk."""
+    """How far a file has been read, in bytes on disk."""
 
     def __init__(self, stream: TextIO) -> None:
         binary: Any = getattr(stream, "buffer", None)
@@ -66,7 +66,7 @@ def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterat
 
 @contextmanager
 def shown_count(total: int | None, label: str) -> Iterator[Callable[[int], object]]:
-    """Show progress on standard error, only the label without a total; called with how many more are done."""
+    """Show progress on standard error (without a total: the label); yields a function to add to the count."""
     tqdm = _load_tqdm()
     if tqdm is None:
         yield lambda _: None

@@ -25,7 +25,7 @@ def parse_count(text: str, *, field: str = "") -> int:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things: 1 job, 2 jobs."""
+    """Return a number with its noun: 1 job, 2 jobs."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -53,9 +53,9 @@ _BINARY: dict[str, int] = {unit: 1024**power for power, unit in enumerate("BKMGT
 
 
 def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> int:
-    """Return bytes of a size whose letters are powers of 1024 (``100M``, ``1.5G``, ``4GB``), rounded down.
+    """Return bytes of a size whose units are powers of 1024 (``100M``, ``1.5G``, ``4GB``), rounded down.
 
-    A bare number counts in `bare_unit`. Raises ParseError for other letters.
+    A number without a unit is in `bare_unit`. Raises ParseError for other units.
     """
     match = _SIZE.match(text)
     unit = (match["unit"].upper().removesuffix("B") or ("B" if match["unit"] else bare_unit)) if match else ""

@@ -1,4 +1,4 @@
-"""Series as pages of metrics and Prometheus's answers show them: text → names, labels, values. Pure."""
+"""Parsing time series from pages of metrics and from Prometheus's answers. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series: its name, its other labels, its value, which may be NaN or infinite."""
+    """One series: its name, its other labels, and its value, which may be NaN or infinite."""
 
     name: str
     labels: Mapping[str, str]
@@ -30,7 +30,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an instant query found, and what the server says of it, such as that parts are missing."""
+    """The result of an instant query, and the server's warnings, such as that parts are missing."""
 
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
@@ -65,11 +65,11 @@ def _value(text: Any, source: str, line: int) -> float:
 
 
 def parse_vector(text: str, *, source: str = "") -> Answer:
-    """Return what ``/api/v1/query`` answered to an instant query.
+    """Return the answer of ``/api/v1/query`` to an instant query.
 
     Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
     {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
-    Raises ParseError, with the server's words where it refused.
+    Raises ParseError, with the server's message if it refused.
     """
     document = parse_object(text, source=source)
     if document.get("status") != "success":

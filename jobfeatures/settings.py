@@ -1,13 +1,13 @@
 """Settings from flags, environment, file and defaults, in that order of precedence.
 
-A configuration is a frozen dataclass whose fields are made by `option()`; the class is the one place that
-names each setting, its default and its meaning. From the field's name follows its dotted key, from that the
-flag (``web.listen_address`` → ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``)
-and the place in the TOML file (``[web] listen_address``).
+A configuration is a frozen dataclass whose fields are declared by `option()`; only the class defines each
+setting's name, default and meaning. The dotted key follows from the field's name, and from the key the flag
+(``web.listen_address`` → ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``) and
+the place in the TOML file (``[web] listen_address``).
 
-What holds for some only stands in tables of the file, declared by `tables()`:
+Settings that apply only to some jobs or machines are in tables of the file, declared by `tables()`:
 ``[partition.long] grace_secs = 7200``. They have neither flag nor variable.
-A class with a field `origins` learns there where its values come from.
+In a class with a field `origins`, that field says where each value comes from.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ConfigT = TypeVar("ConfigT")
 
 
 class Kind(NamedTuple):
-    """A kind of value: `parse` takes text (or a TOML value), raises ValueError with reason and a hint."""
+    """A kind of value: `parse` takes text (or a TOML value); its ValueError has a reason and maybe a hint."""
 
     name: str
     parse: Callable[[Any], Any]
 
 
 class Setting(NamedTuple):
-    """One setting, as documentation and parsers see it."""
+    """One setting, for parsers and documentation."""
 
     key: str
     kind: Kind
@@ -48,8 +48,8 @@ class Setting(NamedTuple):
     meaning: str
     field_name: str
     named_flag: str = ""
-    is_common: bool = False  # help shows it at once, the others for --help-all
-    live: str = ""  # roles, between blanks, of the daemon that take a new value over while they run
+    is_common: bool = False  # --help shows it; the others appear in --help-all only
+    live: str = ""  # the daemon's roles, separated by blanks, that accept a new value while they run
 
     @property
     def flag(self) -> str:
@@ -64,9 +64,9 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Tables of the file that state values for some: ``[partition.long]``.
+    """A group of tables in the file with values for some jobs or machines: ``[partition.long]``.
 
-    `label` is the kind of their names, `values` the names and kinds that may stand in one.
+    `label` is the kind of the tables' names, `values` the names and kinds that a table may contain.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Tables:
 
 
 class Table(NamedTuple):
-    """One such table: `label` is "long" of ``[partition.long]``, `origin` file and table."""
+    """One such table: `label` is "long" for ``[partition.long]``, `origin` the file and table."""
 
     label: str
     values: Mapping[str, Any]
@@ -109,11 +109,11 @@ def option(
     is_common: bool = False,
     live: str = "",
 ) -> Any:
-    """Declare a dataclass field as a setting; `key` and `flag` where they do not follow from its name."""
+    """Declare a dataclass field as a setting; give `key` and `flag` if they do not follow from its name."""
     return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common, live)})
 
 
-node_option = partial(option, live="node")  # a daemon of the node role takes a new value over
+node_option = partial(option, live="node")  # a daemon of the node role accepts a new value while it runs
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:
@@ -168,7 +168,7 @@ def _count(value: Any) -> int:
 
 
 def _decimal(value: Any) -> str:
-    # The text is kept: HS06 ratings are published with the digits that the site wrote.
+    # Return the text: HS06 ratings are published with the digits that the site wrote.
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", str(value)):
         raise ValueError("must be a plain decimal number, such as 171.04")
     return str(value)
@@ -268,7 +268,7 @@ def _near(value: Any, allowed: Sequence[str]) -> str:
 
 
 def choice(*allowed: str) -> Kind:
-    """Return a kind that takes one of some words."""
+    """Return a kind whose value is one of these words."""
 
     def parse(value: Any) -> str:
         if value not in allowed:
@@ -279,7 +279,7 @@ def choice(*allowed: str) -> Kind:
 
 
 def words(*allowed: str) -> Kind:
-    """Return a kind that takes some words: a TOML list, or text with commas."""
+    """Return a kind whose value is a list of these words: a TOML list, or text separated by commas."""
 
     def parse(value: Any) -> tuple[str, ...]:
         found = value.split(",") if isinstance(value, str) else value
@@ -294,7 +294,7 @@ def words(*allowed: str) -> Kind:
     return Kind("list of " + "|".join(allowed), parse)
 
 
-# --- reading them ------------------------------------------------------------
+# --- reading settings --------------------------------------------------------
 
 
 def load_config(
@@ -307,9 +307,9 @@ def load_config(
 ) -> ConfigT:
     """Return the configuration: flag > environment > file > default.
 
-    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default file where it exists.
-    With `strict` a key of the file that the class does not know is an error; a hook, which knows
-    only some of the daemon's, passes over it. Raises ConfigurationError naming flag, variable or key.
+    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default file if it exists.
+    With `strict`, a key in the file that the class does not declare is an error; a hook, which declares
+    only some of the daemon's, ignores it. Raises ConfigurationError naming flag, variable or key.
     """
     flags, environ = flags or {}, os.environ if environ is None else environ
     path = file or environ.get(FILE_VARIABLE)
@@ -317,7 +317,7 @@ def load_config(
     values: dict[str, Any] = {}
     document: Document | None = None
     if path is not None or any(map(os.path.exists, (DEFAULT_FILE, DEFAULT_DROP_INS))):
-        from jobfeatures.settingsfile import flatten, nearest, read_settings  # hooks start often, without
+        from jobfeatures.settingsfile import flatten, nearest, read_settings  # most hooks do not need it
 
         document = read_settings(path or DEFAULT_FILE, is_needed=path is not None)
         for group in tables_of(config):
@@ -352,7 +352,7 @@ def load_config(
 
 
 def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool) -> tuple[Table, ...]:
-    """Return the tables of one group; names that are not declared are an error where `strict`."""
+    """Return the tables of one group; if `strict`, names that are not declared are an error."""
     if not isinstance(found, dict):
         raise ConfigurationError(document.place(declared.name), "must be a table of tables")
     made: list[Table] = []
@@ -380,7 +380,7 @@ def _parse_of_file(kind: Kind, document: Document, key: Sequence[str], value: An
     try:
         return kind.parse(value)
     except ValueError:
-        return _parse(kind, document.place(*key), value)  # the line is looked for only now
+        return _parse(kind, document.place(*key), value)  # find the line's number only for an error
 
 
 def _parse(kind: Kind, origin: str, value: Any) -> Any:

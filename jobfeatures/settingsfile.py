@@ -1,7 +1,7 @@
-"""The file with the settings and its drop-ins: read as they are, or refused in one line that says what to do.
+"""Reading the settings file and its drop-ins; an error is one line that says what to do.
 
-Beside config.toml lie the drop-ins of conf.d, beside any other NAME.toml those of NAME.d. They are read in
-the order of their names after the file; of a setting that stands in several the last one counts.
+The drop-ins of config.toml are in conf.d next to it, those of any other NAME.toml in NAME.d. They are read
+after the file, in the order of their names; if several contain the same setting, the last one applies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # https://toml.io/en/v1.0.0#inte
 
 
 class SettingsFile(NamedTuple):
-    """One file, as it was read."""
+    """One file: its bytes and its parsed content."""
 
     path: str
     data: bytes
@@ -32,14 +32,14 @@ class SettingsFile(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A file and its drop-ins in the order in which they count, and what they say together."""
+    """A file and its drop-ins in the order in which they were read, and their merged content."""
 
     path: str
     files: tuple[SettingsFile, ...]
     table: dict[str, Any]
 
     def origin(self, *key: str) -> str:
-        """Return ``FILE: KEY``, with the file whose value counts."""
+        """Return ``FILE: KEY``, with the file whose value applies."""
         return f"{self._file(key)[0]}: {dotted(key)}"
 
     def place(self, *key: str) -> str:
@@ -53,7 +53,7 @@ class Document(NamedTuple):
 
 
 def read_settings(path: str, *, is_needed: bool = True) -> Document:
-    """Return what a file and its drop-ins say, absent unless `is_needed`. Raises ConfigurationError."""
+    """Read a file and its drop-ins; the file may be absent unless `is_needed`. Raises ConfigurationError."""
     paths = drop_ins_of(path)
     if is_needed or os.path.exists(path):
         paths = [path, *paths]
@@ -68,13 +68,13 @@ def read_settings(path: str, *, is_needed: bool = True) -> Document:
 
 
 def drop_in_folder(path: str) -> str:
-    """Return the folder that has the drop-ins of a file."""
+    """Return the folder of a file's drop-ins."""
     stem = os.path.basename(path).removesuffix(".toml")
     return os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
 
 
 def drop_ins_of(path: str) -> list[str]:
-    """Return the drop-ins of a file in the order in which they count. Raises ConfigurationError."""
+    """Return a file's drop-ins in the order in which they are read. Raises ConfigurationError."""
     folder = drop_in_folder(path)
     try:
         found = os.stat(folder)
@@ -90,7 +90,7 @@ def drop_ins_of(path: str) -> list[str]:
 
 
 def stamp_of(path: str) -> tuple[object, ...]:
-    """Return what changes when a file or one of its drop-ins does. Raises OSError if there is none."""
+    """Return a tuple that differs once a file or its drop-ins have changed. Raises OSError without a file."""
     try:
         paths = drop_ins_of(path)
     except ConfigurationError as error:
@@ -126,9 +126,9 @@ def _holds(value: Any, key: Sequence[str]) -> bool:
 
 
 def at_line(data: bytes, key: Sequence[str]) -> str:
-    """Return ``:LINE``, the line on which a file first says something of a key; nothing if it does not.
+    """Return ``:LINE``, the line on which a file first mentions a key; an empty string if it does not.
 
-    It is the first line with which the file, cut off where a statement ends, has that key.
+    It is the first line such that the file up to the end of its statement contains the key.
     """
     lines = data.decode("utf-8", "replace").split("\n")
 
@@ -150,7 +150,7 @@ def at_line(data: bytes, key: Sequence[str]) -> str:
 
 
 def to_toml(table: Mapping[str, Any]) -> bytes:
-    """Return tables as one file of settings that says the same."""
+    """Return tables as the text of an equivalent settings file."""
     return "".join(f"{key} = {_value(value)}\n" for key, value in _leaves(table)).encode() or b"#\n"
 
 
@@ -181,7 +181,7 @@ def _parse(path: str, data: bytes) -> dict[str, Any]:
         raise ConfigurationError(path, f"is not text in UTF-8, see byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(path, f"is not TOML: {error}") from error
-    except ValueError as error:  # of int(), which has a limit
+    except ValueError as error:  # from int(), which limits the number of digits
         raise ConfigurationError(path, "is not TOML: a number is too long") from error
     except RecursionError as error:
         raise ConfigurationError(path, "is nested too deeply") from error
@@ -190,7 +190,7 @@ def _parse(path: str, data: bytes) -> dict[str, Any]:
 
 
 def _check(path: str, document: Mapping[str, Any]) -> None:
-    """Refuse what is deeper than any setting, and integers that TOML has not: a traceback each, later."""
+    """Refuse excessive nesting, and integers beyond TOML's range: either would cause a traceback later."""
     left: list[tuple[str, Any, int]] = [("", document, 0)]
     while left:
         key, value, depth = left.pop()
@@ -206,7 +206,7 @@ def _check(path: str, document: Mapping[str, Any]) -> None:
 
 
 def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
-    """Return what a file of settings holds. Raises ConfigurationError where that is none."""
+    """Return the bytes of a settings file. Raises ConfigurationError if it is not one."""
     try:
         with open(path, "rb", opener=open_at_once if is_drop_in else None) as file:
             found = os.fstat(file.fileno())
@@ -226,14 +226,14 @@ def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
     except OSError as error:
         raise ConfigurationError(path, f"cannot be read: {error.strerror}") from error
     if len(data) > MAX_BYTES:
-        raise ConfigurationError(path, f"is larger than {MAX_BYTES // 2**20} MiB: no file of settings")
-    if not data.strip() and not stat.S_ISCHR(found.st_mode):  # a disk was full when it was written
+        raise ConfigurationError(path, f"is larger than {MAX_BYTES // 2**20} MiB: not a settings file")
+    if not data.strip() and not stat.S_ISCHR(found.st_mode):  # perhaps written while the disk was full
         raise ConfigurationError(path, "is empty; for the defaults remove it, or put a comment into it")
     return data
 
 
 def _refuse_unsafe(path: str, found: os.stat_result) -> None:
-    """Raise ConfigurationError where others than root and this user could change what programs are run."""
+    """Raise ConfigurationError if anyone but root and this user could change what programs are run."""
     if found.st_uid not in (0, os.geteuid()):
         raise ConfigurationError(
             path, f"belongs to uid {found.st_uid}, who could change it; chown it to root"
@@ -245,7 +245,7 @@ def _refuse_unsafe(path: str, found: os.stat_result) -> None:
 
 
 def dotted(key: Sequence[str]) -> str:
-    """Return a key as one line, whatever is in it, with quotes where TOML wants them."""
+    """Return a dotted key on one line, whatever it contains, quoted where TOML requires it."""
     plain = (re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in key)
     return ".".join(part if it else f'"{shown(part)[1:-1]}"' for part, it in zip(key, plain, strict=True))
 
@@ -259,8 +259,8 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """Return ``; did you mean X?`` where one of the known words is like this one, else nothing."""
-    import difflib  # only where somebody has made a mistake
+    """Return ``; did you mean X?`` if a known word resembles this one, else an empty string."""
+    import difflib  # needed only after a mistake
 
     ends = [each for each in known if each.rpartition(".")[2] == word.rpartition(".")[2]]
     found = difflib.get_close_matches(word, known, 1, 0.6) or ends[:1]

@@ -1,4 +1,4 @@
-"""Settings on the command line: a flag each, and ``--set KEY=VALUE`` for any of them."""
+"""Settings on the command line: one flag each, and ``--set KEY=VALUE`` for any of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.settings import BOOLEAN, DEFAULT_FILE, FILE_FLAG, POSITIVE_DURATION, Kind, settings_of
 from jobfeatures.usage import SETTINGS_TITLE, Parser
 
-MAX_WORDS_CHARACTERS = 24  # of a choice, in usage lines of 80 characters
+MAX_WORDS_CHARACTERS = 24  # of a choice's words, so that help fits into 80 columns
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form."""
-    # Values stay text here: `load_config` parses them, with the same words whatever their origin.
+    # Values stay text here: `load_config` parses them, with the same error messages for every origin.
     settings = settings_of(config)
     group = parser.add_argument_group(SETTINGS_TITLE)
     group.add_argument(
@@ -47,7 +47,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
 
 
 def parse_duration_flag(flag: str, text: str) -> float:
-    """Return the seconds that a flag of a command's own says. Raises ConfigurationError."""
+    """Return the seconds of a duration given by a command's own flag. Raises ConfigurationError."""
     try:
         return float(POSITIVE_DURATION.parse(text))
     except ValueError as error:
@@ -55,7 +55,7 @@ def parse_duration_flag(flag: str, text: str) -> float:
 
 
 class _Set(argparse.Action):
-    """``--set KEY=VALUE``: as the flag of that setting."""
+    """``--set KEY=VALUE``: equivalent to the setting's flag."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object
@@ -64,14 +64,14 @@ class _Set(argparse.Action):
         if not equals:
             parser.error(f"--set: must be KEY=VALUE, not {shown(value)}")
         if key not in self.const:
-            from jobfeatures.settingsfile import nearest  # only where somebody has made a mistake
+            from jobfeatures.settingsfile import nearest  # needed only after a mistake
 
             parser.error(f"--set: there is no setting {shown(key)}{nearest(key, self.const)}")
         setattr(namespace, key, text)
 
 
 def _metavar(kind: Kind) -> str:
-    """Return what help shows for a value: the words of a choice if they fit into a line, else the kind."""
+    """Return the placeholder for a value in help: a choice's words if they are short, else the kind."""
     if kind.name.startswith("list of "):
         return "WORD,..."
     if "|" in kind.name:
@@ -80,7 +80,7 @@ def _metavar(kind: Kind) -> str:
 
 
 def display(value: Any) -> str:
-    """Return a default as its user would write it on a command line."""
+    """Return a default as one would write it on the command line."""
     if isinstance(value, bool | float):
         return str(value).lower() if isinstance(value, bool) else f"{value:g}s"
     return ",".join(value) if isinstance(value, tuple) else str(value)

@@ -1,7 +1,7 @@
-"""What a site states about its machines and jobs: the settings, resolved for this machine.
+"""The site's settings about machines and jobs, resolved for this machine.
 
-For each value the most particular statement counts: a flag or a variable, the table of the job's partition,
-the first table whose pattern is the machine's CPU model, the plain setting of the file, a default.
+For each value the most specific setting applies: a flag or a variable, the table of the job's partition, the
+first table whose pattern matches the machine's CPU model, the plain setting of the file, the default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MACHINE_KEYS = (keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.GRACE_SECS, keys.JOB
 
 
 class Cores(NamedTuple):
-    """Cores that are online. `logical` is what the system calls processors."""
+    """Cores that are online. `logical` counts what the system calls processors."""
 
     physical: int
     logical: int
@@ -44,7 +44,7 @@ def parse_cpu_model(text: str) -> str | None:
 
 
 def read_cpu_model(path: str = CPUINFO) -> str | None:
-    """Return the CPU model; the start of the file is enough, and the kernel makes no more of it."""
+    """Return the CPU model; reading only the start of the file saves the kernel from generating the rest."""
     try:
         with opened(path, os.O_RDONLY | os.O_CLOEXEC) as file:
             return parse_cpu_model(os.read(file, 4096).decode("utf-8", "replace"))
@@ -53,10 +53,10 @@ def read_cpu_model(path: str = CPUINFO) -> str | None:
 
 
 def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
-    """Count the online cores, None where the system does not say.
+    """Return the numbers of online cores, None if the system does not tell them.
 
     Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu: ``cpuN/topology/thread_siblings_list``
-    lists the processors of N's core; processors that are offline have no such file.
+    lists the processors of N's core; offline processors have no such file.
     """
     cores: set[str] = set()
     logical = 0
@@ -75,10 +75,10 @@ def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
 
 
 class Site:
-    """The settings, and what depends on them for this machine and its jobs."""
+    """The settings, and the values that follow from them for this machine and its jobs."""
 
     def __init__(self, config: Config, *, cpu_model: str | None = None, cores: Cores | None = None) -> None:
-        """`cpu_model` and `cores` are read from the system where they are needed and not given."""
+        """`cpu_model` and `cores` are read from the system if they are needed and not given."""
         self._config = config
         self._cpu_model = cpu_model
         self._cores = cores
@@ -87,7 +87,7 @@ class Site:
 
     @cached_property
     def machine(self) -> Machine:
-        """What is published about this machine."""
+        """The machine's values to publish."""
         stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
@@ -112,23 +112,23 @@ class Site:
         )
 
     def terms(self, job: Job) -> Terms:
-        """Return what the site says of a job."""
+        """Return the site's terms for a job."""
         found = self._terms.get(job.partition)
         if found is None:
             found = self._terms[job.partition] = self._make_terms(job.partition)
-            if len(self._terms) > 1000:  # partitions are few; names in foreign documents may be many
+            if len(self._terms) > 1000:  # real partitions are few, but foreign documents may name many
                 self._terms.clear()
         return found
 
     def access(self, partition: str | None) -> Access:
-        """Return how jobs of a partition get at their features. Without a listener that is by paths."""
+        """Return how jobs of a partition access their features: by paths if there is no listener."""
         config = self._config
         url = config.features_url
         if config.features_listen_address is None:
             return Access()
         if url is None:
             if config.features_listen_address.endswith(":0"):
-                return Access()  # only the daemon knows its port then
+                return Access()  # only the daemon knows the port
             url = public_url(config.features_listen_address)
         form, _ = self._stated("features.form", partition)
         return Access(url, form)
@@ -144,7 +144,7 @@ class Site:
                 size = found.f_blocks * found.f_frsize
                 origins[keys.DISK_LIMIT_GB.name] = f"size of machine.scratch_dir {folder}"
             except OSError:
-                pass  # not there yet: asked again with the next settings
+                pass  # not there yet: tried again with the next settings
         return Terms(
             grace_secs=stated[keys.GRACE_SECS_JOB.name][0],
             cpu_factor=stated[keys.CPUFACTOR_LRMS.name][0],
@@ -154,7 +154,7 @@ class Site:
         )
 
     def _stated(self, key: str, partition: str | None = None) -> tuple[Any, str]:
-        """Return the value of a setting and its origin; None and nothing where nobody states it."""
+        """Return a setting's value and origin; None and an empty string if it is not set."""
         setting = self._settings[key]
         plain = getattr(self._config, setting.field_name)
         origin = self._config.origins.get(key, "")
@@ -162,7 +162,7 @@ class Site:
             return plain, origin
         name = key.rpartition(".")[2]
         tables: list[Table] = [each for each in self._config.partition if each.label == partition]
-        if key != "job.grace_secs":  # in tables of CPU models it is the machine's
+        if key != "job.grace_secs":  # in tables of CPU models, grace_secs is the machine's
             tables += self._model_tables
         for table in tables:
             if name in table.values:

@@ -1,4 +1,4 @@
-"""Sorts more than memory holds: runs of pairs lie in files, which are merged whenever they are read."""
+"""External sorting: sorted runs of pairs are stored in files, which are merged whenever they are read."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.joblog import MOST
 
 Pair = tuple[Any, Any]
-AT_ONCE: Final = 200  # of a run, in memory while runs are merged
+AT_ONCE: Final = 200  # pairs of each run in memory during a merge
 
 
 class SpillError(JobfeaturesError):
-    """What does not fit into memory does not fit on disk either."""
+    """Data that does not fit into memory does not fit on disk either."""
 
     exit_status = 2
 
 
 class Folder:
-    """A folder for a time, made when it is needed; it goes with what is in it."""
+    """A temporary folder, created at first use and removed with its content."""
 
     def __init__(self) -> None:
         self._made: tempfile.TemporaryDirectory[str] | None = None
@@ -40,7 +40,7 @@ class Folder:
 
     @property
     def folder(self) -> str:
-        """Return the folder, made by now. Raises SpillError."""
+        """Return the folder, created if necessary. Raises SpillError."""
         if self._made is None:
             with naming_full_folder():
                 self._made = tempfile.TemporaryDirectory(prefix="jobfeatures-")
@@ -48,14 +48,14 @@ class Folder:
 
 
 class DiskSorter(Folder):
-    """Sorts pairs by their first, equal ones as they came; its files lie in its folder."""
+    """Sorts pairs by their first element, stably; its files are in its folder."""
 
     def __init__(self) -> None:
         super().__init__()
         self._count = 0
 
     def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
-        """Return the pairs sorted; they can be gone through again."""
+        """Return the sorted pairs; they can be iterated over repeatedly."""
         runs: list[str] = []
         rest = iter(pairs)
         some = list(islice(rest, MOST))
@@ -79,7 +79,7 @@ class DiskSorter(Folder):
 
 @contextlib.contextmanager
 def naming_full_folder() -> Iterator[None]:
-    """Say which folder has no room. Raises SpillError."""
+    """Turn an OSError into a SpillError that names the folder."""
     try:
         yield
     except OSError as error:
@@ -88,18 +88,18 @@ def naming_full_folder() -> Iterator[None]:
 
 
 class _Merged:
-    """Sorted runs in files, and the last of them in memory; the files go with it."""
+    """Sorted runs in files, and the last of them in memory; it removes the files when it is deleted."""
 
     def __init__(self, runs: list[str], rest: list[Pair]) -> None:
         self._runs = runs
         self._rest = rest
 
     def __iter__(self) -> Iterator[Pair]:
-        yield from heapq.merge(*map(_read, self._runs), self._rest, key=itemgetter(0))  # keeps the files
+        yield from heapq.merge(*map(_read, self._runs), self._rest, key=itemgetter(0))  # self keeps the files
 
     def __del__(self) -> None:
         for path in self._runs:
-            with contextlib.suppress(OSError):  # the folder went first
+            with contextlib.suppress(OSError):  # the folder was removed first
                 os.unlink(path)
 
 

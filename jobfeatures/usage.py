@@ -1,4 +1,4 @@
-"""Wrong words on a command line: one line that names the nearest right one, and exit status 2."""
+"""Command line parsing: an error is one line with the nearest valid word, and exit status 2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from jobfeatures.errors import shown
 
-SETTINGS_TITLE = "settings"  # of the flags that stand for settings, in help
+SETTINGS_TITLE = "settings"  # help's title for the flags of settings
 
 
 class VersionAction(argparse.Action):
@@ -17,7 +17,7 @@ class VersionAction(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
         """Print and end the program."""
-        from jobfeatures.version import format_version  # hooks start without
+        from jobfeatures.version import format_version  # hooks do not need it
 
         print(format_version(parser.prog))
         parser.exit(0)
@@ -32,20 +32,20 @@ class _HelpAll(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; its help shows first what a command's users need."""
+    """Reports an error in one line; its ``--help`` shows only the most common flags."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._later: set[str] = set()
 
     def show_later(self, dests: Iterable[str]) -> None:
-        """Leave these flags to ``--help-all``."""
+        """Show these flags in ``--help-all`` only."""
         if not self._later:
             self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every flag and exit")
         self._later.update(dests)
 
     def format_help(self, *, everything: bool = False) -> str:
-        """Return usage of the command's own flags, then all groups, of settings the common ones."""
+        """Return help; unless `everything`, without the flags that only ``--help-all`` shows."""
         formatter = self._get_formatter()
         settings = [group for group in self._action_groups if group.title == SETTINGS_TITLE]
         hidden = {each for group in settings for each in group._group_actions}  # noqa: SLF001  # no other way
@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # the overloads of typeshed differ in the namespace alone
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Refuse a flag that there is not, and tell which is like it."""
+        """Refuse an unknown flag and suggest a similar one."""
         found, left = super().parse_known_args(args, namespace)
         if left and left[0].startswith("-"):
             flag = left[0].partition("=")[0]
@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def check_command(prog: str, given: Sequence[str], commands: Collection[str]) -> None:
-    """End the program if the first word is meant to be a command and is none."""
+    """End the program if the first word is not a flag and not a known command."""
     if given and not given[0].startswith("-") and given[0] not in commands:
         text = f"there is no command {shown(given[0])}{_nearest(given[0], commands)}"
         print(f"{prog}: {text} (see {prog} --help)", file=sys.stderr)
@@ -92,11 +92,11 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
 
 
 def complain(text: object) -> None:
-    """Say one line to whoever called `jobfeatures`."""
+    """Print one line to standard error."""
     print(f"jobfeatures: {text}", file=sys.stderr)
 
 
 def _nearest(word: str, known: Collection[str]) -> str:
-    from jobfeatures.settingsfile import nearest  # only where somebody has made a mistake
+    from jobfeatures.settingsfile import nearest  # needed only after a mistake
 
     return nearest(word, known)

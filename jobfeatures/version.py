@@ -1,4 +1,4 @@
-"""Which version this is, in the form in which Prometheus and its exporters say it."""
+"""The version, in the format of Prometheus and its exporters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import cache
 
 from jobfeatures import __version__
 
-# Files are opened by their place: importlib's metadata and resources take 2 MB, and the daemon asks too.
+# Files are opened by path: importlib's metadata and resources need 2 MB, in the daemon too.
 HERE = os.path.dirname(os.path.abspath(__file__))
-REVISION_FILE = "revision.txt"  # beside this file, written where packages are built
+REVISION_FILE = "revision.txt"  # next to this file, written when packages are built
 _REVISION = re.compile(r"[0-9a-f]{7,64}\Z")
 
 
 @cache
 def find_revision() -> str:
-    """Return the commit that this was built from; empty where neither the package nor pip has noted it."""
+    """Return the commit that this was built from; empty if neither the package nor pip recorded it."""
     try:
         noted = _read(f"{HERE}/{REVISION_FILE}").strip()
     except (OSError, ValueError):
