@@ -108,8 +108,8 @@ class Site:
         assert self.process is not None
         found = []
         with contextlib.suppress(OSError):
-            for task in os.scandir(f"/proc/{self.process.pid}/task"):
-                found += map(int, Path(task.path, "children").read_text().split())
+            for task in os.listdir(f"/proc/{self.process.pid}/task"):
+                found += map(int, Path(f"/proc/{self.process.pid}/task/{task}/children").read_text().split())
         return found
 
     def close(self) -> None:
