@@ -160,7 +160,10 @@ class Watched:
 
 @pytest.fixture
 def open_page(browser):
-    """Return a function that opens an address; at the end nothing may have gone wrong in any of them."""
+    """Return a function that opens an address; at the end nothing may have gone wrong in any of them.
+
+    Ask for the address first: pages refresh themselves, and have to end before their server.
+    """
     opened = []
 
     def open_(address: str, viewport=None, scheme="light", *, script=True, clock=False) -> Watched:
@@ -206,7 +209,7 @@ def overflow_of(page) -> int:
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-def test_a_page_fits_is_accessible_and_asks_nobody_else(open_page, named_address):
+def test_a_page_fits_is_accessible_and_asks_nobody_else(named_address, open_page):
     """On a telephone and a wide screen, light and dark: loaded once, for that and loading axe-core take longer."""
     name, address = named_address
     page = open_page(address, PHONE).page
@@ -293,7 +296,7 @@ def focus_by_tab(page, text: str) -> None:
     pytest.fail(f"no Tab leads to {text}")
 
 
-def test_rows_are_sorted_by_keyboard_and_the_direction_is_told(open_page, busy_address):
+def test_rows_are_sorted_by_keyboard_and_the_direction_is_told(busy_address, open_page):
     page = open_page(busy_address).page
     before = jobs(page)
     focus_by_tab(page, "Memory")
@@ -311,14 +314,14 @@ def test_rows_are_sorted_by_keyboard_and_the_direction_is_told(open_page, busy_a
     assert jobs(page)[-1] == "48301"  # which has ended
 
 
-def test_the_focus_can_be_seen(open_page, busy_address):
+def test_the_focus_can_be_seen(busy_address, open_page):
     page = open_page(busy_address).page
     focus_by_tab(page, "Memory")
     outline = page.evaluate("getComputedStyle(document.activeElement).outline")
     assert re.search(r"solid 3px|3px solid|rgb.*3px", outline), outline
 
 
-def test_rows_are_filtered_and_the_rest_is_counted(open_page, busy_address):
+def test_rows_are_filtered_and_the_rest_is_counted(busy_address, open_page):
     page = open_page(busy_address).page
     page.fill("#jobs-table-filter", "mweber")
     assert (
@@ -354,7 +357,7 @@ def test_a_refresh_keeps_order_focus_and_what_is_open(open_page, monkeypatch):
         assert shown.looks == looks + 1
 
 
-def test_without_its_script_the_page_shows_the_same_and_offers_nothing_dead(open_page, busy_address):
+def test_without_its_script_the_page_shows_the_same_and_offers_nothing_dead(busy_address, open_page):
     page = open_page(busy_address, script=False).page
     assert page.locator("#jobs-table tbody tr").count() == 7
     assert page.locator("button").count() == 0
