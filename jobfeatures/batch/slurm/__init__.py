@@ -1,15 +1,15 @@
-"""Slurm: what ``scontrol`` says of a job, what a Prolog's environment says, and a source that asks.
+"""Slurm: jobs from ``scontrol``, from slurmrestd, from a Prolog's environment and from accounting.
 
-The controller serves thousands of nodes, so it is asked about single jobs only, all questions of a poll go
-through one ``scontrol -a -o -d``, and answers are kept. Commands: scontrol(1). Job states: squeue(1), "JOB
+The controller serves thousands of nodes, so a node queries single jobs only, sends all queries of a poll
+through one ``scontrol -a -o -d``, and caches the answers. Commands: scontrol(1). Job states: squeue(1), "JOB
 STATE CODES". The Prolog's variables: https://slurm.schedmd.com/prolog_epilog.html
 
-Users write job names, comments and paths, and scontrol escapes nothing: a job name may hold newlines and
-whole imitated records. Hence the questions are framed by a word nobody can guess, a record is read between
-fields that users cannot move, and what is ambiguous is rejected, never guessed.
+Users choose job names, comments and paths, and scontrol escapes nothing: a job name may contain newlines and
+complete forged records. Hence an unguessable word separates the answers, a record is read between fields that
+users cannot move, and ambiguous text is rejected, never guessed at.
 
-Asking needs root, SlurmUser or an operator: where ``PrivateData=jobs`` is set,
-others are told "Invalid job id" of jobs that live.
+Queries need root, SlurmUser or an operator: where ``PrivateData=jobs`` is set,
+others get "Invalid job id" even for jobs that exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jobfeatures.settings import COUNT, PATH, TEXT, choice, node_option
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SlurmSettings:
-    """How Slurm is asked."""
+    """How to query Slurm."""
 
     slurm_scontrol: str = node_option(TEXT, "scontrol", "scontrol command")
     slurm_ask: str = node_option(

@@ -1,6 +1,6 @@
-"""What ``sdiag``, ``scontrol show licenses``, ``sshare`` and ``scontrol show reservation`` tell. Pure.
+"""Output of ``sdiag``, ``scontrol show licenses``, ``sshare`` and ``scontrol show reservation``. Pure.
 
-Texts as of 22.05, whose commands have no JSON of this. Times of sdiag are microseconds.
+The formats are those of 22.05, whose commands have no JSON for this. Times of sdiag are microseconds.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _LICENCE = re.compile(
 
 
 def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
-    """Return what sdiag prints; raises ParseError where it is something else."""
+    """Parse the output of sdiag. Raises ParseError for any other text."""
     values: dict[tuple[str, str], int] = {}
     requests: dict[str, list[Requests]] = {"types": [], "users": []}
     section = ""
     for line in text.splitlines():
         if line and not line.startswith(("\t", "*")):
-            # A section's title may be followed by a warning; values without indent belong to the top.
+            # A warning may follow a section's title; values without indent belong to no section.
             section = next((each for title, each in _SECTIONS.items() if line.startswith(title)), "")
         if found := _VALUE.match(line):
             values[section, found[1]] = int(found[2])
@@ -88,15 +88,15 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
     )
 
 
-def make_cycles(told: Iterable[int | None]) -> Cycles:
-    """Return cycles by their fields in order, times in microseconds; before the first they have no mean."""
-    count, last, mean, most, depth, queue = told
+def make_cycles(values: Iterable[int | None]) -> Cycles:
+    """Return cycles from the columns of `_CYCLES`, times in microseconds; no mean before the first cycle."""
+    count, last, mean, most, depth, queue = values
     last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))
     return Cycles(count, last_secs, mean_secs if count else None, max_secs, depth, queue)
 
 
 def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
-    """Return what ``scontrol -o show licenses`` prints.
+    """Parse the output of ``scontrol -o show licenses``.
 
     Sample: ``LicenseName=matlab@flexhost Total=20 Used=3 Free=17 Reserved=0 Remote=yes``
     """
@@ -107,7 +107,7 @@ def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
 def make_licences(
     parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Licences:
-    """Return what `parse` makes of an answer's records; a bad one costs itself only."""
+    """Return the licences that `parse` makes of records; a malformed one is rejected alone."""
     rejected: list[Rejected] = []
     found = each_once(parse_each(parse, records, rejected, source), rejected, source)
     return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=tuple(rejected))
@@ -121,11 +121,11 @@ def _licence(line: str) -> Licence:
 
 
 def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
-    """Return what ``sshare -a -P -n -o …`` prints of `SHARE_FIELDS`; accounts are indented."""
+    """Parse the output of ``sshare -a -P -n -o …`` with `SHARE_FIELDS`; accounts are indented."""
     rejected: list[Rejected] = []
     found: dict[tuple[str, str], FairShare] = {}
     for share in parse_each(_share, filter(None, text.splitlines()), rejected, "sshare"):
-        # Associations with partitions tell one user of an account several times: the first has the account's.
+        # With associations by partition an account has a user several times; the first has no partition.
         found.setdefault((share.account, share.user), share)
     return FairShares(
         source=NAME, taken_at_secs=taken_at_secs, shares=tuple(found.values()), rejected=tuple(rejected)
@@ -148,7 +148,7 @@ def _share(line: str) -> FairShare:
 
 
 def _number(text: str, field: str) -> float | None:
-    """Return a part of the whole; None where there is none, as of a parent's share or an account's factor."""
+    """Return a non-negative number; None for "parent" or an empty text, such as an account's factor."""
     if text in {"", "parent"}:
         return None
     try:
@@ -161,7 +161,7 @@ def _number(text: str, field: str) -> float | None:
 
 
 def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Reservations:
-    """Return the reservations that ``scontrol -o show reservation`` prints; imitating names are rejected."""
+    """Parse ``scontrol -o show reservation``; names that look like fields are rejected."""
     records = [line for line in lines if line.startswith("ReservationName=")]
     return make_reservations(_reservation, records, source=RESERVATION_SOURCE, taken_at_secs=taken_at_secs)
 
@@ -169,7 +169,7 @@ def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Res
 def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
-    """Return those that are not over of what `parse` makes of an answer's records; see `make_licences`."""
+    """Return current and future reservations that `parse` makes of records; see `make_licences`."""
     rejected: list[Rejected] = []
     found = each_once(parse_each(parse, records, rejected, source), rejected, source)
     return Reservations(

@@ -1,4 +1,4 @@
-"""Questions to ``scontrol`` and its answers: a conversation that users cannot forge."""
+"""Queries to ``scontrol`` and its answers, framed so that users cannot forge them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from jobfeatures.model import Job
 
 MAX_ANSWER_BYTES = 32 * 2**20
 VERBOSE = "verbose"
-MIN_TIMEOUT_SECS = 0.1  # of a further question, whatever the ones before have left
+MIN_TIMEOUT_SECS = 0.1  # of a further query, however little time the earlier ones left
 
-# The node and the reservations are asked about in passing: what goes wrong there says nothing of jobs.
+# Errors of the queries about the node and reservations, which say nothing about jobs.
 _ELSEWHERE = re.compile(r"(?:\w+: )*slurm_load_(?:node|reservation)s?(?: error)?: ")
 _INVALID_ID = re.compile(r"(?:\w+: )*slurm_load_jobs?(?: error)?: Invalid job id specified\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What one scontrol said of the jobs it was asked about, by plain job id."""
+    """Answers of one scontrol about jobs, by plain job id."""
 
     jobs: Mapping[str, Job]
-    gone: frozenset[str]  # the controller knows them no more
+    gone: frozenset[str]  # no longer known to the controller
     rejected: Mapping[str, Rejected]
-    ask_alone: Mapping[str, str]  # answered together with others: ask again, by this name
-    complete: bool  # each question is answered, and nothing was complained of
-    complaint: str = ""  # the first foreign line on standard error
-    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)  # lines, by further question
+    ask_alone: Mapping[str, str]  # answered together with other jobs: query again, by this name
+    complete: bool  # each query was answered, without an unexpected error
+    complaint: str = ""  # the first unexpected line on standard error
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)  # answer lines by extra command
 
     def one(self, job_id: str, asked: str) -> Job | None:
-        """Return the only job that was asked about, None if it is gone. Raises ParseError or SourceError."""
+        """Return the only job queried, None if it is gone. Raises ParseError or SourceError."""
         if job_id in self.jobs or job_id in self.gone:
             return self.jobs.get(job_id)
         if job_id in self.rejected:
@@ -46,10 +46,10 @@ class Answers:
 
 
 def format_questions(questions: Collection[str], nonce: str, extra: Sequence[str] = ()) -> bytes:
-    """Return scontrol's standard input: questions about jobs, then the lines `extra`.
+    """Return scontrol's standard input: queries about jobs, then the commands `extra`.
 
-    ``show hostnames NONCE`` is answered locally by NONCE on a line. With
-    ``verbose`` an answer begins with the controller's time.
+    scontrol answers ``show hostnames NONCE`` itself, with NONCE on a line. After
+    ``verbose`` each answer begins with the controller's time.
     """
     marker = f"show hostnames {nonce}\n"
     lines = [*(f"show job {each}" for each in questions), *extra]
@@ -68,14 +68,14 @@ def parse_answers(
     node_name: str | None,
     extra: Sequence[str] = (),
 ) -> Answers:
-    """Return the answers to `format_questions`; never raises.
+    """Parse the answers to `format_questions`; never raises.
 
-    `questions` maps each plain job id to the name it was asked by: itself,
+    `questions` maps each plain job id to the name used in the query: the id,
     ``ARRAY_TASK`` or ``HET+OFFSET``. Depending on its line editor scontrol
-    repeats prompt and question or the prompt alone; both are recognised.
+    echoes prompt and command or the prompt alone; both are recognised.
 
-    Jobs without an answer are gone if standard error says "Invalid job id
-    specified" exactly as often, and nothing else. Absence proves nothing otherwise.
+    Jobs without an answer are gone only if standard error says "Invalid job id
+    specified" exactly as many times, and nothing else.
     """
     jobs: dict[str, Job] = {}
     rejected: dict[str, Rejected] = {}
@@ -115,7 +115,7 @@ def parse_answers(
 
 
 def _frames(stdout: str, nonce: str) -> Iterator[list[str]]:
-    """Yield the lines between two markers, prompts removed; what was cut off is left out."""
+    """Yield the lines between markers, without prompts; a frame without its end marker is left out."""
     frame: list[str] | None = None
     for raw in stdout.split("\n"):
         line = raw
@@ -137,9 +137,9 @@ class _Alone:
 def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _Alone | None:
     """Return the only record of a frame, None for an empty frame.
 
-    A frame with one line that starts like a record is one record, whatever newlines it holds: an imitation
-    inside doubles its fields. A frame with more such lines is an array's or a heterogeneous job's, or
-    somebody's name; it only serves to learn how to ask for the one job.
+    A frame with one line that starts like a record is one record, with or without newlines: a record forged
+    inside it would repeat its fields. A frame with several such lines comes from an array, a heterogeneous
+    job or a forged name; it only serves to learn the name by which to query the single job.
     """
     while lines and not lines[-1]:
         lines = lines[:-1]
@@ -165,7 +165,7 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
 def _joined(first: Answers, second: Answers) -> Answers:
     return Answers(
         jobs={**first.jobs, **second.jobs},
-        gone=first.gone,  # a name that was wrong a moment later proves nothing
+        gone=first.gone,  # the second answer proves nothing: its names may have changed since the first
         rejected={**first.rejected, **second.rejected},
         ask_alone={},
         complete=first.complete and second.complete and not second.gone,
@@ -175,7 +175,7 @@ def _joined(first: Answers, second: Answers) -> Answers:
 
 
 class Scontrol:
-    """scontrol as a site has it: one process a poll, of one node's jobs or of all."""
+    """Runs scontrol, with one process per poll."""
 
     def __init__(
         self,
@@ -185,18 +185,18 @@ class Scontrol:
         timeout_secs: float = 10.0,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
-        """`timeout_secs` limits all questions of a poll together."""
+        """`timeout_secs` limits a poll, with all its processes."""
         self.command = command
         self.node_name = node_name
         self._timeout_secs = timeout_secs
         self._max_bytes = max_bytes
 
     def poll(self, ids: Collection[str], extra: Sequence[str] = ()) -> Answers:
-        """Ask about jobs; one process, or two where an id names an array or a heterogeneous job.
+        """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
 
-        Of jobs whose record is refused, the squeue beside scontrol is asked: what it tells stands in `jobs`,
-        while `rejected` still names them. `extra` are lines to ask in the same process. Raises SourceError if
-        nothing was answered, CommandError if scontrol could not be run to its end.
+        Jobs whose record is rejected are queried again by the squeue in scontrol's directory: its answers are
+        added to `jobs`, while `rejected` still has them. `extra` are commands for the same process. Raises
+        SourceError if there was no answer, CommandError if scontrol did not run to its end.
         """
         deadline = time.monotonic() + self._timeout_secs
         questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
@@ -206,7 +206,7 @@ class Scontrol:
         refused = answers.rejected.keys() - answers.jobs.keys()
         if not refused:
             return answers
-        from jobfeatures.batch.slurm.refused import ask_squeue  # seldom
+        from jobfeatures.batch.slurm.refused import ask_squeue  # rarely needed
 
         try:
             jobs = ask_squeue(
@@ -220,9 +220,9 @@ class Scontrol:
         return replace(answers, jobs={**answers.jobs, **jobs})
 
     def ask_about_job(self, job_id: str) -> Job | None:
-        """Return one job as the controller knows it, None if it does not.
+        """Return one job from the controller, None if it does not know the job.
 
-        Raises SourceError if it could not be asked, ParseError if `job_id` is not
+        Raises SourceError if the query failed, ParseError if `job_id` is not
         a plain id or its record cannot be trusted.
         """
         if not is_plain_id(job_id):

@@ -1,4 +1,4 @@
-"""What a prolog and a source have in common: little, as a prolog pays for every import."""
+"""What prologs and sources share; kept small, because a prolog pays for every import."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _ID = re.compile(r"[1-9][0-9]{0,9}\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Return whether a text is a job id as the controller counts them, fit to be asked about."""
+    """Return whether a text is a plain job number, safe to pass to scontrol."""
     return _ID.match(text) is not None

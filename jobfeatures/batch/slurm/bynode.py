@@ -1,11 +1,11 @@
-"""All jobs with each node's share: text to what each node would be told, if it asked itself. Pure.
+"""All jobs with each node's share: text to the answers that each node's own query would get. Pure.
 
 Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -a
--o -d``. A node asks about one job at a time, framed so that no name can imitate
-another job's record. Here the records stand one after the other, and a name
-with newlines may hold a whole record. So one counts if it is the only one of
-its id, and if squeue, whose fields no name can move, reports that job, of the
-same user, and not of its end. What squeue says of the others has to do.
+-o -d``. A node queries one job at a time, framed so that no job name can forge
+another job's record. Here the records follow one another, and a name with
+newlines may contain a complete record. So a record is trusted only if no other
+has its id and squeue, whose fields no name can move, reports that job with the
+same user and not as finished. Other jobs are taken from squeue's answer.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that imitates b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """What was reported about all nodes at one time; `jobs` by node."""
+    """One poll's jobs and records of all nodes; `jobs` by node."""
 
     taken_at_secs: float
     complete: bool
     jobs: Mapping[str, tuple[SharedJob | Job, ...]]
-    nodes: Mapping[str, str]  # their records
+    nodes: Mapping[str, str]  # records by node
     maintenances: tuple[Maintenance, ...] = ()
     rejected: tuple[Rejected, ...] = ()
-    clock_ahead_secs: float | None = None  # Slurm's clock before ours
+    clock_ahead_secs: float | None = None  # Slurm's clock minus ours
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return what the node would be told; None where Slurm knows no node of this name."""
+        """Return the node's jobs and notice; None where Slurm knows no node of this name."""
         record = self.nodes.get(node_name)
         if record is None:
             return None
@@ -65,7 +65,7 @@ class JobsByNode:
 
 
 class Known(NamedTuple):
-    """A record that has been read, and a digest of its text but for the time that the job has run."""
+    """A parsed record, and a digest of its text without RunTime."""
 
     digest: int
     shared: SharedJob
@@ -74,10 +74,10 @@ class Known(NamedTuple):
 def parse_whole(
     lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, Known] | None = None
 ) -> tuple[dict[JobKey, Known], set[JobKey]]:
-    """Return the jobs whose records can be trusted, and those on nodes of whose records none can.
+    """Return the jobs with a trusted record, and the keys of jobs on nodes that have none.
 
-    `queue` is squeue's answer to a question that was asked before, `known` what this found in an
-    earlier answer: most records say the same as a minute ago, and reading one takes a while.
+    `queue` is squeue's answer, from before `lines`. `known` are the jobs of the previous poll: most
+    records are unchanged and need not be parsed again, which is slow.
     """
     known = known or {}
     found: dict[JobKey, Known] = {}
@@ -92,7 +92,7 @@ def parse_whole(
         reported.add(job_id)
         queued = queue.jobs.get(key)
         if queued is None or not queued.nodes:
-            continue  # it has been submitted or started since, or somebody has made it up
+            continue  # submitted or started after squeue's answer, or forged
         digest = hash(_RUN_TIME.sub("", text))
         one = known.get(key)
         if one is None or one.digest != digest:

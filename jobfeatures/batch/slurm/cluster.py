@@ -1,7 +1,7 @@
-"""Nodes and partitions as ``scontrol -a -o -d show node`` and ``show partition`` tell them. Pure.
+"""Nodes and partitions as ``scontrol -a -o -d show node`` and ``show partition`` print them. Pure.
 
-Reasons, comments and extras are written by administrators and are not
-escaped: a node's fields are read only where no such text stands before them.
+Reasons, comments and extras are administrators' free text and are not
+escaped: a node's field is read only where no such text precedes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NODE_SOURCE = f"scontrol {SHOW_NODES}"
 SHOW_PARTITIONS = "show partition"
 CLUSTER_QUESTIONS = (SHOW_NODES, SHOW_PARTITIONS)
 
-# sinfo(1), "NODE STATE CODES": the marks behind a state, and words that stand for two.
+# sinfo(1), "NODE STATE CODES": the marks after a state, and short forms of one or two words.
 MARKS = {
     "*": "NOT_RESPONDING",
     "~": "POWERED_DOWN",
@@ -60,9 +60,9 @@ _GRES = re.compile(r"gpu(?::[^:,()]+)?:([0-9]{1,6})(?:\([^)]*\))?\Z")
 
 
 def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_secs: float) -> Cluster:
-    """Return the answers to `CLUSTER_QUESTIONS`; bad records cost themselves only.
+    """Parse the answers to `CLUSTER_QUESTIONS`; a malformed record is rejected alone.
 
-    What stands there twice is rejected both times: one of them is an imitation.
+    Two records of one node are both rejected: one of them is forged.
     """
     records, doubled = parse_node_records(nodes)
     rejected = list(doubled)
@@ -81,12 +81,12 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
 
 
 def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Rejected, ...]]:
-    """Return the nodes' records by name; one that stands there twice is rejected both times."""
+    """Return the nodes' records by name; both records of a node that occurs twice are rejected."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for line in lines:
         if not line.startswith("NodeName="):
-            continue  # what continues free text
+            continue  # the rest of free text with a newline
         match = _NODE.match(line)
         name = match[1] if match else line
         if name in found:
@@ -99,14 +99,14 @@ def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Reje
 
 
 def parse_node(line: str) -> ClusterNode:
-    """Return one node of ``scontrol -o -d show node``.
+    """Parse one node of ``scontrol -o -d show node``.
 
     Sample, shortened: ``NodeName=n1 Arch=x86_64 … CPUAlloc=2 CPUEfctv=2 CPUTot=2 … Gres=gpu:a100:2
     GresUsed=gpu:a100:1(IDX:0) NodeAddr=n1 … RealMemory=2000 AllocMem=200 … State=MIXED+DRAIN …
     CfgTRES=cpu=2,mem=2000M,gres/gpu=2 AllocTRES=cpu=1,mem=200M …  Reason=kernel [root@2026-11-21T07:32:21]``
 
-    Memory is in MiB. CPUs are those that jobs may get (CPUEfctv, from 21.08).
-    Raises ParseError where there is no name, or not one State.
+    Memory is in MiB. CPUs are those available to jobs (CPUEfctv, from 21.08).
+    Raises ParseError without a name, or without exactly one State.
     """
     name = _NODE.match(line)
     if name is None:
@@ -123,7 +123,7 @@ def parse_node(line: str) -> ClusterNode:
     )
     cpus = values.get("CPUEfctv", values.get("CPUTot"))
     if times["CPUEfctv"] > 1 or times["CPUTot"] > 1:
-        cpus = None  # one of them is somebody's text
+        cpus = None  # one of them is part of free text
     accounted = parse_tres_gpus(values.get("CfgTRES", ""))
     used_gpus = count_gres(values.get("GresUsed", ""))
     if used_gpus is None and accounted is not None:
@@ -144,21 +144,21 @@ def parse_node(line: str) -> ClusterNode:
 
 
 def split_features(text: str) -> tuple[str, ...]:
-    """Return the active features of a node, those that are plain words."""
+    """Return a node's active features that are plain words."""
     return tuple(dict.fromkeys(each for each in text.split(",") if _FEATURE.match(each)))
 
 
 def count_gres(text: str) -> int | None:
-    """Return the GPUs in ``gpu:a100:2(S:0-1),gpu:1,shard:8``, None where there are none of that name."""
+    """Return the number of GPUs in ``gpu:a100:2(S:0-1),gpu:1,shard:8``, None without a ``gpu`` entry."""
     counts = [int(match[1]) for part in re.split(r",(?![^()]*\))", text) if (match := _GRES.match(part))]
     return sum(counts) if counts else None
 
 
 def parse_states(text: str) -> tuple[str, ...]:
-    """Return the words of a node's state in capitals, its base state first, no word twice.
+    """Return the words of a node's state in capitals, its base state first, each word once.
 
     Source: sinfo(1), "NODE STATE CODES". ``MIXED+DRAIN`` and ``idle+drain`` (StateComplete), ``down*`` and
-    ``drained~`` (StateLong): words joined by ``+``, marks behind them. Raises ParseError.
+    ``drained~`` (StateLong): words joined by ``+``, followed by marks. Raises ParseError.
     """
     states: dict[str, None] = {}
     position = 0
@@ -174,7 +174,7 @@ def parse_states(text: str) -> tuple[str, ...]:
 
 
 def parse_partition(line: str) -> Partition:
-    """Return one partition of ``scontrol -o show partition``.
+    """Parse one partition of ``scontrol -o show partition``.
 
     Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …``
     Raises ParseError.

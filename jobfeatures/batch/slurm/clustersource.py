@@ -1,4 +1,4 @@
-"""The source that asks Slurm about the whole cluster, for the controller role."""
+"""The source that queries Slurm about the whole cluster, for the controller role."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
 _ASKED = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?\Z")
 MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB
-MAX_ASKED_AGAIN = 500  # jobs whose records are not to be trusted; more are taken from the queue as they are
+MAX_ASKED_AGAIN = 500  # jobs without a trusted record; if there are more, all are taken from the queue's poll
 
 
 class SlurmCluster:
-    """Asks ``squeue``, ``scontrol``, ``sacct``, ``sdiag`` and ``sshare``: one process a question."""
+    """Queries ``squeue``, ``scontrol``, ``sacct``, ``sdiag`` and ``sshare``, with one process per query."""
 
     name = NAME
 
     def __init__(self, clock: Clock, *, scontrol: str = "scontrol", timeout_secs: float = 60.0) -> None:
-        """`timeout_secs` limits each question. The other commands are those beside `scontrol`."""
+        """`timeout_secs` limits each query. The other commands are taken from `scontrol`'s directory."""
         self._clock = clock
         self._scontrol = Scontrol(scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
         self._timeout_secs = timeout_secs
@@ -75,7 +75,7 @@ class SlurmCluster:
         return self._ask_queue()
 
     def poll_user_queue(self, user: str) -> JobTable:
-        """Return what is in the queue of one user's."""
+        """Return one user's jobs in the queue."""
         return self._ask_queue(f"--user={user}")
 
     def _ask_queue(self, *options: str) -> JobTable:
@@ -86,7 +86,7 @@ class SlurmCluster:
             return parse_queue(text, separator, taken_at_secs=taken_at_secs)
 
     def poll_cluster(self) -> Cluster:
-        """Return nodes and partitions, hidden ones as well."""
+        """Return nodes and partitions, including hidden ones."""
         taken_at_secs = self._clock.now_secs()
         answers = self._scontrol.poll((), CLUSTER_QUESTIONS)
         nodes, partitions = (answers.extra.get(each) for each in (SHOW_NODES, SHOW_PARTITIONS))
@@ -101,7 +101,7 @@ class SlurmCluster:
         return cluster
 
     def poll_scheduler(self) -> Scheduler:
-        """Return how busy the controller and its schedulers are."""
+        """Return the load of the controller and its schedulers."""
         taken_at_secs = self._clock.now_secs()
         text = self._programs.ask("sdiag")
         with failing_source(self._programs.path("sdiag"), ParseError):
@@ -119,24 +119,24 @@ class SlurmCluster:
         return parse_licences(self._show(SHOW_LICENCES), taken_at_secs=taken_at_secs)
 
     def poll_reservations(self) -> Reservations:
-        """Return the reservations that are not over."""
+        """Return current and future reservations."""
         taken_at_secs = self._clock.now_secs()
         return parse_all_reservations(self._show(SHOW_RESERVATIONS), taken_at_secs=taken_at_secs)
 
     def _show(self, question: str) -> list[str]:
-        """Return the lines of an answer; there is always one, if only that there are none."""
+        """Return the lines of an answer; even without records scontrol prints one. Raises SourceError."""
         answers = self._scontrol.poll((), (question,))
         if not (lines := answers.extra.get(question)):
             raise SourceError(f"{self._scontrol.command}: no answer to {question}: {answers.complaint}")
         return list(lines)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
-        """Return what each node would be told if it asked; `queue` is the latest answer of `poll_queue`.
+        """Return the jobs and records of each node; `queue` is the latest answer of `poll_queue`.
 
-        What is not in that answer is not reported here: so the answer's time is the queue's.
+        Only jobs in `queue` are reported, so the result has the queue's time.
         """
         asked_secs = self._clock.now_secs()
-        # By itself: what the controller's clock shows is only worth something in an answer that comes soon.
+        # In a process of its own: only a quick answer measures the difference between the clocks well.
         reservations = self._scontrol.poll((), (SHOW_RESERVATIONS,)).extra.get(SHOW_RESERVATIONS)
         answered_secs = self._clock.now_secs()
         if reservations and (clock_secs := parse_clock(reservations)) is not None:
@@ -163,7 +163,7 @@ class SlurmCluster:
         )
 
     def _ask_again(self, unsure: Collection[JobKey], queue: JobTable) -> list[Job]:
-        """Return jobs without records; of one that has ended meanwhile, nothing."""
+        """Return jobs without a trusted record, as squeue reports them; those that have left are left out."""
         if 0 < len(unsure) <= MAX_ASKED_AGAIN:
             ids = [key.job_id for key in unsure]
             with contextlib.suppress(SourceError):
@@ -173,25 +173,25 @@ class SlurmCluster:
         return [queue.jobs[key] for key in unsure]
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs and steps that accounting saw pending, running or ending since then."""
+        """Return the jobs and steps that were pending, running or ended since `since_secs` (epoch)."""
         return self._ask_accounting(since_secs, None, "-a")
 
     def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
-        """Return the jobs, without steps, that accounting saw between two times."""
+        """Return the jobs, without steps, that were pending, running or ended between two times."""
         return self._ask_accounting(since_secs, until_secs, "-a", "-X")
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
-        """Return the jobs of one user, without steps, that accounting saw since then."""
+        """Return one user's jobs, without steps, that were pending, running or ended since then."""
         return self._ask_accounting(since_secs, None, f"--user={user}", "-X")
 
     def find_user(self, job_id: str) -> str | None:
-        """Return whose job it is: of the queue, else of accounting; None where neither knows it.
+        """Return a job's user, from the queue, else from accounting; None where neither knows the job.
 
-        ``12``, ``12_3`` and ``12+1``: a job, a task of an array, a component. Raises SourceError.
+        ``12``, ``12_3`` and ``12+1``: a job, an array's task, a component. Raises SourceError.
         """
         if not _ASKED.match(job_id):
             return None
-        # One that the queue does not know is an error.
+        # squeue fails for a job that is not in the queue.
         queued = self._programs.run("squeue", *ALL_JOBS, "-j", job_id, "-o", "%u")
         users = queued.stdout.decode("utf-8", "replace").split() if queued.status == 0 else []
         if not users:

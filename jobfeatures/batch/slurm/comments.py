@@ -1,7 +1,7 @@
 """AdminComment of jobs that have ended: ``sacct`` reads it, ``sacctmgr`` writes it.
 
-Writing needs the accounting's AdminLevel Operator. Comments are free text of
-administrators: those that do not begin with a mark are never touched.
+Writing needs the AdminLevel Operator in accounting. Comments may be administrators'
+own text: those that do not begin with our mark are never changed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 SOURCE = "sacct"
 FIELDS = (
     *("JobIDRaw", "User", "Account", "Partition", "State", "Start", "End", "ElapsedRaw"),
-    *("AdminComment", "NNodes"),  # the last is one that nobody writes
+    *("AdminComment", "NNodes"),  # the last must not be free text
 )
 MAX_ANSWER_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentedJob:
-    """The latest run of a job, as accounting has it."""
+    """The latest run of a job, from accounting."""
 
     job_id: str
     user: str
@@ -45,7 +45,7 @@ class CommentedJob:
 
 
 class JobComments:
-    """Asks and tells accounting: one process a question."""
+    """Reads and writes comments in accounting, with one process per call."""
 
     def __init__(
         self, *, sacct: str = "sacct", sacctmgr: str = "sacctmgr", timeout_secs: float = 60.0
@@ -55,16 +55,16 @@ class JobComments:
         self._timeout_secs = timeout_secs
 
     def ended_since(self, since_secs: float) -> list[CommentedJob]:
-        """Return all users' jobs that ran and ended since then. Raises SourceError.
+        """Return all users' jobs that ran and ended since `since_secs` (epoch). Raises SourceError.
 
-        All states are asked for: a choice of them would show the run before a requeue of a job that runs.
+        All states are queried: with only final ones, sacct would show a requeued, running job's earlier run.
         """
         ago_secs = max(1, math.ceil(time.time() - since_secs))
         found = self._ask("-a", "-S", f"now-{ago_secs}seconds", "-E", "now")
         return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
 
     def find(self, job: str) -> list[CommentedJob]:
-        """Return a job, or an array's tasks, that began; nothing where it is unknown. Raises SourceError."""
+        """Return a job, or an array's tasks, if started; none if unknown. Raises SourceError."""
         return self._ask("-j", job)
 
     def _ask(self, *options: str) -> list[CommentedJob]:
@@ -99,7 +99,7 @@ class JobComments:
 
 
 def _parse_job(values: Mapping[str, str]) -> CommentedJob | None:
-    """Return a job, None for one that has not begun. Raises ParseError."""
+    """Return a job, None for one that has not started. Raises ParseError."""
     record = Record(values)
     start_secs, elapsed_secs = record.count("Start"), record.count("ElapsedRaw")
     if start_secs is None or elapsed_secs is None:

@@ -1,7 +1,7 @@
-"""Answers of ``squeue`` and ``sacct`` as fields, which no text that users write can move. Pure.
+"""Output of ``squeue`` and ``sacct`` as fields that no user's text can shift. Pure.
 
-Job names may hold newlines, any delimiter and whole imitated records, and neither command escapes them. Hence
-each call separates its fields by a word that is made for this one call and that nobody can guess.
+Job names may contain newlines, any delimiter and complete forged records, and neither command escapes them.
+Hence each call separates its fields by a random word, which nobody can guess.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
 def split_closed(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield records with a separator behind every field. Raises ParseError where the last is cut off."""
+    """Yield records with a separator after every field. Raises ParseError where the last is truncated."""
     pieces = text.split(separator)
     if (len(pieces) - 1) % len(fields) or pieces[-1].strip("\n"):
         raise ParseError("answer is cut off", source=source, text=pieces[-1])
     for start in range(0, len(pieces) - 1, len(fields)):
-        pieces[start] = pieces[start].lstrip("\n")  # of the line before
+        pieces[start] = pieces[start].lstrip("\n")  # the newline that ends the previous record
         yield dict(zip(fields, pieces[start : start + len(fields)], strict=True))
 
 
 def split_open(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield the records of an answer with the separator between fields, and a newline behind the last.
+    """Yield records with a separator between fields and a newline after the last.
 
     The last field must not be one that users write. Raises ParseError where
-    the answer does not end behind a whole record.
+    the last record is truncated.
     """
     pieces = text.split(separator)
     width = len(fields) - 1
@@ -56,13 +56,13 @@ def split_open(
 
 
 class Record:
-    """One record with readers for its fields. Each raises ParseError naming the field."""
+    """One record, and methods that parse its fields. Each raises ParseError naming the field."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
     def text(self, field: str) -> str | None:
-        """Return a text, None for Slurm's words for nothing."""
+        """Return a text, None for Slurm's words for unknown or none."""
         value = self._values.get(field, "")
         return None if value in UNKNOWN else value
 
@@ -72,33 +72,33 @@ class Record:
         return None if value is None else parse_count(value, field=field)
 
     def scaled(self, field: str) -> int | None:
-        """Return a count or bytes, which may be written ``2K``, powers of 1024."""
+        """Return a count or bytes; ``2K`` is 2048."""
         value = self.text(field)
         return None if value is None else parse_binary_size(value, field=field)
 
     def secs(self, field: str) -> int | None:
-        """Return whole seconds of a duration."""
+        """Return a duration in whole seconds."""
         value = self.text(field)
         return None if value is None else parse_slurm_duration(value, field=field)
 
     def time_limit(self, field: str) -> Limit:
-        """Return seconds of a limit of time."""
+        """Return a time limit in seconds."""
         return UNLIMITED if self._values.get(field) == "UNLIMITED" else self.secs(field)
 
     def nodes(self, field: str) -> tuple[str, ...]:
-        """Return the names of a compressed list, none where there is nothing."""
+        """Return the names of a compressed list of nodes; () where it is unknown or empty."""
         value = self.text(field)
         return () if value is None else expand_kept(value)
 
 
 @lru_cache(maxsize=4096)
 def expand_kept(text: str) -> tuple[str, ...]:
-    """Expand a list once: many jobs and steps of a queue are on the same nodes."""
+    """Expand a list of nodes, cached: many jobs and steps are on the same nodes."""
     return expand_nodes(text)
 
 
 def count_tasks(text: str) -> int:
-    """Return how many tasks ``1-5,9%2`` or ``[0-100:4]`` means (sbatch(1)). Raises ParseError."""
+    """Return the number of tasks in ``1-5,9%2`` or ``[0-100:4]`` (sbatch(1)). Raises ParseError."""
     match = _TASKS.match(text)
     if match is None:
         raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)

@@ -1,4 +1,4 @@
-"""Which GPUs Slurm gave to a job: text to names. Pure."""
+"""Which GPUs Slurm allocated to a job: text to names. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobfeatures.batch.basics import parse_ranges
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_binary_size
 
-MAX_CARDS = 1024  # of one node
+MAX_CARDS = 1024  # per node
 _GRES = re.compile(r"(?:\A|,)gpu(?::[^:,()]+)?:[0-9]+(?:\(IDX:([0-9,-]*|N/A)\))?")
 _SHARED = re.compile(r"(?:\A|,)(?:shard|mps)(?::|\Z)")
 _RESOURCE = re.compile(r"(?:\A|,)([a-z/]+(?::[^=,]*)?)=([0-9]{1,18}(?:\.[0-9]{1,9})?[KMGTPE]?)(?=,|\Z)")
@@ -17,10 +17,10 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")
 
 
 def parse_gres(text: str) -> tuple[str, ...]:
-    """Return the numbers of a node's cards from ``GRES=`` of ``scontrol -d show job``.
+    """Return the indices of a job's GPUs on a node, from ``GRES=`` of ``scontrol -d show job``.
 
     Samples: ``gpu:a100:2(IDX:0-1)``, ``gpu:2(IDX:0,3)``, ``gpu:24gb:1(IDX:5),gpu:a100:2(IDX:0-1)``,
-    ``gpu:a100:0(IDX:N/A)``. Raises ParseError for numbers that are none.
+    ``gpu:a100:0(IDX:N/A)``. Raises ParseError for malformed indices.
     """
     found: dict[str, None] = {}
     for match in _GRES.finditer(text):
@@ -30,21 +30,21 @@ def parse_gres(text: str) -> tuple[str, ...]:
 
 
 def parse_tres_gpus(text: str) -> int | None:
-    """Return how many cards ``cpu=2,mem=200M,gres/gpu=2,gres/gpu:a100=2`` holds, over all nodes.
+    """Return the number of GPUs on all nodes in ``cpu=2,mem=200M,gres/gpu=2,gres/gpu:a100=2``.
 
-    None where there are none or where Slurm does not track them: it does not
-    tell the one from the other. The sum by model is used where there is no total.
+    None where there are none or Slurm does not track them: the two look the
+    same. Without a total, the GPUs of all models are summed.
     """
     return count_gpus(parse_resources(text))
 
 
 def parse_resources(text: str) -> dict[str, int]:
-    """Return ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; what is no number is left out."""
+    """Parse ``billing=2,cpu=2,mem=200M,gres/gpu=1`` to numbers by name; what is no number is left out."""
     return {name: parse_binary_size(size) for name, size in _RESOURCE.findall(text)}
 
 
 def count_gpus(found: dict[str, int]) -> int | None:
-    """Return the cards in a list of resources, None where none are reported."""
+    """Return the number of GPUs in a list of resources, None where none are reported."""
     if not found:
         return None
     total = found.get("gres/gpu")
@@ -52,12 +52,12 @@ def count_gpus(found: dict[str, int]) -> int | None:
 
 
 def is_shared(text: str) -> bool:
-    """Return whether ``GRES=`` speaks of parts of cards (shard, mps): others may have the rest."""
+    """Return whether ``GRES=`` has fractions of GPUs (shard, mps), which other jobs may share."""
     return _SHARED.search(text) is not None
 
 
 def parse_gpu_list(text: str) -> tuple[str, ...]:
-    """Return the cards of ``SLURM_JOB_GPUS``: ``0,2``, ``0-3`` or UUIDs. Raises ParseError."""
+    """Return the GPUs of ``SLURM_JOB_GPUS``: ``0,2``, ``0-3`` or UUIDs. Raises ParseError."""
     found: dict[str, None] = {}
     for part in text.split(","):
         if _UUID.match(part):
@@ -70,7 +70,7 @@ def parse_gpu_list(text: str) -> tuple[str, ...]:
 
 
 def _expand(text: str) -> Sequence[str]:
-    """Return the numbers of ``0-1,4``; nothing for an empty text."""
+    """Return the numbers in ``0-1,4``; none for an empty text."""
     ranges = parse_ranges(text, "a range of cards", field="IDX") if text else []
     if any(each[-1] >= MAX_CARDS for each in ranges):
         raise ParseError("not a range of cards", field="IDX", text=text)

@@ -1,12 +1,12 @@
 """Accounting of ``sacct --json`` and slurmrestd's ``/slurmdb/VERSION/jobs``, v0.0.37 to v0.0.43. Pure.
 
-Jobs hold their steps. CPU time of a step's tasks is in milliseconds, memory
-and files in bytes; what a job requests and is given is a list of trackable
-resources, memory in MiB. Source: https://slurm.schedmd.com/rest_api.html
+Jobs contain their steps. CPU time of a step's tasks is in milliseconds, memory
+and file I/O in bytes; requested and allocated resources are lists of trackable
+resources, with memory in MiB. Source: https://slurm.schedmd.com/rest_api.html
 
-v0.0.37 and v0.0.38 (of Slurm 21.08 to 22.05) tell an exit code of 0 for jobs
-that failed, no CPU time of a job but of its steps alone, and slurmrestd an end
-for jobs that run; in v0.0.37 a job's start is the time since when it was eligible.
+v0.0.37 and v0.0.38 (Slurm 21.08 to 22.05) report exit code 0 for failed jobs and
+CPU time for steps only, and slurmrestd reports an end for running jobs; in v0.0.37
+a job's start is the time when it became eligible.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ALIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
 _VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+")
 _OLD = frozenset({"v0.0.37", "v0.0.38"})
 _WITHOUT_START = "v0.0.37"
-_COUNTED = frozenset({"cpu", "mem", "node", "gres/gpu"})  # without them a job would be another
+_COUNTED = frozenset({"cpu", "mem", "node", "gres/gpu"})  # a malformed number of these rejects the job
 
 
 def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: float) -> Accounting:
-    """Return the good records of an answer. Raises ParseError where there is no list of jobs."""
+    """Parse an answer; a malformed record is rejected alone. Raises ParseError without a list of jobs."""
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
     version = version_of(document)
@@ -45,7 +45,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
 
 
 def version_of(document: JsonRecord) -> str:
-    """Return the version that an answer is of, such as ``v0.0.40``; empty where it does not say."""
+    """Return an answer's version, such as ``v0.0.40``; "" where unknown."""
     for name in ("data_parser", "type"):
         match = _VERSION.search(document.raw_text("meta", "plugin", name) or "")
         if match is not None:
@@ -54,7 +54,7 @@ def version_of(document: JsonRecord) -> str:
 
 
 def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[JobRecord], list[ParseError]]:
-    """Return a job and its steps, the job first, and what was wrong with those left out; never raises."""
+    """Return a job followed by its steps, and the errors of those rejected; never raises."""
     try:
         job = _parse_job(record, version=version)
     except ParseError as error:
@@ -73,7 +73,7 @@ def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[JobReco
 
 
 def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
-    """Return when a job started, where ``start`` says since when it was eligible."""
+    """Return when a job started, where ``start`` is the time when it became eligible."""
     starts = [step.start_secs for step in steps if step.start_secs is not None]
     if starts:
         return min(starts)
@@ -185,7 +185,7 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
 def _of_both(
     record: JsonRecord, *path: str, given: dict[str, int], version: str
 ) -> tuple[JobState, dict[str, Any]]:
-    """Return the state, and what a job and a step tell alike."""
+    """Return the state, and the fields that jobs and steps have in common."""
     word = db_state(record, *path)
     state = JobState.PREEMPTED if word == "REQUEUED" else STATES.get(word, JobState.UNKNOWN)
     status, signal = _exit(record, word, version=version)
@@ -217,7 +217,7 @@ def _cpu_secs(record: JsonRecord, which: str) -> Number | None:
 
 
 def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, int | None]:
-    """Return exit status and signal; what a signal ended has no status."""
+    """Return exit status and signal; no status if a signal ended it."""
     if word in _ALIVE:
         return None, None
     status, signal = exit_code_of(record)
@@ -238,7 +238,7 @@ def db_state(record: JsonRecord, *path: str) -> str:
 def resources(record: JsonRecord, *path: str) -> dict[str, int]:
     """Return a list of trackable resources by name: ``cpu``, ``mem``, ``fs/disk``, ``gres/gpu``.
 
-    One without a number is left out, whatever stands in its place: it costs itself alone.
+    One without a number is left out. Raises ParseError for a malformed number of CPUs, memory, nodes or GPUs.
     """
     found = {}
     for each in record.records(*path):
@@ -256,7 +256,7 @@ def resources(record: JsonRecord, *path: str) -> dict[str, int]:
 
 
 def _as_text(found: Mapping[str, int]) -> str | None:
-    """Return resources as sacct writes them: ``cpu=2,mem=200M,node=1``."""
+    """Format resources as sacct does: ``cpu=2,mem=200M,node=1``."""
     return (
         ",".join(f"{name}={number}{'M' if name == 'mem' else ''}" for name, number in found.items()) or None
     )
@@ -273,4 +273,4 @@ def _reservation(record: JsonRecord) -> str | None:
 
 def _limit(record: JsonRecord) -> Limit:
     minutes = record.number("time", "limit")
-    return (minutes * 60 or None) if isinstance(minutes, int) else minutes  # 0: it was not recorded
+    return (minutes * 60 or None) if isinstance(minutes, int) else minutes  # 0: not recorded

@@ -1,4 +1,4 @@
-"""What slurmrestd tells administrators: ``diag``, ``licenses`` and ``reservations``. Pure.
+"""slurmrestd's answers to ``diag``, ``licenses`` and ``reservations``. Pure.
 
 Times of diag are microseconds.
 """
@@ -25,7 +25,7 @@ from jobfeatures.errors import ParseError
 _MICRO = 1e-6
 _JOBS = ("submitted", "started", "completed", "canceled", "failed")
 _QUEUED = {"agent": "agent_queue_size", "accounting": "dbd_agent_queue_size"}
-# Of count, last, mean, longest, depth, length of the queue.
+# In the order of count, last, mean, longest, depth, length of the queue.
 _CYCLES = {
     "main": (
         *("schedule_cycle_total", "schedule_cycle_last", "schedule_cycle_mean", "schedule_cycle_max"),
@@ -40,7 +40,7 @@ Made = TypeVar("Made", bound=Requests)
 
 
 def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) -> Scheduler:
-    """Return an answer to ``diag``. Raises ParseError."""
+    """Parse an answer to ``diag``. Raises ParseError."""
     found = JsonRecord(document.get("statistics"))
     if (threads := found.count("server_thread_count")) is None:
         raise ParseError("no statistics", source=source, field="statistics")
@@ -71,7 +71,7 @@ def _requests(
 
 
 def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:
-    """Return an answer to ``licenses``. Raises ParseError where it has no list."""
+    """Parse an answer to ``licenses``. Raises ParseError where it has no list."""
     records = document.listed("licenses", source)
     return make_licences(_licence, records, source=source, taken_at_secs=taken_at_secs)
 
@@ -79,14 +79,14 @@ def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: flo
 def _licence(record: JsonRecord) -> Licence:
     name, total, used = record.text("LicenseName"), record.count("Total"), record.count("Used")
     if name is None or total is None or used is None:
-        raise ParseError("not a licence: LicenseName, Total and Used are wanted", text=name or "")
+        raise ParseError("not a licence: LicenseName, Total and Used are required", text=name or "")
     return Licence(
         name=name, total=total, used=used, free=record.count("Free"), reserved=record.count("Reserved")
     )
 
 
 def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs: float) -> Reservations:
-    """Return an answer to ``reservations``. Raises ParseError where it has no list."""
+    """Parse an answer to ``reservations``. Raises ParseError where it has no list."""
     records = document.listed("reservations", source)
     return make_reservations(_reservation, records, source=source, taken_at_secs=taken_at_secs)
 
@@ -94,7 +94,7 @@ def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs:
 def _reservation(record: JsonRecord) -> Reservation:
     name, start, end = record.text("name"), record.count("start_time"), record.count("end_time")
     if name is None or start is None or end is None:
-        raise ParseError("not a reservation: name, start_time and end_time are wanted", text=name or "")
+        raise ParseError("not a reservation: name, start_time and end_time are required", text=name or "")
     return Reservation(
         name=name,
         start_secs=start,

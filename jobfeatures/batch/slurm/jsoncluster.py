@@ -1,7 +1,7 @@
 """Nodes, partitions and reservations of Slurm's JSON, v0.0.37 to v0.0.43. Pure.
 
-A node's state was a text with its flags beside it, and is a list of both from v0.0.39 on. A partition's nodes
-moved to ``nodes.configured`` and its state to ``partition.state`` then.
+A node's state was a text, with its flags in a separate list; from v0.0.39 on one list has both. The same
+version moved a partition's nodes to ``nodes.configured`` and its state to ``partition.state``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jobfeatures.nodelist import expand_nodes
 def parse_json_cluster(
     nodes: JsonRecord, partitions: JsonRecord, *, source: str, taken_at_secs: float
 ) -> Cluster:
-    """Return the good nodes and partitions of two answers. Raises ParseError where one has no list."""
+    """Parse two answers; a malformed record is rejected alone. Raises ParseError where a list is missing."""
     rejected: list[Rejected] = []
     found_nodes = parse_each(parse_json_node, nodes.listed("nodes", source), rejected, source)
     found_partitions = parse_each(
@@ -39,7 +39,7 @@ def parse_json_cluster(
 
 
 def parse_json_node(record: JsonRecord) -> ClusterNode:
-    """Return a node; raises ParseError. Memory is in MiB; CPUs are those that jobs may get."""
+    """Parse a node; raises ParseError. Memory is in MiB; CPUs are those available to jobs."""
     name = _name(record)
     memory, allocated = record.count("real_memory"), record.count("alloc_memory")
     accounted = parse_tres_gpus(record.text("tres") or "")
@@ -49,7 +49,7 @@ def parse_json_node(record: JsonRecord) -> ClusterNode:
     return ClusterNode(
         name=name,
         states=node_states(record),
-        cpus=_given_cpus(record),
+        cpus=_usable_cpus(record),
         allocated_cpus=record.count("alloc_cpus"),
         memory_bytes=None if memory is None else memory * MEBIBYTE,
         allocated_memory_bytes=None if allocated is None else allocated * MEBIBYTE,
@@ -67,7 +67,7 @@ def node_states(record: JsonRecord) -> tuple[str, ...]:
 
 
 def parse_json_partition(record: JsonRecord) -> Partition:
-    """Return a partition; raises ParseError."""
+    """Parse a partition; raises ParseError."""
     name = record.text("name")
     if name is None:
         raise ParseError("no name", field="name")
@@ -80,7 +80,7 @@ def parse_json_partition(record: JsonRecord) -> Partition:
 def parse_json_notice(
     node: JsonRecord, reservations: JsonRecord, *, node_name: str, now_secs: float, source: str
 ) -> NodeAnswer:
-    """Return what two answers announce of a node; never raises. See `parse_node_answer`."""
+    """Return a node's notice from two answers; never raises. See `parse_node_answer`."""
     rejected: list[Rejected] = []
     try:
         record = _own_record(node, node_name)
@@ -89,7 +89,7 @@ def parse_json_notice(
         return NodeAnswer(None, (Rejected.from_error(error.at(source)),))
     cpus = clock_secs = None
     try:
-        cpus = _given_cpus(record)
+        cpus = _usable_cpus(record)
         clock_secs = node.nonzero("last_update")
     except ParseError as error:
         rejected.append(Rejected.from_error(error.at(source)))
@@ -112,13 +112,13 @@ def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
     return records[0]
 
 
-def _given_cpus(record: JsonRecord) -> int | None:
+def _usable_cpus(record: JsonRecord) -> int | None:
     effective = record.nonzero("effective_cpus")
     return record.count("cpus") if effective is None else effective
 
 
 def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | None:
-    """Return the start of maintenance on a node, None for what is none, of others, or over."""
+    """Return the start of a maintenance of this node, None for any other or past reservation."""
     if "MAINT" not in record.words("flags"):
         return None
     start, end = record.count("start_time"), record.count("end_time")

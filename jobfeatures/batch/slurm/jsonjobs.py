@@ -1,13 +1,13 @@
 """Jobs of ``squeue --json``, ``scontrol --json show job`` and slurmrestd's ``/job/ID`` and ``/jobs``. Pure.
 
-The keys' names have stayed the same from v0.0.37 to v0.0.43, but for
-``job_resources``, which tells a job's share of each of its nodes:
+The keys have kept their names from v0.0.37 to v0.0.43, except in
+``job_resources``, which has a job's share of each of its nodes:
 
 v0.0.37            ``allocated_nodes``: an object by the node's place in ``nodes``; ``cpus``, ``memory``
 v0.0.38 – v0.0.40  ``allocated_nodes``: a list; ``nodename``, ``memory_allocated``, cores by socket
 from v0.0.41       ``nodes.allocation``: a list; ``name``, ``cpus.count``, ``memory.allocated``
 
-A name is a value of its own here, so that no name can imitate a record.
+In JSON a name is a separate value, so no name can forge a record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 from jobfeatures.nodelist import expand_nodes
 
-UNLIMITED_RUN_SECS = 365 * 86400  # v0.0.37, v0.0.38: how much later a job without limit is said to end
+UNLIMITED_RUN_SECS = 365 * 86400  # v0.0.37, v0.0.38: from start to reported end of a job without a limit
 
 _BITS = re.compile(r"0x([0-9A-Fa-f]{1,1000001})(?:%[0-9]{1,10})?\Z")  # slurm.conf(5): MaxArraySize, 4000001
 
@@ -33,7 +33,7 @@ _BITS = re.compile(r"0x([0-9A-Fa-f]{1,1000001})(?:%[0-9]{1,10})?\Z")  # slurm.co
 def parse_json_jobs(
     document: JsonRecord, *, source: str, taken_at_secs: float, node_name: str | None = None
 ) -> JobTable:
-    """Return the jobs of an answer; a bad one costs itself only. Raises ParseError where there is no list."""
+    """Parse the jobs of an answer; a malformed one is rejected alone. Raises ParseError without a list."""
     rejected: list[Rejected] = []
     made = parse_each(
         lambda record: parse_json_job(record, node_name=node_name),
@@ -47,11 +47,11 @@ def parse_json_jobs(
 
 
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
-    """Return one job; raises ParseError.
+    """Parse one job; raises ParseError.
 
-    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The start of a job that has not got that far
-    is the scheduler's guess, and no start; its end is left out. `node_name` is this node's NodeName: CPUs,
-    memory and cards are its share. With None they are only known for a job of one node.
+    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The estimated start of a pending job becomes
+    `planned_secs`; its end is left out. `node_name` is this node's NodeName: CPUs, memory and GPUs are its
+    share. With None they are only known for a job on a single node.
     """
     job_id = str(record.count("job_id"))
     if not is_plain_id(job_id):
@@ -66,7 +66,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         node_name = nodes[0]
     total_cpus = record.nonzero("cpus")
     cpus, memory_bytes = _share(record, nodes, node_name, total_cpus)
-    gpus, allocated_gpus = _cards(record, nodes, node_name)
+    gpus, allocated_gpus = _gpus(record, nodes, node_name)
     wall = _wall_limit(record, started=started)
     task, het = _task(record), record.nonzero("het_job_id")
     return Job(
@@ -114,7 +114,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
 
 
 def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:
-    """Return the limit in seconds. Where null stands for two things, the guessed end tells them apart."""
+    """Return the limit in seconds. null means unknown or unlimited; the reported end shows which."""
     minutes = record.number("time_limit")
     if isinstance(minutes, int):
         return minutes * 60
@@ -126,7 +126,7 @@ def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:
 
 
 def _task(record: JsonRecord) -> str | None:
-    """Return the task of an array, or the list of those that have not been split off."""
+    """Return the index of an array's task, or the list of tasks not yet split off."""
     if record.nonzero("array_job_id") is None:
         return None
     task = record.count("array_task_id")
@@ -134,7 +134,7 @@ def _task(record: JsonRecord) -> str | None:
 
 
 def _count(tasks: str) -> int:
-    """Return how many tasks ``1-5,9%2`` or the bits ``0x3E`` stand for; of a list cut off, those reported."""
+    """Return the number of tasks in ``1-5,9%2`` or the bits ``0x3E``; of a truncated list, those shown."""
     bits = _BITS.match(tasks)
     if bits is not None:
         return int(bits[1], 16).bit_count()
@@ -151,7 +151,7 @@ def _requested_memory(record: JsonRecord, cpus: int | None) -> int | None:
 def _share(
     record: JsonRecord, nodes: Sequence[str], node_name: str | None, total_cpus: int | None
 ) -> tuple[int | None, int | None]:
-    """Return CPUs and memory in bytes that a job has on a node, None where it is not known."""
+    """Return a job's CPUs and memory (bytes) on a node, None where unknown."""
     if node_name is None:
         return None, None
     shares = list(_shares(record, nodes))
@@ -166,7 +166,7 @@ def _share(
 
 
 def _shares(record: JsonRecord, nodes: Sequence[str]) -> Iterator[tuple[str, JsonRecord]]:
-    """Yield the nodes of a job and what it has on them."""
+    """Yield a job's nodes, each with the job's share of it."""
     resources = record.get("job_resources")
     if not isinstance(resources, Mapping):
         return
@@ -187,7 +187,7 @@ def _shares(record: JsonRecord, nodes: Sequence[str]) -> Iterator[tuple[str, Jso
 
 
 def _cpus_of(share: JsonRecord, shares: Sequence[JsonRecord], total_cpus: int | None) -> int | None:
-    """Return the CPUs of a share. If only cores are reported, they are as many as make up the whole job."""
+    """Return the CPUs of a share. If only cores are reported, the job's total CPUs give the CPUs per core."""
     reported = _first(share, ("cpus", "count"), ("cpus",))
     if reported:
         return reported
@@ -198,7 +198,7 @@ def _cpus_of(share: JsonRecord, shares: Sequence[JsonRecord], total_cpus: int | 
 
 
 def _cores(share: JsonRecord) -> int:
-    """Count the allocated cores of a share: objects or lists, by version."""
+    """Count the allocated cores of a share; sockets and cores are objects or lists, depending on version."""
     count = 0
     for socket in _members(share.get("sockets")):
         for core in _members(socket.get("cores") if isinstance(socket, Mapping) else None):
@@ -223,13 +223,13 @@ def _first(record: JsonRecord, *paths: tuple[str, ...]) -> int | None:
     return None
 
 
-def _cards(
+def _gpus(
     record: JsonRecord, nodes: Sequence[str], node_name: str | None
 ) -> tuple[tuple[str, ...], int | None]:
-    """Return the cards that a job has on a node, by Slurm's numbers, and how many whole ones.
+    """Return the indices of a job's GPUs on a node, and their number.
 
-    ``gres_detail`` has one text a node, in the order of the nodes. Of cards
-    that are shared no number of whole ones is reported.
+    ``gres_detail`` has one text per node, in the order of the nodes. The
+    number is None where GPUs are shared (shard, mps).
     """
     details = record.words("gres_detail") if record.get("gres_detail") else ()
     detail = ""

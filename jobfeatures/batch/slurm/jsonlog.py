@@ -1,7 +1,7 @@
 """Logs that ``sacct --json``, ``squeue --json`` or slurmrestd wrote, v0.0.37 to v0.0.43. Pure.
 
-A log is one JSON object: it is read as a whole. What has a ``job_state`` is a
-job of the queue, the others are of accounting and hold their steps.
+A log is one JSON object, read as a whole. A job with a ``job_state`` comes from
+the queue; the others come from accounting and contain their steps.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _JOBS = re.compile(
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins like Slurm's JSON: by its meta, or, in later versions, by a job."""
+    """Return whether a text begins like Slurm's JSON: with its meta, or, in later versions, with a job."""
     return _META.match(head) is not None or _JOBS.match(head) is not None
 
 
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs, each with its steps behind it."""
+    """Yield the jobs, each followed by its steps."""
     try:
         document = parse_document("".join(lines), source=source)
         jobs = document.listed("jobs", source)
@@ -63,18 +63,18 @@ def _read_job(record: JsonRecord, *, version: str) -> tuple[list[JobRecord], lis
         found, bad = parse_db_job(record, version=version)
         return [*map(partial(_with_memory, found[1:]), found[:1]), *found[1:]], bad
     try:
-        return [_of_queue(record)], []
+        return [_queued_record(record)], []
     except ParseError as error:
         return [], [error.at(about=f"job {str(record.get('job_id'))[:32]}")]
 
 
 def _with_memory(steps: list[JobRecord], job: JobRecord) -> JobRecord:
-    """Return a job with what only its steps tell: the most memory of one."""
+    """Return a job with the most memory that one of its steps used, which only steps report."""
     most = max((step.used_memory_bytes or 0 for step in steps), default=0)
     return replace(job, used_memory_bytes=most or None)
 
 
-def _of_queue(record: JsonRecord) -> JobRecord:
+def _queued_record(record: JsonRecord) -> JobRecord:
     job = parse_json_job(record)
     waits = job.state is JobState.PENDING
     status, signal = exit_code_of(record) if job.state.is_finished else (None, None)

@@ -1,4 +1,4 @@
-"""Slurm by slurmrestd: about single jobs for a node, about everything for the controller role."""
+"""Slurm through slurmrestd: single jobs for a node, everything for the controller role."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INVALID_JOB_ID = 2017  # slurm_errno.h, ESLURM_INVALID_JOB_ID
 
 
 class JsonAsker:
-    """Asks job by job, for a node; all questions of a poll share one time limit."""
+    """Queries a node's jobs one by one; all queries of a poll share one timeout."""
 
     def __init__(self, clock: Clock, rest: Rest, *, node_name: str | None, timeout_secs: float) -> None:
         self._clock = clock
@@ -43,10 +43,10 @@ class JsonAsker:
     def ask(
         self, job_ids: Collection[str], *, about_node: bool, now_secs: float
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return what is known of the jobs, and of the node where that is asked too.
+        """Return the answers about the jobs, and about the node if `about_node`.
 
-        A job is gone only where Slurm says "Invalid job id" by its number. The first question without an
-        answer ends the poll: the others would wait as long. Raises SourceError if that was the very first.
+        A job is gone only if Slurm answers with the error number of "Invalid job id". The first query without
+        an answer ends the poll, as further ones would wait too. Raises SourceError if that was the first.
         """
         deadline = self._clock.monotonic_secs() + self._timeout_secs
         jobs: dict[str, Job] = {}
@@ -79,7 +79,7 @@ class JsonAsker:
         if about_node and answered == len(job_ids):
             try:
                 node = self._ask_about_node(deadline, now_secs)
-            except SourceError:  # in passing: what goes wrong here says nothing of jobs
+            except SourceError:  # says nothing about jobs
                 if not job_ids:
                     raise
         answers = Answers(
@@ -99,7 +99,7 @@ class JsonAsker:
         return left
 
     def _job_of(self, document: JsonRecord, job_id: str) -> Job | None:
-        """Return the job that was asked about; an array's tasks and a heterogeneous job's parts come too."""
+        """Return the queried job; answers may hold an array's other tasks or a heterogeneous job's parts."""
         own = [each for each in document.records("jobs") if str(each.get("job_id")) == job_id]
         if len(own) > 1:
             raise ParseError("more than one record of a job", field="job_id")
@@ -121,7 +121,7 @@ class JsonCluster:
     name = NAME
 
     def __init__(self, clock: Clock, rest: Rest, *, timeout_secs: float = 60.0) -> None:
-        """`timeout_secs` limits each question."""
+        """`timeout_secs` limits each query."""
         self._clock = clock
         self._rest = rest
         self._timeout_secs = timeout_secs
@@ -139,12 +139,12 @@ class JsonCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs and steps that accounting saw pending, running or ending since then."""
+        """Return the jobs and steps that were pending, running or ended since `since_secs` (epoch)."""
         question = f"jobs?start_time=uts{int(since_secs)}"
         return self._reported(question, "jobs", parse_json_accounting, service="slurmdb")
 
     def poll_scheduler(self) -> Scheduler:
-        """Return how busy slurmctld and its schedulers are."""
+        """Return the load of slurmctld and its schedulers."""
         return self._reported("diag", "statistics", parse_json_diag)
 
     def poll_licences(self) -> Licences:
@@ -152,11 +152,11 @@ class JsonCluster:
         return self._reported("licenses", "licenses", parse_json_licences)
 
     def poll_reservations(self) -> Reservations:
-        """Return the reservations that are not over."""
+        """Return current and future reservations."""
         return self._reported("reservations", "reservations", parse_json_reservations)
 
     def poll_shares(self) -> FairShares:
-        """Raise SourceError: they are known by the commands only."""
+        """Raise SourceError: slurmrestd does not provide them."""
         raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
 
     def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
@@ -168,7 +168,7 @@ class JsonCluster:
             raise SourceError(str(error)) from error
 
     def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
-        """Return a document that answers. An empty list beside errors is no answer."""
+        """Return the answer. Raises SourceError where it has errors and no data in `field`."""
         document = self._rest.ask(question, self._timeout_secs, service=service)
         said = complaints(document)
         if said and not document.get(field):

@@ -1,6 +1,6 @@
-"""Values of Slurm's JSON, in the shapes that its data parsers have given them: v0.0.37 to v0.0.43. Pure.
+"""Values of Slurm's JSON, in the shapes that its data parsers write: v0.0.37 to v0.0.43. Pure.
 
-The shape of a value decides, not the version: sites run plugins of several
+Values are read by their shape, not by the version: sites run plugins of several
 versions at once, and a version changes while it is being developed.
 
 ======================  ====================================================================
@@ -34,19 +34,19 @@ _LARGEST = 2**63 - 1
 
 
 def parse_document(data: bytes | str, *, source: str) -> JsonRecord:
-    """Return an answer, which has to be one JSON object. Raises ParseError."""
+    """Parse an answer, which has to be one JSON object. Raises ParseError."""
     return JsonRecord(parse_object(data, source=source))
 
 
 class JsonRecord:
-    """One object with readers for its values. Each takes a path and raises ParseError naming it."""
+    """One object, and methods that read its values. Each takes a path and raises ParseError naming it."""
 
     def __init__(self, values: Any) -> None:
-        """Of what is no object nothing is known."""
+        """Take an object; anything else counts as an empty one."""
         self.values: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
 
     def get(self, *path: str) -> Any:
-        """Return a value as it is; None where there is none."""
+        """Return an unconverted value; None if absent."""
         found: Any = self.values
         for name in path:
             if not isinstance(found, Mapping):
@@ -64,21 +64,21 @@ class JsonRecord:
         return found if isinstance(found, int) else None
 
     def nonzero(self, *path: str) -> int | None:
-        """Return a whole number in a place where 0 says that there is nothing."""
+        """Return a whole number; None also for 0, where that means unknown or none."""
         return self.count(*path) or None
 
     def mebibytes(self, *path: str) -> int | None:
-        """Return bytes of a size in MiB; 0 says that there is nothing."""
+        """Return a size in MiB as bytes; None also for 0."""
         found = self.nonzero(*path)
         return None if found is None else found * MEBIBYTE
 
     def text(self, *path: str) -> str | None:
-        """Return a text, None for Slurm's words for nothing."""
+        """Return a text, None for Slurm's words for unknown or none."""
         value = self.raw_text(*path)
         return None if value is None or value in NOTHING else value
 
     def raw_text(self, *path: str) -> str | None:
-        """Return a text as it stands there, whatever it says; what is no Unicode becomes U+FFFD."""
+        """Return a text as it is, but with U+FFFD for invalid Unicode."""
         value = self.get(*path)
         if value is None:
             return None
@@ -98,19 +98,19 @@ class JsonRecord:
         return tuple(clean(each) for each in value if each)
 
     def nodes(self, *path: str) -> tuple[str, ...]:
-        """Return the names of a compressed list, or of a list of them."""
+        """Return the node names of a compressed list, or of several in a JSON list."""
         lists = (expand_nodes(each) for each in self.words(*path) if each not in NOTHING)
         return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
     def listed(self, name: str, source: str) -> list[JsonRecord]:
-        """Return the members of a list that has to be there. Raises ParseError."""
+        """Return the members of a required list. Raises ParseError."""
         value = self.values.get(name)
         if not isinstance(value, list):
             raise ParseError(f"no list of {name}", source=source, field=name)
         return [JsonRecord(each) for each in value]
 
     def records(self, *path: str) -> Iterator[JsonRecord]:
-        """Return the objects of a list; nothing where there is no list."""
+        """Yield the objects of a list; none if the list is absent."""
         value = self.get(*path)
         if value is None:
             return
@@ -123,7 +123,7 @@ class JsonRecord:
 
 
 def parse_number(value: Any, field: str) -> Limit:
-    """Return a number in any of its shapes. Raises ParseError."""
+    """Parse a number of any shape; None if it is not set. Raises ParseError."""
     if isinstance(value, Mapping):
         if value.get("infinite") is True:
             return UNLIMITED
@@ -146,7 +146,7 @@ def parse_number(value: Any, field: str) -> Limit:
 
 
 def exit_code_of(record: JsonRecord) -> tuple[int | None, int | None]:
-    """Return exit status and signal, of an object or a wait status; what a signal ended has no status."""
+    """Return exit status and signal from an object or a wait status; no status if a signal ended it."""
     if isinstance(record.get("exit_code"), Mapping):
         signals = (record.nonzero("exit_code", "signal", name) for name in ("id", "signal_id"))
         signal = next(filter(None, signals), None)
@@ -157,7 +157,7 @@ def exit_code_of(record: JsonRecord) -> tuple[int | None, int | None]:
     return code >> 8 & 0xFF, None
 
 
-# The order in which Slurm's commands let a flag stand for a job that has several.
+# Slurm's commands print the first of these flags that a job has, instead of its state.
 _FLAGS = (
     *("COMPLETING", "STAGE_OUT", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"),
     *("SPECIAL_EXIT", "STOPPED", "REVOKED", "RESV_DEL_HOLD", "SIGNALING", "RECONFIG_FAIL"),
@@ -165,9 +165,9 @@ _FLAGS = (
 
 
 def state_word(words: Sequence[str]) -> str:
-    """Return the word that Slurm's commands would print for a list of a state and its flags.
+    """Return the word that Slurm's commands would print for a state and its flags.
 
-    Source: squeue(1), "JOB STATE CODES". POWER_UP_NODE says nothing that the base state does not.
+    Source: squeue(1), "JOB STATE CODES". POWER_UP_NODE adds nothing to the base state.
     """
     for flag in _FLAGS:
         if flag in words:
@@ -176,12 +176,12 @@ def state_word(words: Sequence[str]) -> str:
 
 
 def complaints(document: JsonRecord) -> tuple[str, ...]:
-    """Return what an answer complains of: the texts of its errors."""
+    """Return the texts of an answer's errors."""
     return tuple(_complaint(each) for each in _objects(document.get("errors")))
 
 
 def error_numbers(document: JsonRecord) -> tuple[int, ...]:
-    """Return Slurm's numbers of the errors of an answer; those without a number are left out."""
+    """Return Slurm's error numbers in an answer; errors without a number are left out."""
     found = [each.get("error_number", each.get("errno")) for each in _objects(document.get("errors"))]
     return tuple(each for each in found if isinstance(each, int) and not isinstance(each, bool))
 

@@ -1,7 +1,7 @@
-"""What the controller announces of this node: its drain state and its maintenance reservations. Pure.
+"""What the controller announces about this node: its drain state and its maintenance reservations. Pure.
 
-Reasons, comments and reservation names are written by administrators and are
-not escaped: fields are read only where no such text stands before them.
+Reasons, comments and reservation names are administrators' free text and are
+not escaped: a field is read only where no such text precedes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What was said of the node; `notice` is None where its state is not reported."""
+    """The answer about a node; `notice` is None where its state is not reported."""
 
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()
@@ -41,7 +41,7 @@ class NodeAnswer:
 
 
 def node_questions(node_name: str | None) -> tuple[str, ...]:
-    """Return what scontrol is to be asked about a node; nothing about a name that is none."""
+    """Return scontrol's commands that query a node; none where the name is not a host name."""
     if node_name is None or not is_host_name(node_name):
         return ()
     return f"show node {node_name}", SHOW_RESERVATIONS
@@ -50,11 +50,11 @@ def node_questions(node_name: str | None) -> tuple[str, ...]:
 def parse_node_answer(
     node_lines: Sequence[str], reservation_lines: Sequence[str], *, node_name: str, now_secs: float
 ) -> NodeAnswer:
-    """Return what ``scontrol -o show node NAME`` and ``show reservation`` say; never raises.
+    """Parse the output of ``scontrol -o show node NAME`` and ``show reservation``; never raises.
 
-    A reservation that is over by `now_secs` announces nothing, nor does one without the flag MAINT or of
-    other nodes. A bad one costs itself only. Before the node may stand ``last_update_time=1795349510,
-    records=2``, the time of the answer.
+    A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs`. A malformed
+    one is rejected alone. The node's record may follow ``last_update_time=1795349510, records=2``, the time
+    of the answer.
     """
     clock_secs = parse_clock(node_lines)
     if clock_secs is not None:
@@ -68,15 +68,15 @@ def parse_node_answer(
 
 
 def parse_clock(lines: Sequence[str]) -> int | None:
-    """Return the controller's time (epoch) with which a verbose answer begins, None where it does not."""
+    """Return the controller's time (epoch) at the beginning of a verbose answer, None without one."""
     found = _UPDATED.match(lines[0]) if lines else None
     return None if found is None else int(found[1])
 
 
 def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], tuple[Rejected, ...]]:
-    """Return what maintenance ``scontrol -o show reservation`` reports; never raises."""
+    """Return the maintenance reservations of ``scontrol -o show reservation``; never raises."""
     rejected: list[Rejected] = []
-    # Others are "No reservations in the system", or what is left of a name with a newline.
+    # Other lines are "No reservations in the system", or the rest of a name with a newline.
     records = [line for line in lines if line.startswith("ReservationName=")]
     found = parse_each(parse_maintenance, records, rejected, RESERVATION_SOURCE)
     return tuple(each for each in found if each is not None), tuple(rejected)
@@ -85,7 +85,7 @@ def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], t
 def parse_notice(
     node_lines: Sequence[str], maintenances: Iterable[Maintenance], *, node_name: str, now_secs: float
 ) -> NodeNotice:
-    """Return what is announced of a node, by its record; see `parse_node_answer`. Raises ParseError."""
+    """Return a node's notice from its record; see `parse_node_answer`. Raises ParseError."""
     line = node_lines[0] if node_lines else ""
     if re.match(rf"Node {re.escape(node_name)} not found\b", line):
         reason = "Slurm knows no node of this name"
@@ -118,7 +118,7 @@ def parse_maintenance(line: str) -> Maintenance | None:
     EndTime=1795260791 Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2 Features=(null)
     PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=2 Users=root …``
 
-    Raises ParseError, also where the name imitates fields.
+    Raises ParseError, also where the name contains text that looks like fields.
     """
     found = find_reservation(line)
     if "MAINT" not in found["flags"].split(","):
@@ -129,7 +129,7 @@ def parse_maintenance(line: str) -> Maintenance | None:
 
 
 def find_reservation(line: str) -> re.Match[str]:
-    """Return the fields of a reservation's record. Raises ParseError, also where its name imitates fields."""
+    """Return the fields of a reservation's record. Raises ParseError, also where its name forges fields."""
     free_text = _RESERVATION_FREE_TEXT.search(line)
     head = line[: free_text.start()] if free_text else line
     match = _RESERVATION.match(head)

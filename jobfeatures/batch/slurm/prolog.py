@@ -1,4 +1,4 @@
-"""What the environment of a Prolog reports about its job. Pure."""
+"""A job from its Prolog's environment. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CPU_RUN = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?\Z")
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return what the environment of a Prolog reports about its job; the state is RUNNING.
+    """Return the job that a Prolog's environment describes; the state is RUNNING.
 
     Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob SLURM_JOB_CPUS_PER_NODE=2(x3),1
     SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``. ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch
     seconds (newer Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
-    ``SLURM_JOB_GPUS=0,1`` are the job's cards on this node; with ``SLURM_SHARDS_ON_NODE`` others may have
-    parts of them.
+    ``SLURM_JOB_GPUS=0,1`` are the job's GPUs on this node; with ``SLURM_SHARDS_ON_NODE`` other jobs may share
+    them.
 
     `node_name` is used where SLURMD_NODENAME is not set. A malformed value is reported to `note` and stays
     unknown. Raises ParseError without a plain SLURM_JOB_ID.
@@ -71,7 +71,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
 
 def _parse_gpus(text: str) -> tuple[str, ...]:
-    from jobfeatures.batch.slurm.gpus import parse_gpu_list  # most jobs have none
+    from jobfeatures.batch.slurm.gpus import parse_gpu_list  # most jobs have no GPUs
 
     return parse_gpu_list(text)
 
@@ -82,7 +82,7 @@ def _checked_digits(text: str) -> str:
 
 
 def _parse_cpu_runs(text: str) -> tuple[tuple[int, int], ...]:
-    """Read ``2(x3),1`` as ((2, 3), (1, 1)): CPUs, and on how many nodes in a row."""
+    """Parse ``2(x3),1`` to ((2, 3), (1, 1)): CPUs per node, and the number of consecutive nodes."""
     runs = []
     for part in text.split(","):
         match = _CPU_RUN.match(part)
@@ -95,7 +95,7 @@ def _parse_cpu_runs(text: str) -> tuple[tuple[int, int], ...]:
 def _share_of_runs(
     runs: Sequence[tuple[int, int]], nodes: Sequence[str], node_name: str | None
 ) -> int | None:
-    """Return the CPUs on this node; where all nodes have as many, its place in the list does not matter."""
+    """Return the CPUs on this node, None if unknown; its place does not matter where all have as many."""
     if len({count for count, _ in runs}) == 1:
         return runs[0][0] or None
     if node_name not in nodes or sum(times for _, times in runs) != len(nodes):

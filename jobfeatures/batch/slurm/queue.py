@@ -1,7 +1,7 @@
-"""The queue as ``squeue`` tells it: text to jobs. Pure.
+"""The queue as ``squeue`` prints it: text to jobs. Pure.
 
-The fields' names are those of squeue(1) ``--Format``. They are asked for by ``SQUEUE_FORMAT2``, not on the
-command line, where every user of the machine could read the separator.
+The field names are those of squeue(1) ``--Format``. They are passed in ``SQUEUE_FORMAT2``, not on the command
+line, where every user of the machine could read the separator.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ QUEUE_FIELDS = (
 
 
 def queue_format(separator: str) -> str:
-    """Return the value of ``SQUEUE_FORMAT2`` that puts the separator behind every field."""
+    """Return the value of ``SQUEUE_FORMAT2`` that puts the separator after every field."""
     return ",".join(f"{field}:{separator}" for field in QUEUE_FIELDS)
 
 
 def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
-    """Return the jobs of ``squeue -a -h -t all`` with `queue_format`, times as epoch seconds.
+    """Parse the output of ``squeue -a -h -t all`` with `queue_format`, times as epoch seconds.
 
-    A pending array is one job that stands for `tasks`. The table is complete unless a record was bad: a job
-    that is not in it has ended, or was not yet there. Raises ParseError where the answer is cut off.
+    A pending array is one job with several `tasks`. The table is complete unless a record was malformed: a
+    job missing from it has ended, or was submitted later. Raises ParseError where the output is truncated.
     """
     rejected: list[Rejected] = []
     answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
@@ -44,10 +44,10 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
 
 
 def parse_queued_job(values: Mapping[str, str]) -> Job:
-    """Return one job of the queue; raises ParseError.
+    """Parse one job of the queue; raises ParseError.
 
-    CPUs, nodes and GPUs are what a pending job asks for and any other was given. The start of a job that has
-    not got that far is the scheduler's guess, and no start; its end is left out.
+    CPUs, nodes and GPUs are requested ones of a pending job, allocated ones of any other. The estimated start
+    of a pending job becomes `planned_secs`; its end is left out.
     """
     record = Record(values)
     job_id = values["JobID"]

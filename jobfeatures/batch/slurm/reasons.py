@@ -1,13 +1,13 @@
-"""Why nodes start no jobs: the texts of administrators and of Slurm, as one of a few words. Pure.
+"""Why nodes start no jobs: free-text reasons, by administrators or Slurm, as one of a few classes. Pure.
 
-The texts may name people and places, and are as many as there are writers: no label ever has one.
+The texts may name people and places, and are unbounded in number, so no label ever contains one.
 """
 
 from __future__ import annotations
 
 import re
 
-# The first that matches counts. Slurm's own texts: node_mgr.c, ping_nodes.c, job_mgr.c, slurmd's reports.
+# The first match counts. Slurm's own texts: node_mgr.c, ping_nodes.c, job_mgr.c, slurmd's reports.
 CLASSES = {
     "not_responding": r"not responding|unreachable",
     "rebooted": r"unexpectedly rebooted|boot_?id",
@@ -31,8 +31,8 @@ MAX_CHARACTERS = 1000
 
 
 def classify_reason(text: str) -> str:
-    """Return the class of a reason; nothing of none."""
+    """Return the class of a reason; "" without a reason."""
     if not text.strip() or text.strip().lower() in {"none", "(null)"}:
         return ""
-    cut = text.rpartition(" [")[0] or text  # who wrote it, and when, is no part of it
+    cut = text.rpartition(" [")[0] or text  # without its author and time
     return next((name for name, pattern in _CLASSES if pattern.search(cut[:MAX_CHARACTERS])), OTHER)

@@ -19,7 +19,7 @@ from jobfeatures.quantities import parse_binary_size, parse_count
 STATES: Mapping[str, JobState] = {
     **{state.value: state for state in JobState if state is not JobState.UNKNOWN},
     "BOOT_FAIL": JobState.NODE_FAIL,
-    "CONFIGURING": JobState.RUNNING,  # has its nodes: booting, or in the Prolog
+    "CONFIGURING": JobState.RUNNING,  # has nodes, which boot or run the Prolog
     "DEADLINE": JobState.TIMEOUT,
     "LAUNCH_FAILED": JobState.FAILED,
     "RECONFIG_FAIL": JobState.NODE_FAIL,
@@ -36,7 +36,7 @@ STATES: Mapping[str, JobState] = {
 }
 
 _HEAD = ("ArrayJobId", "ArrayTaskId", "HetJobId", "HetJobOffset")  # before the name
-_BODY = (  # behind UserId, before anything that users write
+_BODY = (  # after UserId, before any text that users write
     *("Account", "JobState", "Restarts", "TimeLimit", "SubmitTime", "StartTime", "EndTime"),
     *("SecsPreSuspend", "Partition"),
     *("NodeList", "NumCPUs", "MinMemoryNode", "MinMemoryCPU", "MinTmpDiskNode"),
@@ -54,7 +54,7 @@ _NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one node gives; 0 and () where it is not reported."""
+    """What one node allocates to a job; 0 and () where not reported."""
 
     cpus: int = 0
     memory_bytes: int = 0
@@ -67,7 +67,7 @@ _NOTHING = Share()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedJob:
-    """A job as a whole, and what is needed to tell a node's share of it."""
+    """A job, and what is needed to compute each node's share of it."""
 
     job: Job
     shares: Mapping[str, Share]
@@ -76,10 +76,10 @@ class SharedJob:
     total_gpus: int | None = None
 
     def on(self, node_name: str | None) -> Job:
-        """Return the job as a node has it; with None its share is known of a job of one node only.
+        """Return the job with the node's share; with None only a job on a single node has one.
 
-        Where the details tell no CPUs or cards, those of a job of one node are
-        its own. Of cards that are shared no number of whole ones is reported.
+        Where the details have no CPUs or GPUs, a job on a single node gets its
+        totals. `allocated_gpus` is None where GPUs are shared (shard, mps).
         """
         job = self.job
         if node_name is None and len(job.nodes) == 1:
@@ -101,7 +101,7 @@ class SharedJob:
 
 
 def parse_shares(details: str) -> dict[str, Share]:
-    """Return the shares by node's name. Raises ParseError."""
+    """Return the shares by node name. Raises ParseError."""
     found: dict[str, Share] = {}
     for match in _NODE_DETAIL.finditer(details):
         share = Share(
@@ -128,7 +128,7 @@ def _sum(one: Share, other: Share) -> Share:
 def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = None) -> Job:
     """Return one job of ``scontrol -a -o -d show job ID``.
 
-    Sample, shortened; it is one line unless a name or a comment holds a newline::
+    Sample, shortened; it is one line unless a name or a comment contains a newline::
 
         JobId=15 ArrayJobId=6 ArrayTaskId=1 JobName=a b UserId=alice(6001) … Account=physics …
         JobState=RUNNING … Restarts=0 … TimeLimit=00:10:00 … SubmitTime=2026-11-21T07:29:19 …
@@ -137,22 +137,22 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
 
     Times are local to `tz` (None: this machine's zone), or epoch seconds where ``SLURM_TIME_FORMAT=%s``;
     TimeLimit is [days-]hours:minutes:seconds; Mem and bare sizes are MiB, letters powers of 1024 (``1.50G``).
-    ``Unknown``, ``None``, ``N/A``, ``(null)`` and a size of 0 say that nothing is known. Start and end times
-    of jobs that have not got that far are the scheduler's guesses, and left out. EndTime of a job that runs
-    is when its limit ends it, later by the time for which it was suspended, or sooner, in a grace time; while
-    it is suspended SecsPreSuspend is what it had used of its limit.
+    ``Unknown``, ``None``, ``N/A``, ``(null)`` and a size of 0 mean unknown. Start and end times in the future
+    are the scheduler's estimates, and left out. EndTime of a running job is when it reaches its limit: later
+    by the time it was suspended, earlier in a grace time. SecsPreSuspend of a suspended job is the time it
+    ran before.
 
     `node_name` is this node's NodeName: CPUs and memory are its share. With
-    None they are only known for a job of one node.
+    None they are only known for a job on a single node.
 
-    Raises ParseError, also where a field occurs twice or out of its place:
-    then a name or a comment imitates it.
+    Raises ParseError, also where a field occurs twice or out of place: then
+    a name or a comment contains text that looks like that field.
     """
     return parse_shared_job(line, tz=tz).on(node_name)
 
 
 def parse_shared_job(line: str, *, tz: tzinfo | None = None) -> SharedJob:
-    """Return the same for any node of the job."""
+    """Parse a record as `parse_scontrol_job` does, for all nodes of the job."""
     identity = _JOB_ID.match(line)
     if identity is None:
         raise ParseError("does not start with JobId=", source=SOURCE, text=line)
@@ -163,7 +163,7 @@ def parse_shared_job(line: str, *, tz: tzinfo | None = None) -> SharedJob:
 
 
 def _split_record(line: str) -> tuple[dict[str, str], str]:
-    """Return the fields we use and the text that holds the details per node."""
+    """Return the fields we use, and the text with the details per node."""
     spots: dict[str, re.Match[str]] = {}
     for match in _FIELD.finditer(line):
         if match[1] in spots:
@@ -234,7 +234,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
             scratch_bytes=_parse_size(values, "MinTmpDiskNode"),
         ),
         array_job_id=digits("ArrayJobId"),
-        array_task_id=digits("ArrayTaskId"),  # "4-5%2" stands for tasks that have not been split off
+        array_task_id=digits("ArrayTaskId"),  # "4-5%2" means tasks not yet split off
         het_job_id=digits("HetJobId"),
         het_offset=None if het_offset is None else parse_count(het_offset, field="HetJobOffset"),
         restarts=None if restarts is None else parse_count(restarts, field="Restarts"),
@@ -262,7 +262,7 @@ def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> in
 
 
 def _parse_cpu_total(text: str) -> int | None:
-    """Read ``2``, ``2K``; a pending job's range ``2-4`` is not known yet, unless both ends agree."""
+    """Parse ``2``, ``2K``; a pending job's range ``2-4`` is unknown unless both ends agree."""
     low, _, high = text.partition("-")
     if (high or low) != low:
         return None

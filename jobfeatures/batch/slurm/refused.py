@@ -1,7 +1,7 @@
-"""Jobs whose record of ``scontrol`` was refused, since a name imitates fields: ``squeue`` is asked.
+"""Jobs whose ``scontrol`` record was rejected because a name looks like fields: ``squeue`` reports them.
 
-Its fields stand between words that nobody can guess, so that no name moves them. It reports the job as a
-whole: the share of this node, and memory, are only known of a job of one node.
+squeue separates its fields by an unguessable word, so that no name can shift them. It reports a job's totals:
+the share of this node, and memory, are only known for a job on a single node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALL_JOBS = ("-a", "-h", "-t", "all")
 def ask_squeue(
     ids: Collection[str], *, node_name: str | None, squeue: str, timeout_secs: float
 ) -> dict[str, Job]:
-    """Return those of the jobs that the queue tells in full. Raises SourceError."""
+    """Query some jobs, and return those in the queue. Raises SourceError."""
     separator = make_separator()
     text = ask_command(
         [squeue, *ALL_JOBS, "-j", ",".join(ids)],
@@ -42,7 +42,7 @@ def ask_squeue(
 def parse_refused(
     text: str, separator: str, ids: Collection[str], *, node_name: str | None
 ) -> dict[str, Job]:
-    """Return the jobs that were asked about; an array's other tasks come with them. Raises ParseError."""
+    """Return the jobs queried, without an array's other tasks in the output. Raises ParseError."""
     found: dict[str, Job] = {}
     for values in split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE):
         if values["JobID"] not in ids:
@@ -61,10 +61,10 @@ def parse_refused(
 
 
 def queue_environment(separator: str) -> dict[str, str]:
-    """Return what squeue is told by its environment; tasks of arrays come in full, for they are counted."""
+    """Return the environment for squeue; it prints lists of array tasks in full, as they are counted."""
     return {**ENVIRONMENT, "SLURM_BITSTR_LEN": "0", "SQUEUE_FORMAT2": queue_format(separator)}
 
 
 def make_separator() -> str:
-    """Return a word that nobody can have put into a job's name."""
+    """Return a random word that no job's name can contain."""
     return f"\x1fz{os.urandom(16).hex()}\x1f"

@@ -1,7 +1,7 @@
-"""What slurmrestd is asked: one request a question, of the newest version that it offers.
+"""A client of slurmrestd: one GET request per query, in the newest API version that both sides know.
 
-Asks, never changes. Source: https://slurm.schedmd.com/rest.html. Over its socket slurmrestd knows
-the asking user by the kernel's word; over TCP a token has to say who it is.
+Source: https://slurm.schedmd.com/rest.html. On a Unix socket slurmrestd learns the
+client's user from the kernel; over TCP a token is needed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
 
 class Rest(Server):
-    """Asks slurmrestd. The version is found at the first question, and again once it is gone."""
+    """Queries slurmrestd. Finds the API version at the first query, and again once that is not found."""
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
-        """Raise SourceError for an address that is none."""
+        """Raise SourceError for an invalid address."""
         super().__init__(url, max_bytes=max_bytes)
         self._token_file = token_file
         self._version: str | None = None
 
     def ask(self, question: str, timeout_secs: float, *, service: str = "slurm") -> JsonRecord:
-        """Ask for a path below the version. Raises SourceError."""
+        """Return the answer for a path below the version. Raises SourceError."""
         version = self._version or self._find_version(timeout_secs)
         path = f"/{service}/{version}/{question}"
         response = self.fetch(path, timeout_secs)
@@ -45,7 +45,7 @@ class Rest(Server):
         return document
 
     def _find_version(self, timeout_secs: float) -> str:
-        """Return the newest version that is offered and known here, tried from the newest on."""
+        """Return the newest version known here that the server offers. Raises SourceError without one."""
         for version in VERSIONS:
             response = self.fetch(f"/slurm/{version}/ping", timeout_secs)
             if response.status != 404:
@@ -57,9 +57,9 @@ class Rest(Server):
         )
 
     def fetch(self, path: str, timeout_secs: float) -> Response:
-        """Ask for a path. Raises SourceError where there is no answer, or none that fits into the bounds."""
+        """Request a path. Raises SourceError where there is no answer, or a longer one than allowed."""
         headers = {"Accept": "application/json"}
-        if self._token_file is not None:  # read each time: tokens end and are replaced
+        if self._token_file is not None:  # read each time, because tokens expire and are replaced
             token = read_token(self._token_file)
             headers["X-SLURM-USER-TOKEN"] = token
             if (user := user_of_token(token)) is not None:
@@ -71,7 +71,7 @@ class Rest(Server):
 
 
 def offered_versions(response: Response) -> tuple[str, ...]:
-    """Return the versions of which an OpenAPI document has paths; none where it is not one."""
+    """Return the API versions in an OpenAPI document's paths; none if the response is no such document."""
     try:
         paths = json.loads(response.body).get("paths", {})
         found = {match[1] for path in paths if (match := _OFFERED.match(path))}
@@ -81,9 +81,9 @@ def offered_versions(response: Response) -> tuple[str, ...]:
 
 
 def read_token(path: str) -> str:
-    """Return the token in a file: alone, or as ``scontrol token`` prints it, behind ``SLURM_JWT=``.
+    """Return the token in a file: alone, or after ``SLURM_JWT=`` as ``scontrol token`` prints it.
 
-    Raises SourceError, also where others than the owner may read the file.
+    Raises SourceError, also where users other than the owner may read the file.
     """
     try:
         data = read_private(path, MAX_TOKEN_BYTES)
@@ -93,12 +93,12 @@ def read_token(path: str) -> str:
         raise SourceError(str(error)) from error
     token = data.decode("ascii", "replace").strip().removeprefix("SLURM_JWT=")
     if not _TOKEN.match(token):
-        raise SourceError(f"{path}: holds no token")
+        raise SourceError(f"{path}: contains no token")
     return token
 
 
 def user_of_token(token: str) -> str | None:
-    """Return the user whom a token claims (``sun``, slurm.schedmd.com/jwt.html), None without one."""
+    """Return the user that a token claims (``sun``, slurm.schedmd.com/jwt.html), None without one."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

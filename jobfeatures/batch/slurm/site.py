@@ -1,4 +1,4 @@
-"""What the daemon and the hooks make of Slurm with a site's settings."""
+"""Construction of Slurm's sources and queries from a site's settings, for the daemon and the hooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobfeatures.model import Job
 MAX_ANSWER_BYTES = 32 * 2**20
 MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
 
-SPREAD = (0.75, 1.25)  # of the time between two questions about the same
+SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Return whether this is a machine of a Slurm cluster, for those who leave the choice of sources to us.
+    """Return whether this machine belongs to a Slurm cluster; used where no sources are configured.
 
-    Its configuration is proof enough: a scontrol that is not found there is then a failure that is reported.
+    Slurm's configuration is proof enough: if scontrol is missing then, that is reported as a failure.
     """
     if config.slurm_ask == "controller" or (config.slurm_ask == "rest" and config.slurm_rest_url is not None):
         return True
@@ -36,7 +36,7 @@ def is_here(config: Config) -> bool:
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source of a daemon. Raises ConfigurationError."""
+    """Return a node's job source. Raises ConfigurationError."""
     if config.slurm_ask == "controller":
         return _make_controller_source(config, clock, node_name)
     import random  # a prolog has no use for it
@@ -50,7 +50,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
         asker = JsonAsker(
             clock, make_rest(config), node_name=node_name, timeout_secs=config.batch_timeout_secs
         )
-    # Each daemon at its own pace: all begin at once where a new version is rolled out.
+    # Random, because a rollout starts the daemons of all nodes at the same time.
     refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
     return SlurmSource(
         clock,
@@ -82,7 +82,7 @@ def _make_controller_source(config: Config, clock: Clock, node_name: str) -> Bat
 
 
 def make_rest(config: Config, *, whole: bool = False) -> Rest:
-    """Return what asks slurmrestd; `whole`: also for the whole queue. Raises ConfigurationError."""
+    """Return a client of slurmrestd, if `whole` with room for the whole queue. Raises ConfigurationError."""
     from jobfeatures.batch.slurm.rest import Rest
     from jobfeatures.errors import ConfigurationError, SourceError
 
@@ -99,7 +99,7 @@ def make_rest(config: Config, *, whole: bool = False) -> Rest:
 
 
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role. The other commands are those beside scontrol."""
+    """Return the controller role's source; squeue and others are taken from scontrol's directory."""
     if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.jsonsource import JsonCluster
 
@@ -110,11 +110,11 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
 
 
 def needs_server(job: Job, config: Config) -> bool:
-    """Return whether the controller is to be asked about a job that starts.
+    """Return whether the prolog has to query the controller about a starting job.
 
-    Where the Prolog's environment tells start and end, as that of Slurm 22.05 does not, there is nothing to
-    ask. A job on many nodes starts on all of them at once, and its questions would reach the controller at
-    once: its limits come with the daemon's next poll, and so they do where nodes ask the controller role.
+    It need not where the Prolog's environment has start and end (Slurm 22.05's does not). A job on many nodes
+    starts on all of them at once, and they would all query at once: its limits come with the daemon's next
+    poll instead, as they do where nodes query the controller role.
     """
     if config.hook_ask == "never" or config.slurm_ask == "controller":
         return False
@@ -124,12 +124,12 @@ def needs_server(job: Job, config: Config) -> bool:
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return what the controller knows of a job, None: not to be asked. Raises SourceError or ParseError."""
+    """Query the controller about a job; None: unknown, or not queried. Raises SourceError or ParseError."""
     if not needs_server(job, config):
         return None
     if config.slurm_ask == "rest":
         return _ask_by_rest(job.key.job_id, config, node_name, timeout_secs)
-    from jobfeatures.batch.slurm.answers import Scontrol  # only where there is something to ask
+    from jobfeatures.batch.slurm.answers import Scontrol  # imported only where a query is needed
 
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     return scontrol.ask_about_job(job.key.job_id)

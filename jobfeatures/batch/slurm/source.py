@@ -1,4 +1,4 @@
-"""The source that asks the controller about the jobs of this node."""
+"""The source that queries the controller about the jobs of this node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScontrolAsker:
-    """Asks ``scontrol``: one process for all questions."""
+    """Queries ``scontrol``, with one process for all questions."""
 
     def __init__(self, scontrol: Scontrol) -> None:
         self._scontrol = scontrol
@@ -28,7 +28,7 @@ class ScontrolAsker:
     def ask(
         self, job_ids: Collection[str], *, about_node: bool, now_secs: float
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return what is known of jobs and node at `now_secs` (epoch). Raises SourceError without answer."""
+        """Return answers about jobs and node; `now_secs` is epoch. Raises SourceError if there are none."""
         node_name = self._scontrol.node_name
         extra = node_questions(node_name) if about_node else ()
         answers = self._scontrol.poll(job_ids, extra)
@@ -41,10 +41,10 @@ class ScontrolAsker:
 
 
 class SlurmSource(PolledSource):
-    """Asks the controller about the jobs that this node sees, and keeps the answers.
+    """Queries the controller about the jobs seen on this node, and caches the answers.
 
-    A job whose record is rejected stays in the table with what was known
-    before, or as UNKNOWN: it exists, so its absence must not be concluded.
+    A job whose record is rejected stays in the table with its last good record,
+    or as UNKNOWN: it exists and must not seem gone.
     """
 
     name = NAME
@@ -61,9 +61,9 @@ class SlurmSource(PolledSource):
         node_refresh_secs: float | None = None,
         asker: ScontrolAsker | JsonAsker | None = None,
     ) -> None:
-        """`node_refresh_secs` separates two questions about the node itself; None: it is not asked about.
+        """`node_refresh_secs` is the interval between queries about the node itself; None: there are none.
 
-        `asker` asks; None: scontrol does.
+        `asker` sends the queries; None: through scontrol.
         """
         self._clock = clock
         self._node_name = node_name
@@ -79,7 +79,7 @@ class SlurmSource(PolledSource):
         self._node_problem: tuple[Rejected, ...] = ()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs seen, claimed or known before. Raises SourceError if no question was answered."""
+        """Return the jobs seen, claimed or known before. Raises SourceError if no query was answered."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs)
         rejected: tuple[Rejected, ...] = ()
@@ -108,7 +108,7 @@ class SlurmSource(PolledSource):
         return asked is None or now_secs - asked >= self._node_refresh_secs
 
     def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
-        """Keep what is said of the node; without an answer the last one stays. A problem is reported once."""
+        """Keep the node's notice, or the last one if there is no new one. A problem is reported once."""
         self._node_asked_secs = now_secs
         if found.notice is not None:
             self._node = found.notice

@@ -1,4 +1,4 @@
-"""What the record of a job says that several columns of sacct tell together: pure."""
+"""Fields of a job's record that depend on several columns of sacct. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from jobfeatures.batch.slurm.sacct.values import RequestedMemory
 from jobfeatures.model import JobState
 
-# What `derive` takes, as the columns tell it, and the fields of a record that it returns.
+# The arguments of `derive`, each from one column, and the fields of a record that it returns.
 TOLD: Final = (
     *("state", "start_secs", "end_secs", "suspended_secs", "run_secs", "exit", "nodes", "total_nodes"),
     *("total_cpus", "requested_nodes", "requested_cpus", "requested_memory_bytes", "allocated", "requested"),
@@ -41,8 +41,8 @@ def derive(
 ) -> tuple[Any, ...]:
     """Return the values of `DERIVED`.
 
-    A job that never had a CPU or a node has not run, whatever its Start says. Of one that runs, or waits, the
-    end is not known. CPU time is reported when steps end, so that 0 of a job that runs says nothing.
+    A job that never had a CPU or a node has not run, whatever its Start is. The end of a running or pending
+    job is unknown. CPU time is reported when steps end, so 0 for a running job means unknown.
     """
     is_finished, waits = state.is_finished, state is JobState.PENDING
     cpus = allocated.get("cpu") if cpus is None else cpus

@@ -1,9 +1,8 @@
-"""Lines of ``sacct -P`` → rows of as many fields as the header has names.
+"""Lines of ``sacct -P`` → rows with as many fields as the header has names.
 
-sacct escapes nothing: a name may hold the delimiter, and newlines. A row with too many fields is mended where
-only one column holds what users write; a row that goes over several lines where none of these looks like a
-row of its own. Anything else is rejected: who writes logs for others to read gives sacct a ``--delimiter``
-that no name has, or asks it for ``--json``.
+sacct escapes nothing: a name may contain the delimiter and newlines. A row with too many fields is repaired
+if only one column is free text; a row on several lines is joined if none of them looks like a row of its own.
+Anything else is rejected; to lose nothing, run sacct with ``--json`` or a ``--delimiter`` that no name has.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from itertools import islice
 
 from jobfeatures.errors import ParseError
 
-BATCH = 256  # lines: a few of them fit into a processor's cache
-MAX_PIECES = 64  # lines of one row
+BATCH = 256  # lines; a few batches fit into a processor's cache
+MAX_PIECES = 64  # lines per row
 KNOWN = frozenset(
     {
         *("Account", "AllocCPUS", "AllocNodes", "AllocTRES", "CPUTime", "CPUTimeRAW", "Cluster"),
@@ -36,7 +35,7 @@ _HEADER = re.compile(r"([A-Za-z]{2,32})([^A-Za-z0-9 ]{1,8})[A-Za-z]")
 
 
 def parse_header(line: str) -> tuple[str, list[str]]:
-    """Return the delimiter and the names of the columns. Raises ParseError where a line is no header."""
+    """Return the delimiter and the column names. Raises ParseError if the line is not a header."""
     line = line.lstrip("\ufeff").rstrip("\r\n")
     match = _HEADER.match(line)
     names = line.split(match[2]) if match else []
@@ -46,7 +45,7 @@ def parse_header(line: str) -> tuple[str, list[str]]:
 
 
 class Rows:
-    """Batches of rows, each with its lines' numbers; what cannot be made a row goes to `rejected`."""
+    """Batches of rows, each with its line number; lines that make no row go to `rejected`."""
 
     def __init__(self, lines: Iterable[str], delimiter: str, names: Sequence[str]) -> None:
         self.rejected: list[ParseError] = []
@@ -58,7 +57,7 @@ class Rows:
         self._mendable = free[0] if len(free) == 1 else None
 
     def batches(self) -> Iterator[tuple[Sequence[int], Sequence[Sequence[str]]]]:
-        """Yield lists of line numbers, and of the columns of their rows. The header is line 1."""
+        """Yield the line numbers and the columns of each batch of rows. The header is line 1."""
         number = 2
         kept: list[tuple[int, str]] = []
         while True:
@@ -75,9 +74,9 @@ class Rows:
             number += len(lines)
 
     def _split(self, lines: Sequence[str]) -> list[list[str]] | None:
-        """Return the columns of lines that are all whole rows, None where some are not.
+        """Return the columns of lines that are all complete rows, None where some are not.
 
-        All lines are cut at once, with a column of marks behind the last one.
+        Splits all lines at once, with a newline as an additional last column.
         """
         text = "".join(lines)
         if not text.endswith("\n") or "\r" in text:
@@ -91,7 +90,7 @@ class Rows:
     def _mend(
         self, lines: list[tuple[int, str]], *, is_end: bool
     ) -> tuple[list[int], list[list[str]], list[tuple[int, str]]]:
-        """Return whole rows, and the lines of which the rest has not come yet."""
+        """Return complete rows with their line numbers, and the lines of a row that is not complete yet."""
         numbers: list[int] = []
         rows: list[list[str]] = []
         place = 0
@@ -118,10 +117,10 @@ class Rows:
         return numbers, rows, []
 
     def _join(self, lines: Sequence[str]) -> tuple[int, list[str] | None]:
-        """Return how many lines one row takes that begins in the first of them, and its fields.
+        """Return how many lines the row takes that begins in the first line, and its fields.
 
-        The row is cut in a text of users, and ends in the line that has all that is missing. No fields where
-        a line between could be a row: then they are rejected together, as somebody may imitate a row.
+        The row must break in a free-text column, and ends with the line that has all missing fields. Returns
+        (1, None) where a line in between could be a row of its own, which may be forged.
         """
         first = lines[0].split(self._delimiter)
         cut = len(first) - 1

@@ -1,4 +1,4 @@
-"""Rows → records of jobs and steps, many at a time and by columns: what is not needed is not converted."""
+"""Rows → records of jobs and steps, many at a time and column by column; unused columns are not converted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from jobfeatures.quickrecord import made_of_columns
 
 _make_step = partial(tuple.__new__, StepUse)
 _TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
-# Texts that are rarely the same, and lists of nodes, which are kept elsewhere.
+# Fields that are not cached here: texts that rarely repeat, and node lists, which have a cache of their own.
 _UNLIKE: Final = frozenset(
     {
         *("run_secs", "used_cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority", "used_memory_bytes"),
@@ -64,7 +64,7 @@ _ABSENT: Final[dict[str, Any]] = {
     "allocated": {},
     "requested": {},
 }
-# By field: the columns that tell it, the first that is there counts.
+# The columns of each field; the first that the log has counts.
 _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] = {
     "state": (("State", parse_state),),
     "name": (("JobName", None),),
@@ -104,7 +104,7 @@ _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] 
     "state_word": (("State", parse_state_word),),
     "nodes": (("NodeList", parse_nodes),),
 }
-# What few other kinds of logs have, as `jobfeatures.joblog.MORE` names it.
+# Values that few kinds of logs have, by their names in `jobfeatures.joblog.MORE`.
 _MORE: Final[tuple[tuple[str, str, Callable[[str], Any]], ...]] = (
     ("distribution", "Layout", parse_text),
     ("requested_resources", "ReqTRES", parse_text),
@@ -127,16 +127,16 @@ _PLAIN: Final = Identity("")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Column:
-    """A column of the log: its name, its place, and what makes values of its texts."""
+    """A column of the log: its name, its position, and the conversion of its texts to values."""
 
     name: str
     place: int
     convert: Callable[[Sequence[str]], Sequence[Any]]
-    reads: Any  # the same for columns that read texts alike, None where no text is bad
+    reads: Any  # equal for columns with the same conversion, None if any text is valid
 
 
 class RecordConverter:
-    """Texts of columns → records. What a text says is kept: logs repeat themselves."""
+    """Converts the texts of columns to records, with caches: logs repeat the same texts."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class RecordConverter:
         adds_memory: bool = False,
         folds_steps: bool = False,
     ) -> None:
-        """`names` are those of the columns, `zone` is that of the clock that showed the times.
+        """`names` are the columns' names, `zone` is the time zone of their times.
 
-        `adds_memory`: a job has the most memory of the steps behind it. `folds_steps`: so it has, and
-        these are counted in `folded`; others come as `StepUse`. All that they say is read for its faults.
+        `adds_memory` gives a job the most memory of the steps after it. `folds_steps` does so too, and counts
+        these steps in `folded` instead of returning them; others become `StepUse`. All texts are checked.
         """
         self.folded = 0
         self._adds_memory, self._folds_steps = adds_memory, folds_steps
@@ -158,10 +158,10 @@ class RecordConverter:
         self._id = places.get("JobID")
         self._id_place = places["JobIDRaw" if "JobIDRaw" in places else "JobID"]
         self._id_name = names[self._id_place]
-        made: dict[tuple[str, Any], _Column] = {}  # two fields may be of one column
+        made: dict[tuple[str, Any], _Column] = {}  # two fields may share one column
         self._columns: dict[str, _Column] = {}
-        for field, said in _COLUMNS.items():
-            found = next((each for each in said if each[0] in places), None)
+        for field, candidates in _COLUMNS.items():
+            found = next((each for each in candidates if each[0] in places), None)
             if found is not None:
                 column = self._column(field, *found, places[found[0]])
                 self._columns[field] = made.setdefault(found, column)
@@ -187,10 +187,10 @@ class RecordConverter:
     def each(
         self, numbers: Sequence[int], columns: Sequence[Sequence[str]]
     ) -> Iterator[JobRecord | StepUse | ParseError]:
-        """Yield the records of some columns, and what is wrong with others."""
+        """Yield for each row its record, or the error that it has."""
         try:
             yield from self.convert(columns)
-        except ParseError:  # one of them is bad: each for itself
+        except ParseError:  # at least one row is malformed: convert them one by one
             for place, number in enumerate(numbers):
                 try:
                     yield from self.convert([column[place : place + 1] for column in columns])
@@ -198,7 +198,7 @@ class RecordConverter:
                     yield error.at(line=number)
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[JobRecord | StepUse]:
-        """Return the records of some columns. Raises ParseError naming the column."""
+        """Return the records of all rows. Raises ParseError naming the column."""
         if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
@@ -224,7 +224,7 @@ class RecordConverter:
     def _folded(
         self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]
     ) -> list[JobRecord | StepUse]:
-        """Return the records of jobs, and what steps add to jobs elsewhere. Raises ParseError."""
+        """Return jobs' records, and `StepUse` of steps whose job is not among the rows. Raises ParseError."""
         heads, steps, _ = known
         clusters, used = (
             [None] * len(heads) if column is None else column.convert(columns[column.place])
@@ -250,23 +250,25 @@ class RecordConverter:
         columns: Sequence[Sequence[str]],
         memory: Sequence[int | None] | None = None,
     ) -> list[JobRecord]:
-        """Return records: ids, steps and identities are known, and the most memory may be. May raise."""
+        """Return records of known ids, steps and identities, with the most memory if given. May raise."""
         heads, steps, identities = known
         if not heads:
             return []
-        said: dict[_Column, Sequence[Any]] = {}
+        converted: dict[_Column, Sequence[Any]] = {}
         for column in self._made:
             try:
-                said[column] = column.convert(columns[column.place])
+                converted[column] = column.convert(columns[column.place])
             except ParseError as error:
                 raise error.at(field=error.field if column.reads is parse_nodes else column.name) from error
-        values: dict[str, Iterable[Any]] = {field: said[column] for field, column in self._columns.items()}
+        values: dict[str, Iterable[Any]] = {
+            field: converted[column] for field, column in self._columns.items()
+        }
         if memory is None:
             memory = list(values.get("used_memory_bytes", ()))
             if memory and self._adds_memory:
                 memory, _ = _with_steps(heads, steps, heads, memory)
-        told = (values.get(name) or repeat(_ABSENT.get(name), len(heads)) for name in TOLD)
-        values.update(zip(DERIVED, zip(*map(derive, *told), strict=True), strict=True))
+        arguments = (values.get(name) or repeat(_ABSENT.get(name), len(heads)) for name in TOLD)
+        values.update(zip(DERIVED, zip(*map(derive, *arguments), strict=True), strict=True))
         names = [field for field, _ in self._more]
         values |= {
             "batch_system": repeat(NAME),
@@ -275,7 +277,7 @@ class RecordConverter:
             "used_memory_bytes": [each or None for each in memory],
             "more": [
                 tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
-                for each in zip(*(said[each] for _, each in self._more), strict=True)
+                for each in zip(*(converted[each] for _, each in self._more), strict=True)
             ],
         }
         if identities.count(_PLAIN) < len(identities):
@@ -289,7 +291,7 @@ class RecordConverter:
         is_plain = together.isdigit() and together.isascii() and max(map(len, heads)) <= 10
         if is_plain and texts == columns[self._id_place] and min(heads)[:1] > "0":
             return [_PLAIN] * len(heads)
-        known = Kept(parse_job_id)  # a job's steps stand together
+        known = Kept(parse_job_id)  # a job's steps follow one another
         return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
 
 
@@ -303,7 +305,7 @@ def _with_steps(
     clusters: Sequence[str | None],
     memory_bytes: Sequence[int | None],
 ) -> tuple[list[int | None], list[bool]]:
-    """Return memory, of a job that of the steps behind it where it is more, and what is no such step."""
+    """Return the rows' memory, with a job's steps counted for it, and which rows are no such steps."""
     most = list(memory_bytes)
     is_shown = [True] * len(most)
     job = -1
@@ -320,7 +322,7 @@ def _with_steps(
 
 
 class SacctReader:
-    """The jobs of a log, their steps behind them, and what was rejected. In constant memory."""
+    """Iterates over a log's jobs, each followed by its steps, and rejected rows. In constant memory."""
 
     def __init__(
         self,
@@ -330,36 +332,34 @@ class SacctReader:
         zone: tzinfo | None = None,
         folds_steps: bool = False,
     ) -> None:
-        """`zone` is that of the machine that sacct ran on, None: this machine's. Raises ParseError."""
+        """`zone` is the time zone of the machine that ran sacct; None: this machine's. Raises ParseError."""
         self._lines = iter(lines)
         self._source = source
         header = next((line for line in self._lines if line.strip()), "")
         self._delimiter, self.names = parse_header(header)
         self._converter = RecordConverter(self.names, zone, adds_memory=True, folds_steps=folds_steps)
         self.not_taken: Counter[str] = Counter()  # texts by column
-        self._passed_over = [
-            (name, place) for place, name in enumerate(self.names) if name and name not in TAKEN
-        ]
+        self._unused = [(name, place) for place, name in enumerate(self.names) if name and name not in TAKEN]
 
     @property
     def folded(self) -> int:
-        """Return how many steps were folded."""
+        """Return the number of steps folded into their jobs."""
         return self._converter.folded
 
     def __iter__(self) -> Iterator[JobRecord | StepUse | Rejected]:
-        """Yield jobs and steps, and what could not be read."""
+        """Yield jobs, steps and rejected rows."""
         source = Rows(self._lines, self._delimiter, self.names)
-        last: list[JobRecord | StepUse] = []  # a job and its steps, of which more may come
+        last: list[JobRecord | StepUse] = []  # a job and its steps so far
         for numbers, texts in source.batches():
             for error in source.rejected:
                 yield Rejected.from_error(error.at(self._source))
             source.rejected.clear()
-            for name, place in self._passed_over if texts else ():
+            for name, place in self._unused if texts else ():
                 self.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
             for found in self._converter.each(numbers, texts):
                 if isinstance(found, ParseError):
                     place = numbers.index(found.line)
-                    if [column[place] for column in texts] != self.names:  # put together, with a header each
+                    if [column[place] for column in texts] != self.names:  # the header of a concatenated log
                         yield Rejected.from_error(found.at(self._source))
                 elif found.step is None or not last or last[0].step or last[0].job_id != found.job_id:
                     yield from last

@@ -1,4 +1,4 @@
-"""Jobs of sacct, of logs and as it answers the controller role. Pure."""
+"""Jobs from sacct's logs, and from its answers to the controller role. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCOUNTING_FIELDS = (
     *("MaxRSS", "MaxVMSize", "MinCPU", "ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES", "AllocTRES"),
     *("Reservation", "Suspended", "SystemCPU", "UserCPU", "TimelimitRaw", "Priority", "NodeList"),
 )
-BATCH = 256  # records that are converted together
+BATCH = 256  # records converted together
 
 
 def recognise(head: str) -> bool:
@@ -43,11 +43,11 @@ def read_records(
     notes: Notes | None = None,
     folds_steps: bool = False,
 ) -> Iterator[JobRecord | StepUse | Rejected]:
-    """Return the jobs of a log, each with its steps behind it.
+    """Yield the jobs of a log, each followed by its steps.
 
-    `zone` is that of the machine that sacct ran on, None: this machine's; times
-    in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. The same id twice is
-    a job that was requeued (``sacct -D``): `restarts` counts the runs before.
+    `zone` is the time zone of the machine that ran sacct (None: this machine's);
+    times in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. An id that occurs
+    twice is a requeued job (``sacct -D``): `restarts` counts its earlier runs.
     """
     try:
         reader = SacctReader(lines, source=source, zone=zone, folds_steps=folds_steps)
@@ -78,9 +78,9 @@ def accounting_format() -> str:
 
 
 def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Accounting:
-    """Return the records of ``sacct -a -P -n --noconvert --delimiter SEPARATOR``, times as epoch seconds.
+    """Parse the output of ``sacct -a -P -n --noconvert --delimiter SEPARATOR``, times as epoch seconds.
 
-    A bad record costs itself only. Raises ParseError where the answer is cut off.
+    A malformed record is rejected alone. Raises ParseError where the output is truncated.
     """
     records: list[JobRecord] = []
     rejected: list[Rejected] = []

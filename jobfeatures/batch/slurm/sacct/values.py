@@ -1,7 +1,7 @@
-"""The texts of sacct's columns: pure functions, and dictionaries that keep what they said.
+"""Parsers of the texts in sacct's columns, and caches of their results. Pure.
 
 Source: sacct(1), "Job Accounting Fields" and "JOB STATE CODES". Logs repeat
-themselves: a text is converted once.
+the same texts, so each is converted once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobState, Limit
 from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
-MAX_KEPT = 65536  # texts of a column
+MAX_KEPT = 65536  # texts per column
 NO_NODES = "None assigned"
-NO_MEMORY = "16?"  # 2**64, which says that there is no number
+NO_MEMORY = "16?"  # 2**64, which means that no number is set
 
 _JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\.\.)?\])|\+([0-9]{1,10}))?\Z")
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
@@ -32,7 +32,7 @@ _IN_HOUR = {f":{secs // 60:02}:{secs % 60:02}": secs for secs in range(3600)}
 
 
 class Kept(dict[str, Any]):
-    """What texts say, by text; forgotten when it has grown too large."""
+    """A cache of converted texts, cleared when it has grown too large."""
 
     def __init__(self, convert: Callable[[str], Any]) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class Kept(dict[str, Any]):
         return value
 
     def column(self, texts: Sequence[str]) -> list[Any]:
-        """Return what each of some texts says."""
+        """Return the values of texts."""
         return list(map(self.__getitem__, texts))
 
 
 class Identity(NamedTuple):
-    """What JobID tells beside a number."""
+    """The parts of JobID."""
 
     number: str
     array_job_id: str | None = None
@@ -60,7 +60,7 @@ class Identity(NamedTuple):
 
 
 def parse_job_id(text: str) -> Identity:
-    """Return ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` in its parts. Raises ParseError."""
+    """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError."""
     match = _JOB.match(text)
     if match is None:
         raise ParseError("not a job id", field="JobID", text=text)
@@ -72,9 +72,9 @@ def parse_job_id(text: str) -> Identity:
 
 
 def parse_state(text: str) -> JobState:
-    """Return a state: its first word counts (``CANCELLED by 6001``, ``CANCELLED+`` where it was cut off).
+    """Return a state from its first word (``CANCELLED by 6001``, ``CANCELLED+`` where truncated).
 
-    A run that was REQUEUED has ended before its time, and has another after it.
+    REQUEUED is PREEMPTED: that run ended early, and the job runs again. Raises ParseError.
     """
     word = text.partition(" ")[0].rstrip("+")
     if not word.isupper() or not word.replace("_", "").isalpha():
@@ -83,35 +83,35 @@ def parse_state(text: str) -> JobState:
 
 
 def parse_state_word(text: str) -> str | None:
-    """Return the word of a state, None where it is that of `parse_state`."""
+    """Return the word of a state, None where `JobState` has the same word."""
     word = text.partition(" ")[0].rstrip("+")
     return None if word in JobState.__members__ else word
 
 
 def parse_text(text: str) -> str | None:
-    """Return a text, None for Slurm's words for nothing."""
+    """Return a text, None for Slurm's words for unknown or none."""
     return None if text in UNKNOWN else text
 
 
 def parse_nodes(text: str) -> tuple[str, ...] | None:
-    """Return the names of a compressed list, none of ``None assigned``: such a job has not run. May raise."""
+    """Return the names of a compressed list; () for ``None assigned``: the job has not run. May raise."""
     return None if text != NO_NODES and text in UNKNOWN else expand_kept(text)
 
 
 def parse_number(text: str) -> int | None:
-    """Return a count, None for nothing. ``2K`` is 2048."""
+    """Return a count, None if unknown. ``2K`` is 2048. May raise."""
     if text.isdigit() and text.isascii() and len(text) < 19:
         return int(text)
     return None if text in UNKNOWN else parse_binary_size(text)
 
 
 def parse_positive(text: str) -> int | None:
-    """Return a count in a place where 0 says that there is nothing."""
+    """Return a count; None also for 0, where that means unknown or none."""
     return parse_number(text) or None
 
 
 def parse_duration(text: str) -> float | int | None:
-    """Return seconds of ``[days-][hours:]minutes:seconds[.fraction]``, None for nothing. May raise."""
+    """Return seconds of ``[days-][hours:]minutes:seconds[.fraction]``, None if unknown. Raises ParseError."""
     if len(text) == 8 and text[2] == text[5] == ":":  # nearly all of them
         try:
             return _TWO[text[:2]] * 3600 + _TWO[text[3:5]] * 60 + _TWO[text[6:]]
@@ -128,7 +128,7 @@ def parse_duration(text: str) -> float | int | None:
 
 
 def parse_durations(texts: Sequence[str]) -> list[float | int | None]:
-    """Return what `parse_duration` returns of each."""
+    """Apply `parse_duration` to each text."""
     try:
         return [_TWO[text[:2]] * 3600 + _IN_HOUR[text[2:]] for text in texts]
     except KeyError:
@@ -136,7 +136,7 @@ def parse_durations(texts: Sequence[str]) -> list[float | int | None]:
 
 
 def parse_numbers(texts: Sequence[str]) -> list[int | None]:
-    """Return what `parse_number` returns of each."""
+    """Apply `parse_number` to each text."""
     together = "".join(texts)
     if together.isdigit() and together.isascii() and all(texts) and max(map(len, texts)) < 19:
         return list(map(int, texts))
@@ -144,21 +144,21 @@ def parse_numbers(texts: Sequence[str]) -> list[int | None]:
 
 
 def parse_time_limit(text: str) -> Limit:
-    """Return seconds of Timelimit: a duration, or UNLIMITED."""
+    """Return Timelimit in seconds; its text is a duration or UNLIMITED."""
     if text == "UNLIMITED":
         return UNLIMITED
     return None if text in UNKNOWN else parse_slurm_duration(text, field="Timelimit")
 
 
 def parse_raw_time_limit(text: str) -> Limit:
-    """Return seconds of TimelimitRaw: minutes, or UNLIMITED."""
+    """Return TimelimitRaw in seconds; its text is minutes or UNLIMITED."""
     if text == "UNLIMITED":
         return UNLIMITED
     return None if text in UNKNOWN else parse_count(text, field="TimelimitRaw") * 60
 
 
 def parse_exit_code(text: str) -> tuple[int | None, int | None]:
-    """Return exit status and signal of ``0:9``. A signal of 0 is none; what a signal ended has no status."""
+    """Return exit status and signal of ``0:9``. Signal 0 is none; with a signal, status 0 is None."""
     if text in UNKNOWN:
         return None, None
     match = _EXIT.match(text)
@@ -174,7 +174,7 @@ def parse_memory(text: str) -> int | None:
 
 
 def parse_size(text: str) -> int | None:
-    """Return bytes of ``33504K``, powers of 1024; None for nothing."""
+    """Return bytes of ``33504K`` (a K is 1024), None if unknown. Raises ParseError."""
     number = text[:-1]
     if text.endswith("K") and number.isdigit() and number.isascii() and len(number) < 16:
         return int(number) * 1024
@@ -182,11 +182,11 @@ def parse_size(text: str) -> int | None:
 
 
 def parse_sizes(texts: Sequence[str]) -> list[int | None]:
-    """Return what `parse_size` returns of each."""
-    told = list(filter(None, texts))
-    numbers = "".join(told).split("K")[:-1]
+    """Apply `parse_size` to each text."""
+    present = list(filter(None, texts))
+    numbers = "".join(present).split("K")[:-1]
     together = "".join(numbers)
-    if [f"{number}K" for number in numbers] == told and (
+    if [f"{number}K" for number in numbers] == present and (
         together.isdigit() and together.isascii() and all(numbers) and max(map(len, numbers)) < 16
     ):
         found = map(int, numbers)
@@ -195,19 +195,19 @@ def parse_sizes(texts: Sequence[str]) -> list[int | None]:
 
 
 class RequestedMemory(NamedTuple):
-    """ReqMem: bytes, and per what they are: ``n`` a node, ``c`` a CPU, empty for the whole job."""
+    """ReqMem: bytes, and their base: ``n`` per node, ``c`` per CPU, "" for the whole job."""
 
     size_bytes: int
     per: str
 
     def of_job(self, cpus: int | None, nodes: int | None) -> int | None:
-        """Return bytes of the whole job; None where what they count by is not known."""
+        """Return bytes of the whole job; None where the number of CPUs or nodes is unknown."""
         count = 1 if not self.per else cpus if self.per == "c" else nodes
         return self.size_bytes * count if count and self.size_bytes else None
 
 
 def parse_requested_memory(text: str) -> RequestedMemory | None:
-    """Return ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. Raises ParseError."""
+    """Parse ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. Raises ParseError."""
     if text in UNKNOWN or text == NO_MEMORY:
         return None
     per = text[-1] if text[-1] in "nc" else ""
@@ -215,13 +215,13 @@ def parse_requested_memory(text: str) -> RequestedMemory | None:
 
 
 class Times:
-    """Epoch seconds of a column of times: ISO by the clock of a zone, or epoch seconds.
+    """Converts columns of times, in ISO local time or epoch seconds, to epoch seconds.
 
-    sacct prints local time. Where a clock is set back, the earlier of the two is meant.
+    sacct prints local time. A time that occurs twice, when clocks are set back, is taken for the earlier one.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:
-        """`zone`: of the machine that sacct ran on; None: this machine's."""
+        """`zone` is the time zone of the machine that ran sacct; None: this machine's."""
         self._zone = zone
         self._minutes = Kept(self._minute)
         self._hours = Kept(self._hour)
@@ -231,11 +231,11 @@ class Times:
         hours, seconds = self._hours, _IN_HOUR
         try:
             return [hours[text[:13]] + seconds[text[13:]] for text in texts]
-        except (KeyError, TypeError, ParseError):  # not all of them are times
+        except (KeyError, TypeError, ParseError):  # not all are ISO times
             return [self.one(text) for text in texts]
 
     def one(self, text: str) -> int | None:
-        """Return one time, None for words for nothing. Raises ParseError."""
+        """Return one time, None if unknown. Raises ParseError."""
         if text in UNKNOWN:
             return None
         second = _SECONDS.get(text[16:])
@@ -246,7 +246,7 @@ class Times:
 
     def _hour(self, text: str) -> int:
         first, last = (self._minute(f"{text}:{minute}") for minute in ("00", "59"))
-        if last - first != 59 * 60:  # clocks are set in it
+        if last - first != 59 * 60:  # clocks change within this hour
             raise ParseError("not one hour", field="time", text=text)
         return first
 

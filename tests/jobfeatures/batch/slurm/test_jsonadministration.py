@@ -109,6 +109,6 @@ def test_a_name_that_is_there_twice_counts_once_and_is_told():
     kept = parse_json_reservations(document, **ABOUT)
     assert [(each.name, each.nodes) for each in kept.reservations] == [("r", None)]  # unknown, not 0
     assert sorted((each.reason, each.text) for each in kept.rejected) == [
-        ("not a reservation: name, start_time and end_time are wanted", "without times"),
+        ("not a reservation: name, start_time and end_time are required", "without times"),
         ("reservation is there twice", "r"),
     ]
