@@ -1,8 +1,8 @@
-"""HTCondor: the ads of the jobs on this node, and what its commands say of the pool.
+"""HTCondor: the ads of the jobs on this node, and the pool as its commands report it.
 
-A node's jobs are read from the scratch directories of their starters, without asking anybody; the controller
-role asks ``condor_q``, ``condor_status`` and ``condor_history``. A job is ``ClusterId.ProcId``, as its submit
-node counts. Manual: https://htcondor.readthedocs.io/.
+A node's jobs are read from the scratch directories of their starters, without any query; the controller role
+queries ``condor_q``, ``condor_status`` and ``condor_history``. A job id is ``ClusterId.ProcId``, which is
+unique per schedd. Manual: https://htcondor.readthedocs.io/.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXECUTE = "/var/lib/condor/execute"
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class HTCondorSettings:
-    """Where HTCondor is, and how it is asked."""
+    """Where HTCondor's files and commands are, and which attributes to read."""
 
     htcondor_execute_directory: str = option(PATH, EXECUTE, "EXECUTE of HTCondor")
     htcondor_wall_limit_attributes: str = node_option(

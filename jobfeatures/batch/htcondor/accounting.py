@@ -1,9 +1,9 @@
-"""Jobs that have ended, as ``condor_history`` tells them, and history files as a log of jobs.
+"""Jobs that have ended, as ``condor_history`` prints them, and history files as a log of jobs.
 
-Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html. A history file holds ads in
-the long form, each closed by a line such as ``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice"
-CompletionDate = 1795246000``; ``condor_history`` prints them so with ``-long``, and as JSON. Sizes are MiB
-(MemoryUsage, RequestMemory) and KiB (ResidentSetSize), durations seconds; a time that has not come is 0.
+Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html. A history file contains ads
+in long form, each followed by a line such as ``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice"
+CompletionDate = 1795246000``; ``condor_history`` prints this with ``-long``, and JSON. Sizes are MiB
+(MemoryUsage, RequestMemory) and KiB (ResidentSetSize), durations seconds; the time of a future event is 0.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text that begins like this holds job ads: long form or JSON."""
+    """Return whether a text that begins so contains job ads, in long form or JSON."""
     if _JSON_HEAD.match(head):
         return _JSON.match(head) is not None
     return _LONG.search(head) is not None and not head.lstrip().startswith(("{", "[", "<"))
@@ -62,7 +62,7 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return a history's jobs, ``-long`` or ``-json``; a wrong value costs its record."""
+    """Yield a history's jobs, ``-long`` or ``-json``; a malformed value rejects its record."""
     evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
         yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
@@ -85,7 +85,7 @@ def _record_or_fault(
 
 
 def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Return the ads of a text of either form, by how it begins."""
+    """Return the ads of a text in long form or JSON, detected by its first character."""
     rest = iter(lines)
     first = next((line for line in rest if line.strip()), "")
     again = chain([first], rest)
@@ -98,9 +98,9 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
 def parse_record(
     ad: ClassAd, *, source: str, note: Note = lambda _: None, evaluate: Evaluate | None = None
 ) -> JobRecord:
-    """Return what an ad reports about a job that has ended. Raises ParseError without a job id.
+    """Return the record of a job from its ad. Raises ParseError without a job id.
 
-    Of a job that ran several times start, CPUs and CPU time are those of its last run.
+    Start, CPUs and CPU time of a job that ran several times are those of its last run.
     """
     job_id = parse_job_id(ad)
     if job_id is None:
@@ -142,7 +142,7 @@ def parse_record(
         requested_gpus=of_all(job.count("RequestGPUs")),
         requested_memory_bytes=of_all(job.count("RequestMemory", MIB)),
         wall_limit_secs=wall_limit(job, SITE_LIMITS),
-        run_secs=job.seconds("RemoteWallClockTime") if starts == 1 else None,  # of all its runs together
+        run_secs=job.seconds("RemoteWallClockTime") if starts == 1 else None,  # it adds up all runs
         used_cpu_secs=None if user_secs is None or system_secs is None else user_secs + system_secs,
         user_cpu_secs=user_secs,
         system_cpu_secs=system_secs,
@@ -154,12 +154,12 @@ def parse_record(
 
 
 def start_of(job: Fields, starts: int | None) -> int | None:
-    """Return when the last run began; JobStartDate is that of the first."""
+    """Return when the last run began; JobStartDate is the start of the first."""
     return job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
 
 
 def used_memory(job: Fields) -> int | None:
-    """Return the most memory that was measured; MemoryUsage is an expression of the other two, or rounded."""
+    """Return the most memory measured; MemoryUsage is an expression of the other two, or rounded."""
     for name, unit in (("ResidentSetSize_RAW", KIB), ("ResidentSetSize", KIB), ("MemoryUsage", MIB)):
         size = job.count(name, unit)
         if size is not None:

@@ -1,4 +1,4 @@
-"""What a hook, a source and the sampler have in common: names and numbers. Pure, and quick to import."""
+"""Names and job ids, shared by hooks, sources and the sampler. Pure, and quick to import."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_plain_id(text: str) -> bool:
 
 
 def parse_job_id(ad: ClassAd) -> str | None:
-    """Return ``ClusterId.ProcId`` of a job ad, None where it lacks one of them."""
+    """Return ``ClusterId.ProcId`` of a job ad, None where one of them is missing or invalid."""
     cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
     if cluster is None or proc is None or cluster <= 0 or proc < 0:
         return None
@@ -27,6 +27,6 @@ def parse_job_id(ad: ClassAd) -> str | None:
 
 
 def is_ad_of_slot(ad: ClassAd, slot: str) -> bool:
-    """Return whether a machine ad may be that of a slot: its name, with or without the host, is no other."""
+    """Return whether a machine ad may belong to a slot, given with or without its host."""
     name = ad.text("Name")
     return name is None or name == slot or ("@" not in slot and name.partition("@")[0] == slot)

@@ -1,4 +1,4 @@
-"""The source that asks HTCondor about the whole pool, for the controller role: one process a question."""
+"""The source that queries HTCondor about the whole pool, for the controller role."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, JobTable
 
 MAX_ANSWER_BYTES = 512 * 2**20
-MAX_HISTORY = 100_000  # jobs of one answer
+MAX_HISTORY = 100_000  # jobs per query
 
 
 class CondorPool:
-    """Asks ``condor_q``, ``condor_status`` and ``condor_history``, for these attributes only."""
+    """Queries ``condor_q``, ``condor_status`` and ``condor_history``, with one process per query."""
 
     name = NAME
 
@@ -37,7 +37,7 @@ class CondorPool:
         timeout_secs: float = 60.0,
         site_limits: Sequence[str] = SITE_LIMITS,
     ) -> None:
-        """`timeout_secs` limits each question. The other commands are those beside `condor_status`."""
+        """`timeout_secs` limits each query. The other commands are taken from `condor_status`'s directory."""
         self._clock = clock
         self._programs = Programs(
             condor_status,
@@ -49,7 +49,7 @@ class CondorPool:
         self._site_limits = tuple(site_limits)
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs of all schedds; ended ones stay until their schedd has written them off."""
+        """Return the jobs of all schedds; ended ones stay until their schedd moves them to its history."""
         taken_at_secs = self._clock.now_secs()
         text = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
         with failing_source(QUEUE_SOURCE, ParseError):
@@ -68,7 +68,7 @@ class CondorPool:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs in the queue, and of the local schedd those that have completed since then."""
+        """Return the jobs in the queue, and the local schedd's jobs completed since `since_secs` (epoch)."""
         taken_at_secs = self._clock.now_secs()
         rejected: list[Rejected] = []
         records: dict[str, JobRecord] = {}

@@ -1,10 +1,9 @@
-"""Values of expressions, where HTCondor's own library is installed (extra: htcondor).
+"""Evaluation of expressions, where HTCondor's own library is installed (extra: htcondor).
 
-Users write expressions into their jobs' ads, and one attribute may name another twice, and that one a third:
-a hundred lines that take years. So an expression sees literals only, and may be no longer than
-`MAX_CHARACTERS`. What it names besides is undefined. The library before 25.14 can be made to crash by ads
-within expressions and by eval(), so functions are those of `FUNCTIONS`, and an expression with an ad, a
-comment or a name in quotes has no value.
+Users write expressions into their jobs' ads. If each attribute refers twice to the next one, a hundred lines
+take years to evaluate. So an expression sees only attributes that are literals, others are undefined, and it
+has at most `MAX_CHARACTERS`. Ads within expressions and eval() can crash the library before 25.14, so only
+`FUNCTIONS` are allowed, and an expression with an ad, a comment or a quoted name has no value.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _WANTED = "jobfeatures_wanted"
 _NAMES = re.compile(
     r'"(?:[^"\\]|\\.)*"'  # a string
     r"|(?P<of>[A-Za-z_]\w*\.)?(?P<name>[A-Za-z_]\w*)(?P<call>\s*\()?"
-    r"|(?P<refused>[\['\"]|/[/*])",  # ads, names in quotes, comments: both of these could hide the others
+    r"|(?P<refused>[\['\"]|/[/*])",  # ads, quoted names, comments; the latter two could hide the others
     re.ASCII,
 )
 
 
 @functools.cache
 def find_evaluator() -> Evaluate | None:
-    """Return what evaluates expressions, None where the library is not installed or cannot be loaded."""
+    """Return the evaluator of expressions, None where the library is not installed or cannot be loaded."""
     try:
         library = importlib.import_module(_LIBRARY)
     except (ImportError, OSError):
@@ -51,7 +50,7 @@ def _evaluate(library: Any, expression: Expression, ad: ClassAd) -> Value:
     refused = False
 
     def own(match: re.Match[str]) -> str:
-        """Note what is named of the ad itself, ``A`` or ``MY.A``, and not of the TARGET."""
+        """Collect references to the ad's own attributes, ``A`` or ``MY.A``, but not to TARGET's."""
         nonlocal refused
         if match["refused"] or (match["call"] and (match["of"] or not FUNCTIONS.fullmatch(match["name"]))):
             refused = True
@@ -65,21 +64,23 @@ def _evaluate(library: Any, expression: Expression, ad: ClassAd) -> Value:
         return Special.UNDEFINED
     try:
         scope = library.ClassAd(f"[ {_WANTED} = {text} ]")
-        if len(scope) != 1:  # a semicolon, and what follows is no part of the expression
+        if len(scope) != 1:  # a semicolon ended the expression and began another attribute
             return Special.UNDEFINED
         for name in names:
             value = ad.value(name)
             if not isinstance(value, Special | Expression):
                 scope[name] = value
         return _plain(scope.eval(_WANTED))
-    except Exception:  # noqa: BLE001  # whatever the library objects to, the value is not known
+    except Exception:  # noqa: BLE001  # whatever the error, the value is unknown
         return Special.UNDEFINED
 
 
 def _plain(value: object) -> Value:
     if isinstance(value, bool | str):
         return value
-    if type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER:  # the library's own words are integers too
+    if (
+        type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER
+    ):  # the library's own constants are integers too
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

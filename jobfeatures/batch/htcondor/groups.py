@@ -1,4 +1,4 @@
-"""HTCondor's control groups, one a slot: pure."""
+"""HTCondor's control groups, one per slot. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobfeatures.batch.groups import BatchHierarchy
 # ``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot, on v2 below the control group of the
 # daemon, such as ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``.
 # No path names a job.
-# The slot begins at the last "_" in front of its "@", or of the path's end: slot1_1, backfill2.
+# The slot is a name as slot1_1 or backfill2 after a "_", up to the end of the path's component.
 _SLOT = re.compile(
     r"(?:/system\.slice(?:/[^/]{0,255}condor[^/]{0,255}\.service)?)?"
     r"/htcondor/condor(?:_[^/@]{1,255})?"

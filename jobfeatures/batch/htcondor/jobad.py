@@ -1,9 +1,9 @@
-"""Job ads, on a node and of the queue as ``condor_q -json`` tells it → jobs. Pure.
+"""Job ads, on a node and from ``condor_q -json`` → jobs. Pure.
 
 Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine ClassAd Attributes". Sample:
 ``ClusterId = 12``, ``ProcId = 0``, ``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
-``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``. An attribute that is absent,
-undefined, or an expression without a value, is unknown.
+``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``. An attribute is unknown if it is
+absent, undefined, or an expression without a value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 # https://htcondor.readthedocs.io/en/latest/classad-attributes/job-classad-attributes.html, JobStatus.
-# 5 is held: it runs again once it is released. 6 is transferring output.
+# 5 is held: it may run once it is released. 6 is transferring output.
 STATES: Final = MappingProxyType(
     {
         1: JobState.PENDING,
@@ -39,8 +39,8 @@ IDLE: Final = 1
 HELD: Final = 5
 PARALLEL_UNIVERSE: Final = 11
 LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")
-SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # HTCondor-CE's, and that of some sites
-GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 counts as CUDA does: that is no number of the card's
+SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by some sites
+GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 is no use: CUDA's order is not the driver's
 QUEUE_SOURCE = "condor_q"
 EMPTY = "All queues are empty"
 QUEUE_ATTRIBUTES = (
@@ -62,10 +62,10 @@ def job_from_ads(
     note: Note = lambda _: None,
     evaluate: Evaluate | None = None,
 ) -> Job:
-    """Return the job that runs in a slot; the state is RUNNING. Raises ParseError without a job id.
+    """Return the job in a slot; the state is RUNNING. Raises ParseError without a job id.
 
-    NumJobStarts is counted up when the job has been started, so that at its
-    start it tells how often it was started before.
+    NumJobStarts is incremented after the job has started, so the ad on the
+    node has the number of earlier starts.
     """
     job_id = parse_job_id(job_ad)
     if job_id is None:
@@ -104,10 +104,10 @@ def job_from_ads(
 
 
 def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
-    """Return seconds from the start: what HTCondor enforces, else the first that a site has of its own.
+    """Return the wall limit in seconds: what HTCondor enforces, else the first of a site's own attributes.
 
-    AllowedExecuteDuration counts from when the input files are there, later
-    than the start: the job may run longer than announced, not shorter.
+    AllowedExecuteDuration counts from the end of the input transfer, after
+    the start: the job may run longer than the limit, never shorter.
     """
     enforced = [secs for name in LIMIT_ATTRIBUTES if (secs := job.count(name)) is not None]
     if enforced:
@@ -116,18 +116,18 @@ def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
 
 
 def account_of(job: Fields) -> str | None:
-    """Return the accounting group, where there is one."""
+    """Return the accounting group, if any."""
     return job.text("AcctGroup") or job.text("AccountingGroup")
 
 
 def array_of(job: Fields) -> str | None:
-    """Return the cluster of a job that was submitted as one of several."""
+    """Return the ClusterId of a job submitted as one of several, None for a single one."""
     total, cluster = job.count("TotalSubmitProcs"), job.count("ClusterId")
     return str(cluster) if total is not None and total > 1 and cluster is not None else None
 
 
 def state_of(job: Fields) -> JobState:
-    """Return the state; a job that has completed may have failed."""
+    """Return the state; FAILED for a completed job with a signal or a nonzero exit code."""
     state = STATES.get(job.integer("JobStatus") or 0, JobState.UNKNOWN)
     if state is JobState.COMPLETED and (job.flag("ExitBySignal") or job.integer("ExitCode")):
         return JobState.FAILED
@@ -135,14 +135,14 @@ def state_of(job: Fields) -> JobState:
 
 
 def end_of(job: Fields, state: JobState) -> int | None:
-    """Return when a job ended; CompletionDate is 0 for one that was removed."""
+    """Return when a job ended; CompletionDate is 0 for a removed one."""
     if not state.is_finished:
         return None
     return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
 
 
 def host_of(slot: str | None) -> tuple[str, ...]:
-    """Return the host of ``slot1_1@host``, as a list of none or one."""
+    """Return the host of ``slot1_1@host``; () without one."""
     host = (slot or "").rpartition("@")[2]
     return (host,) if host else ()
 
@@ -158,10 +158,10 @@ def parse_queue(
     site_limits: Sequence[str] = SITE_LIMITS,
     evaluate: Evaluate | None = None,
 ) -> JobTable:
-    """Return the jobs of ``condor_q -global -allusers -json -attributes …``. Raises ParseError if cut off.
+    """Parse ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
 
-    The table is complete unless a record was bad. Two schedds may count to the
-    same number: such jobs go by their GlobalJobId.
+    The table is complete unless an ad was malformed. Where two schedds have the
+    same job id, the jobs are named by GlobalJobId.
     """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
@@ -189,9 +189,9 @@ def parse_queued_job(
     note: Note = lambda _: None,
     evaluate: Evaluate | None = None,
 ) -> Job:
-    """Return one job of the queue; raises ParseError without an id.
+    """Parse one job of the queue; raises ParseError without an id.
 
-    CPUs, memory, disk and GPUs are what a pending job asks for and any other was given.
+    CPUs, memory, disk and GPUs are requested ones of a pending job, provisioned ones of any other.
     """
     job_id = parse_job_id(ad)
     if job_id is None:
@@ -199,11 +199,11 @@ def parse_queued_job(
     job = Fields(ad, source=f"{QUEUE_SOURCE} {job_id}", note=note, evaluate=evaluate)
     state = state_of(job)
 
-    def given(what: str, asked: str, unit: int = 1) -> int | None:
-        amount = None if state is JobState.PENDING else job.count(f"{what}Provisioned", unit)
-        return job.count(asked, unit) if amount is None else amount
+    def amount(what: str, requested: str, unit: int = 1) -> int | None:
+        provisioned = None if state is JobState.PENDING else job.count(f"{what}Provisioned", unit)
+        return job.count(requested, unit) if provisioned is None else provisioned
 
-    cpus, gpus = given("Cpus", "RequestCpus"), given("GPUs", "RequestGPUs")
+    cpus, gpus = amount("Cpus", "RequestCpus"), amount("GPUs", "RequestGPUs")
     nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
     total_cpus = None if cpus is None or nodes is None else cpus * nodes
     wall = wall_limit(job, site_limits)
@@ -215,7 +215,7 @@ def parse_queued_job(
         user=job.text("Owner"),
         account=account_of(job),
         submit_secs=job.epoch("QDate"),
-        # Since when it is idle: since its submission, its release or its eviction.
+        # An idle job entered this state by its submission, its release or its eviction.
         eligible_secs=job.epoch("EnteredCurrentStatus") if job.integer("JobStatus") == IDLE else None,
         start_secs=job.epoch("JobCurrentStartDate") if state is not JobState.PENDING else None,
         end_secs=end_of(job, state),
@@ -226,8 +226,8 @@ def parse_queued_job(
         limits=Limits(
             wall_secs=wall,
             cpu_secs=multiplied(wall, total_cpus),
-            memory_bytes=given("Memory", "RequestMemory", MIB),
-            scratch_bytes=given("Disk", "RequestDisk", KIB),
+            memory_bytes=amount("Memory", "RequestMemory", MIB),
+            scratch_bytes=amount("Disk", "RequestDisk", KIB),
         ),
         array_job_id=array_of(job),
         array_task_id=None if array_of(job) is None else str(job.count("ProcId")),

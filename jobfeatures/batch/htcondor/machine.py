@@ -1,9 +1,9 @@
-"""The pool as ``condor_status -json`` tells it, and whether this node drains: machine ads → nodes. Pure.
+"""The pool as ``condor_status -json`` prints it, and this node's drain state: machine ads → nodes. Pure.
 
 Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_status.html and
 https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-attributes.html. Sample:
 ``{"Name": "slot1_1@wn1", "Machine": "wn1", "State": "Claimed", "DynamicSlot": true, "Cpus": 8, "Memory":
-16000, "TotalCpus": 64}``. There is an ad a slot; memory is MiB, TotalCpus and TotalMemory are the machine's.
+16000, "TotalCpus": 64}``. Each slot has an ad; memory is MiB, TotalCpus and TotalMemory are the machine's.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NOTICE_ATTRIBUTES = ("Name", "State", "Draining", "ExpectedMachineGracefulDraini
 # State: https://htcondor.readthedocs.io/en/latest/admin-manual/ep-policy-configuration.html, "Slot States".
 CLAIMED = frozenset({"Claimed", "Preempting"})
 DRAINED = "Drained"
-MAX_RATING = 10_000  # of one processor
+MAX_RATING = 10_000  # per processor
 NO_RATINGS: Mapping[str, str] = {}
 
 
 def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
-    """Return the nodes of ``condor_status -json -attributes …``. Raises ParseError where it is cut off."""
+    """Parse ``condor_status -json -attributes …``. Raises ParseError where it is truncated."""
     rejected: list[Rejected] = []
     machines: dict[str, list[Fields]] = {}
     for ad in parse_json_ads(text, source=STATUS_SOURCE):
@@ -49,7 +49,7 @@ def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
 
 
 def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
-    # What is left of a partitionable slot runs nothing; its parts are slots of their own.
+    # A partitionable slot has the free resources and runs nothing; its dynamic slots have ads of their own.
     used = [each for each in slots if not each.flag("PartitionableSlot") and each.text("State") in CLAIMED]
     cpus = _most(slots, "TotalCpus", "DetectedCpus")
     allocated = sum(each.count("Cpus") or 0 for each in used)
@@ -68,7 +68,7 @@ def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
 
 
 def _states(slots: Sequence[Fields], allocated: int, cpus: int | None) -> tuple[str, ...]:
-    """Return the words of the node: HTCondor has them a slot only."""
+    """Return the node's state words, computed from its slots' states."""
     if all(each.flag("Offline") for each in slots):
         return "DOWN", "POWERED_DOWN"
     base = busy_state(allocated, cpus)
@@ -80,7 +80,7 @@ def _drains(slot: Fields) -> bool:
 
 
 def _most(slots: Iterable[Fields], *names: str) -> int | None:
-    """Return the largest value that any slot has for the first name that any slot has."""
+    """Return the largest value of the first attribute that any slot has."""
     slots = list(slots)
     for name in names:
         values = [value for each in slots if (value := each.count(name)) is not None]
@@ -90,11 +90,11 @@ def _most(slots: Iterable[Fields], *names: str) -> int | None:
 
 
 def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNotice | None:
-    """Return what the slots of this node announce, None where there is none. Raises ParseError.
+    """Return this node's notice from its slots, None without slots. Raises ParseError.
 
-    `ratings` are the keys by attributes with the rating of each processor; the first that a slot has counts.
-    ExpectedMachineGracefulDrainingCompletion is always there, as it would be if draining began now; only
-    while the node drains does it announce anything.
+    `ratings` maps attributes that rate each processor to our keys; the first slot with a value counts.
+    ExpectedMachineGracefulDrainingCompletion is always set, as if draining began now; it only counts
+    while the node drains.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:

@@ -1,4 +1,4 @@
-"""What the ads that HTCondor names in a job's environment report about it."""
+"""A job from the ads that HTCondor names in its environment."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def job_from_prolog(
     site_limits: Sequence[str] = SITE_LIMITS,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return the job whose environment this is; the state is RUNNING.
+    """Return the job with this environment; the state is RUNNING.
 
-    A job wrapper runs as the job's user, who is thereby known. A malformed value is reported to `note`
-    and stays unknown; so is a machine ad that cannot be read. Raises ParseError where the job ad is not there
-    or is none.
+    A job wrapper runs as the job's user, so the uid is that of this process. A malformed value, or a machine
+    ad that cannot be read, is reported to `note` and stays unknown. Raises ParseError where the job ad is
+    missing or malformed.
     """
     job_ad = _read(environ, JOB_AD)
     try:
@@ -42,7 +42,7 @@ def job_from_prolog(
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the id of the job whose environment this is. Raises ParseError where it does not say."""
+    """Return the id of the job with this environment. Raises ParseError where there is none."""
     job_id = parse_job_id(_read(environ, JOB_AD))
     if job_id is None:
         raise ParseError("not the ad of a job", source="environment", field=JOB_AD)

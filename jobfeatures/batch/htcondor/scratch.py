@@ -1,9 +1,8 @@
 """The scratch directories below EXECUTE, and the ads in them.
 
-A condor_starter keeps its job's ad in ``dir_PID/.job.ad`` and that of the slot in ``dir_PID/.machine.ad``,
-PID being its own process id, from before the job starts until it has ended; neither is changed in between.
-Newer ones may keep them one folder below. Nobody but HTCondor writes into EXECUTE, but what is in a scratch
-directory may be the user's.
+A condor_starter writes its job's ad to ``dir_PID/.job.ad`` and its slot's ad to ``dir_PID/.machine.ad`` (PID is
+its own process id) before the job starts; both remain unchanged until the job has ended. Newer ones may use a
+subdirectory. Only HTCondor writes into EXECUTE, but files in a scratch directory may be the user's.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ class Ads(NamedTuple):
     job: ClassAd
     machine: ClassAd
     is_proven: bool
-    uid: int | None  # as whom the job runs; None where the directory does not say
+    uid: int | None  # that the job runs as; None where the directory's owner is root
 
 
 def list_scratch(execute: str) -> dict[int, str]:
-    """Return the names of the scratch directories by the pid of their starter. Raises OSError."""
+    """Return the names of the scratch directories by their starter's PID. Raises OSError."""
     return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
 
 
 def find_owner(execute: str) -> int:
-    """Return whose EXECUTE is. Raises OSError, also where others may write there and make a ``dir_PID``."""
+    """Return the owner's uid of EXECUTE. Raises OSError, also if everyone may create a ``dir_PID`` there."""
     found = os.stat(execute)
     if found.st_mode & stat.S_IWOTH:
         raise PermissionError(errno.EPERM, "others may write here", execute)
@@ -50,7 +49,7 @@ def find_owner(execute: str) -> int:
 
 
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
-    """Return the ads in files of `trusted` and the directory's owner. Raises OSError, ParseError."""
+    """Return the ads, from files owned by `trusted` or the directory's owner. Raises OSError, ParseError."""
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -67,7 +66,7 @@ def read_ads(path: str, trusted: Collection[int]) -> Ads:
 
 
 def read_one_ad(path: str) -> ClassAd:
-    """Return the ad in a file. Raises OSError, EFBIG where it is larger than allowed, or ParseError."""
+    """Return the ad in a file. Raises OSError (EFBIG if larger than `MAX_AD_BYTES`) or ParseError."""
     return parse_ad(read_bounded(path, MAX_AD_BYTES)[0].decode("utf-8", "replace"), source=path)
 
 
@@ -77,7 +76,7 @@ def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
 
 
 def is_starter(procfs: str, pid: int) -> bool:
-    """Return whether a process is a condor_starter. Raises OSError where that cannot be read."""
+    """Return whether a process is a condor_starter. Raises OSError if its stat file cannot be read."""
     try:
         with opened(f"{procfs}/{pid}/stat", _FLAGS) as file:
             head = os.read(file, 256)

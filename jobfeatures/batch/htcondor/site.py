@@ -1,4 +1,4 @@
-"""What the daemon and the hooks make of HTCondor with a site's settings."""
+"""Construction of HTCondor's sources from a site's settings, for the daemon and the hooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Return whether HTCondor is installed, for those who leave the choice of sources to us."""
+    """Return whether HTCondor is installed here; used where no sources are configured."""
     import shutil  # a hook has no use for it
 
     if os.path.isdir(config.htcondor_execute_directory):
@@ -27,7 +27,7 @@ def is_here(config: Config) -> bool:
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source of a daemon."""
+    """Return a node's job source."""
     from jobfeatures.batch.htcondor.source import CondorSource  # a hook has no use for it
 
     return CondorSource(
@@ -51,7 +51,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
 
 
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role. The other commands are those beside condor_status."""
+    """Return the controller role's source; condor_q and others are taken from condor_status's directory."""
     from jobfeatures.batch.htcondor.clustersource import CondorPool  # a hook has no use for it
 
     return CondorPool(
@@ -63,7 +63,7 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return the job with a site's own limits; None where it has none. Nobody is asked: the ads tell all."""
+    """Return the job read again with the site's own limits, None without such limits. Needs no query."""
     del job, timeout_secs
     limits = _site_limits(config)
     if limits == SITE_LIMITS:

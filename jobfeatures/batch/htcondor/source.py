@@ -1,6 +1,6 @@
-"""The source that finds this node's jobs in the scratch directories of their starters: nobody is asked.
+"""The source that reads this node's jobs from the scratch directories of their starters, without queries.
 
-Only whether the node drains is asked, of its own startd, seldom.
+Only the node's drain state is queried, rarely, from its own startd.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inod
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job whose ads were read. They are read once: its user may change them later."""
+    """A job from its ads, which are read only once, because its user may change them later."""
 
     job: Job
     is_proven: bool
@@ -39,9 +39,9 @@ class FoundJob:
 class CondorSource:
     """The jobs below EXECUTE.
 
-    A job is there while its scratch directory and its starter are. A table is
-    complete where every scratch directory of a living starter could be read;
-    a job that was known and whose directory has gone is reported as ended in any case.
+    A job exists while its scratch directory and its starter do. A table is
+    complete if the scratch directory of every running starter could be read.
+    A known job whose directory has gone is reported as ended in any case.
     """
 
     name = NAME
@@ -60,9 +60,9 @@ class CondorSource:
         timeout_secs: float = 10.0,
         node_refresh_secs: float | None = None,
     ) -> None:
-        """`node_refresh_secs` separates two questions to the startd; None: there are none.
+        """`node_refresh_secs` is the interval between queries to the startd; None: there are none.
 
-        `ratings`: the keys by the attributes of the machine's ads that rate each processor.
+        `ratings` maps machine attributes that rate each processor to our keys.
         """
         self._clock = clock
         self._node_name = node_name
@@ -74,12 +74,12 @@ class CondorSource:
         self._timeout_secs = timeout_secs
         self._node = NodeQuestion(STATUS_SOURCE, node_refresh_secs)
         self._known: dict[Identity, FoundJob] = {}
-        self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) of noticing
+        self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) when the end was noticed
         self._news = News()
-        self._look_again: Callable[[], None] = lambda: None
+        self._request_poll: Callable[[], None] = lambda: None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs that run here. Raises SourceError if EXECUTE cannot be listed or trusted."""
+        """Return the jobs running here. Raises SourceError if EXECUTE cannot be listed or trusted."""
         taken_at_secs = self._clock.now_secs()
         problems: list[Rejected] = []
         complete = self._read_scratch(taken_at_secs, problems)
@@ -93,7 +93,7 @@ class CondorSource:
         wanted = {*seen, *claimed}
         self._ended = {key: each for key, each in self._ended.items() if key in wanted and key not in running}
         jobs = {**{key: job for key, (job, _) in self._ended.items()}, **running}
-        # A slot whose job is not known yet is no plain id: nothing may be concluded about it.
+        # A slot's name stands for a job that is not known yet, and must not seem gone.
         jobs |= {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
@@ -109,14 +109,14 @@ class CondorSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Notify when a scratch directory comes or goes."""
+        """Notify when a scratch directory is created or removed."""
         from jobfeatures.watch import watch_directory  # only the daemon watches
 
-        self._look_again = notify
+        self._request_poll = notify
         return watch_directory(self._execute, notify, directories=True)
 
     def _read_scratch(self, now_secs: float, problems: list[Rejected]) -> bool:
-        """Bring `_known` and `_ended` up to date; True if nothing stayed unread."""
+        """Update `_known` and `_ended`; return whether every scratch directory could be read."""
         with failing_source(self._execute, OSError):
             trusted = {0, find_owner(self._execute)}
             names = list_scratch(self._execute)
@@ -129,14 +129,14 @@ class CondorSource:
                 status = os.lstat(path)
                 began_secs = status.st_ctime
                 if not is_starter(self._procfs, pid):
-                    continue  # it has ended; what it left is taken away by others
+                    continue  # it has ended; HTCondor removes what it left
                 identity = (pid, status.st_dev, status.st_ino)
                 known = self._known.get(identity) or self._read_job(path, pid, trusted, problems)
             except FileNotFoundError:
-                if os.path.lexists(path):  # the starter has not written yet, or somebody took it away
+                if os.path.lexists(path):  # the ads are not written yet, or were removed
                     complete = False
                     if now_secs - began_secs < YOUNG_SECS:
-                        self._look_again()
+                        self._request_poll()
             except (OSError, ParseError) as error:
                 complete = False
                 problems.append(Rejected.from_error(error, path))
@@ -165,7 +165,7 @@ class CondorSource:
         return FoundJob(replace(job, uid=ads.uid, processes=frozenset({pid})), ads.is_proven)
 
     def _read_notice(self) -> NodeNotice | None:
-        """Return what the startd announces, the former where it says nothing. Raises SourceError."""
+        """Return the startd's notice, the last one if it reports no slot. Raises SourceError."""
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
         argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
         with failing_source("does not say whether the node drains", SourceError, ParseError):

@@ -143,7 +143,7 @@ def test_the_same_job_may_start_again(node, make):
 def test_a_directory_without_ads_is_looked_at_again_at_once_while_it_is_young(node, make, clock):
     source = make()
     notified = []
-    source._look_again = lambda: notified.append(1)  # as a watch sets it
+    source._request_poll = lambda: notified.append(1)  # as a watch sets it
     path = node.job(500)
     (path / ".machine.ad").rename(path / "x")
     table = source.poll_jobs(())
