@@ -1,8 +1,8 @@
 """The scratch directories below EXECUTE, and the ads in them.
 
-A condor_starter writes its job's ad to ``dir_PID/.job.ad`` and its slot's ad to ``dir_PID/.machine.ad`` (PID is
-its own process id) before the job starts; both remain unchanged until the job has ended. Newer ones may use a
-subdirectory. Only HTCondor writes into EXECUTE, but files in a scratch directory may be the user's.
+A condor_starter writes its job's ad to ``dir_PID/.job.ad`` and its slot's ad to ``dir_PID/.machine.ad`` (PID
+is its own process id) before the job starts; both stay unchanged until the job has ended. Newer ones may use
+a subdirectory. Only HTCondor writes into EXECUTE, but files in a scratch directory may be the user's.
 """
 
 from __future__ import annotations
