@@ -1,7 +1,7 @@
 """A demonstration on any Linux machine: real processes as jobs, described in a spool folder.
 
-The normal daemon runs on that folder. This package plays the batch system: it starts jobs, drops one SSS job
-object for each, ends what has used up its time, and cleans up. All that is seen of the jobs comes from the
+The normal daemon reads that folder. This package plays the batch system: it starts jobs, writes an SSS job
+object for each, ends jobs at their wall limits, and cleans up. Everything shown about the jobs comes from the
 same code that serves a cluster.
 """
 
@@ -60,7 +60,7 @@ class DemoBatchSystem:
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
 
     def start(self) -> None:
-        """Start one job of each kind, and look after them."""
+        """Start one job of each kind, and the thread that manages them."""
         for kind in KINDS:
             self._start_job(kind)
         self._thread.start()
@@ -116,7 +116,7 @@ class DemoBatchSystem:
         self._write_document(job)
 
     def _write_document(self, job: Job) -> None:
-        """Write the job's document as any site's script should: aside, then renamed into the folder."""
+        """Write the job's document as any site's script should: to a temporary file, then renamed."""
         temporary = os.path.join(self._spool, f".{job.key.job_id}.new")
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(format_job(job))
@@ -124,7 +124,7 @@ class DemoBatchSystem:
 
 
 def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_secs: float | None) -> int:
-    """Run until Ctrl-C or for `duration_secs`; leave no process and no file behind.
+    """Run until Ctrl-C or for `duration_secs`, then remove all processes and files.
 
     `config_for` returns the configuration with some defaults changed.
     """
@@ -136,7 +136,7 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_s
         "features.root": root,
         "batch.sources": "spool",
         "sample.interval": "2s",
-        # The jobs are given seven CPUs, which many a laptop does not have.
+        # The jobs are allocated seven CPUs, more than many laptops have.
         "machine.total_cpu": str(max(os.cpu_count() or 1, sum(kind.cpus for kind in KINDS) + 1)),
         "log.level": "warning",
     }
@@ -157,10 +157,10 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_s
 def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:
     jobs.start()
     print(
-        f"""Four jobs are running. Look at
+        f"""Four jobs are running. See
 
   http://{address}/                the page, for a browser
-  http://{address}/metrics         what each uses, how long it still runs, what ending it would waste
+  http://{address}/metrics         what each uses, its time left, what ending it would waste
   {tree.machine_path}/    what jobs can read about the machine
   {os.path.dirname(tree.job_path(JobKey("spool", "x")))}/*/     … and about themselves
   {os.path.dirname(tree.status_path(JobKey("spool", "x")))}/*/       what the pilot reports

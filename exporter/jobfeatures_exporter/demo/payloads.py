@@ -25,7 +25,7 @@ def burn() -> None:
 
 
 def grow() -> None:
-    """Take 8 MiB a second up to 256 MiB, give it back, start again."""
+    """Allocate 8 MiB per second up to 256 MiB, free it, start again."""
     held: list[bytearray] = []
     while True:
         held.append(bytearray(os.urandom(4096)) * (GROW_STEP_BYTES // 4096))
@@ -59,13 +59,13 @@ def pilot() -> None:
         if len(payloads) < PILOT_CPUS - 1 and time_left() > 60:
             payloads.append(_start_payload())
         if payloads:
-            with contextlib.suppress(TimeoutError):  # somebody else holds the lock: the next update tells
+            with contextlib.suppress(TimeoutError):  # the lock is held: the next update will report
                 writer.update(**_status(payloads))
         _rest(2.0)
 
 
 def time_left() -> float:
-    """Return how long this job may still run, as any pilot asks."""
+    """Return how many seconds this job may still run, asked as any pilot would."""
     seconds = Features.from_environment().remaining(time.time()).seconds
     return float("inf") if seconds is None else seconds
 
@@ -91,7 +91,7 @@ def _status(payloads: list[Payload]) -> dict[str, int | bool]:
 
 def _start_payload() -> Payload:
     now = int(time.time())
-    lasts_secs = random.randint(20, 60)  # noqa: S311  # for show
+    lasts_secs = random.randint(20, 60)  # noqa: S311  # not for security
     pid = os.fork()
     if pid == 0:
         global PARENT  # noqa: PLW0603  # this is a new process: its parent is the pilot
@@ -122,13 +122,13 @@ def _rest(secs: float) -> None:
 
 
 def _end_with_parent() -> None:
-    """End when the demonstration is gone, even if it was killed without a chance to clean up."""
+    """Exit if the demonstration is gone, even if it was killed and could not clean up."""
     if os.getppid() != PARENT:
         os._exit(1)
 
 
 def _wait_for_features() -> None:
-    """Wait as a prolog would have us wait: features are in place before a job starts."""
+    """Wait until the features exist; a real prolog creates them before the job starts."""
     end = time.monotonic() + WAIT_SECS
     while time.monotonic() < end:
         if os.path.isdir(os.environ["JOBFEATURES"]) and os.path.isdir(os.environ["JOBSTATUS"]):

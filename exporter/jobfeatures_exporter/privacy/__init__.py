@@ -1,1 +1,1 @@
-"""Names of people: the one place where they are withheld or hashed."""
+"""Hides personal data: names are withheld or hashed here and nowhere else."""

@@ -1,4 +1,4 @@
-"""The settings of what is said of people."""
+"""The settings of privacy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PrivacyConfig(Config):
-    """Whose names are shown."""
+    """How names are shown."""
 
     privacy: str = option(
         choice(SHOWN, HASH, WITHHOLD),

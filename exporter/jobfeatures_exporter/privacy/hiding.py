@@ -1,7 +1,7 @@
-"""What is said of people: names of users, accounts, jobs and commands, user ids. Pure.
+"""Hides personal data: names of users, accounts, jobs and commands, and user ids. Pure.
 
-All that leaves the exporter goes through a `Privacy`: contexts before anything is made of them, documents
-before they are sent. `Privacy.name` is the one function that decides on a name.
+Everything that leaves the exporter passes through a `Privacy`: contexts before they are rendered, documents
+before they are sent. `Privacy.name` alone decides how a name is shown.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from jobfeatures.administration import Answer
 
-HASH_BYTES: Final = 6  # 12 digits: of 100,000 names, two are alike by a chance of 1 in 56,000
+HASH_BYTES: Final = 6  # 12 hex digits: among 100,000 names, a collision has a chance of 1 in 56,000
 OTHER: Final = "other"  # commands that are not distinguished
-UNKNOWN_USER: Final = "_user_unknown"  # of Sonar's format, where a user has to stand
+UNKNOWN_USER: Final = "_user_unknown"  # in Sonar's format, where a user is required
 WITHHELD: Final = "_withheld"
 
-# Kinds of names, and what a hash of each begins with.
+# Kinds of names; a name's hash begins with its kind.
 USER, ACCOUNT, NAME, COMMAND, UNIT, RESERVATION = "user", "account", "job", "command", "unit", "reservation"
 
-# Members of documents in Sonar's format, and what stands there where names are withheld.
+# Members of documents in Sonar's format, and their values where names are withheld.
 _MEMBERS: Final = {
     "user": (USER, UNKNOWN_USER),
     "user_name": (USER, ""),
@@ -38,8 +38,8 @@ _MEMBERS: Final = {
     "reservation": (RESERVATION, ""),
     "cmd": (COMMAND, WITHHELD),
 }
-_FAULT: Final = "detail"  # the member that says what went wrong, and may quote what was being read
-Key = TypeVar("Key")  # of work, or of whose a process is
+_FAULT: Final = "detail"  # an error message, which may quote its input
+Key = TypeVar("Key")  # identifies work, or the owner of a process
 Record = TypeVar("Record", bound="DataclassInstance")
 _UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
 
@@ -52,7 +52,7 @@ class Privacy:
     key: bytes = field(default=b"", repr=False)
 
     def name(self, kind: str, text: str | None) -> str | None:
-        """Return what is shown for a name. What is not known or empty stays so; withheld is not known."""
+        """Return a name as shown, None if withheld. An unknown or empty name stays as it is."""
         if self.mode == SHOWN or not text:
             return text
         if self.mode == WITHHOLD:
@@ -64,7 +64,7 @@ class Privacy:
         return f"{kind}-{digest.hexdigest()}"
 
     def job(self, job: Job) -> Job:
-        """Return a job without its names. Numbers by which a job is known stay."""
+        """Return a job with its names hidden; its id and other numbers stay."""
         if self.mode == SHOWN:
             return job
         return replace(
@@ -77,7 +77,7 @@ class Privacy:
         )
 
     def context(self, context: Context) -> Context:
-        """Return a context that collectors, profiles and pages may see."""
+        """Return the context that collectors, profiles and pages may use."""
         if self.mode == SHOWN:
             return context
         drains = context.drains
@@ -88,7 +88,7 @@ class Privacy:
                 machine=None if machine is None else self._renamed(machine, set_by=USER),
                 jobs={key: self._renamed(each, set_by=USER) for key, each in drains.drains.jobs.items()},
             )
-            # What is wrong with a document of drains may quote who asked for one.
+            # A problem with the drains document may quote who requested a drain.
             drains = replace(drains, drains=hidden, problem=WITHHELD if drains.problem else "")
         return replace(
             context,
@@ -106,7 +106,7 @@ class Privacy:
             snapshot=None if context.snapshot is None else self._snapshot(context.snapshot),
             kinds=context.kinds & {Kind.BATCH, Kind.GROUP} if self.mode == WITHHOLD else context.kinds,
             drains=drains,
-            # What is wrong with a status may name a user id.
+            # A problem with a status may name a user id.
             statuses={
                 key: replace(each, problem=WITHHELD) if each.problem else each
                 for key, each in context.statuses.items()
@@ -119,7 +119,7 @@ class Privacy:
         )
 
     def document(self, document: Any) -> Any:
-        """Return a document in Sonar's format without names."""
+        """Return a document in Sonar's format with names hidden."""
         if self.mode == SHOWN:
             return document
         if isinstance(document, dict):
@@ -139,7 +139,7 @@ class Privacy:
         return self.name(kind, value) or instead
 
     def _reported(self, reported: Answer) -> Answer:
-        """Return an answer without names."""
+        """Return an answer with names hidden."""
         from jobfeatures.administration import FairShares, Reservations, Scheduler  # of the controller role
 
         if isinstance(reported, Scheduler):
@@ -151,11 +151,11 @@ class Privacy:
         return reported
 
     def _all_renamed(self, records: tuple[Record, ...], **kinds: str) -> tuple[Record, ...]:
-        """Return records that are known by their names alone: where these are withheld, none."""
+        """Return records with names hidden; none if names are withheld, since only names identify them."""
         return () if self.mode == WITHHOLD else tuple(self._renamed(each, **kinds) for each in records)
 
     def _renamed(self, record: Record, **kinds: str) -> Record:
-        """Return a record with what is shown for the names in these fields, empty where that is nothing."""
+        """Return a record with the names in these fields hidden, empty where withheld."""
         shown = {field: self.name(kind, getattr(record, field)) or "" for field, kind in kinds.items()}
         return replace(record, **shown)
 
@@ -171,7 +171,7 @@ class Privacy:
         )
 
     def _key(self, key: Key) -> Key:
-        """Return the key of what is shown: a service may be called after its user, a session is."""
+        """Return a key with its unit's name hidden: services may be named after users, sessions are."""
         if not isinstance(key, UnitKey):
             return key
         hidden: Any = key._replace(name=self.name(UNIT, key.name) or WITHHELD)
@@ -183,13 +183,14 @@ class Privacy:
         return replace(
             snapshot,
             jobs={each.key: each for each in samples},
+            final={key: self._sample(each) for key, each in snapshot.final.items()},
             keys={pid: self._key(key) for pid, key in snapshot.keys.items()} if has_units else snapshot.keys,
             job_gpus=tuple(replace(each, key=self._key(each.key)) for each in snapshot.job_gpus),
             commands={key: self._commands(found) for key, found in snapshot.commands.items()},
         )
 
     def _commands(self, commands: tuple[CommandSample, ...]) -> tuple[CommandSample, ...]:
-        """Return what commands use under other names; where they have none, as one."""
+        """Return commands with hashed names, or their sum as one command if names are withheld."""
         if self.mode == HASH:
             return tuple(
                 each if each.command == OTHER else self._renamed(each, command=COMMAND) for each in commands

@@ -1,4 +1,4 @@
-"""The secret by which names become hashes."""
+"""The secret key that names are hashed with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_KEY_BYTES = 4096
 
 
 def make_privacy(config: PrivacyConfig) -> Privacy:
-    """Return what hides names. Raises ConfigurationError."""
+    """Return the configured `Privacy`. Raises ConfigurationError."""
     if config.privacy != HASH:
         return Privacy(config.privacy)
     if config.privacy_key_file is None:

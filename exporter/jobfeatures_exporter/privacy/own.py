@@ -1,8 +1,8 @@
-"""What one user may see of a node: the own jobs, and what everybody sees in /proc. Pure.
+"""What one user may see of a node: their own jobs, and what everybody can read in /proc. Pure.
 
-Not what the node draws: the kernel shows that to root only, since it tells what others compute.
+The node's power draw is excluded: the kernel shows it to root only, since it reveals what others compute.
 
-A new context is made of what is allowed, so that a part that is added to contexts is not shown by itself.
+The context is built from an allow-list, so that a field added to contexts stays hidden by default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.snapshot import JobSample, Kind, NodeSample, Snapshot, WorkKey
 
-# Of the node, of jobs and of cards; none counts what others do.
+# Of the node, jobs and GPUs; none counts others' activity.
 COLLECTORS = frozenset(
     {"node", "jobs", "steps", "allocation", "energy", "gpus", "remaining", "waste", "status", "work"}
 )
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 def make_own_context(context: Context, uid: int, user: str | None) -> Context:
-    """Return the context of one user's jobs; `user` is the uid's name where it has one."""
+    """Return the context of one user's jobs; `user` is the uid's name, None if it has none."""
     snapshot = context.snapshot
     samples: dict[WorkKey, JobSample] = {}
     if snapshot is not None:
@@ -54,7 +54,7 @@ def make_own_context(context: Context, uid: int, user: str | None) -> Context:
 
 
 def _is_own(context: Context, key: JobKey, sample: JobSample | None, uid: int, user: str | None) -> bool:
-    """Return whether a job is the user's: as the batch system says, else by its control group."""
+    """Return whether a job is the user's: by the batch system's record, else by its sample."""
     ended = context.ended.get(key)
     job: Job | None = context.jobs.get(key) or (ended.job if ended is not None else None)
     if job is not None and job.uid is not None:
@@ -67,7 +67,7 @@ def _is_own(context: Context, key: JobKey, sample: JobSample | None, uid: int, u
 
 
 def _without_power(node: NodeSample) -> NodeSample:
-    board = node.board and replace(node.board, watts={}, up={}, joules={})  # a job's share stands on its own
+    board = node.board and replace(node.board, watts={}, up={}, joules={})  # leaves the jobs' own shares
     return replace(node, energy_joules={}, board=board)
 
 

@@ -1,1 +1,1 @@
-"""What is served over HTTP."""
+"""The HTTP listeners: metrics, pages for people, answers for nodes."""

@@ -1,4 +1,4 @@
-"""Who is answered: limits for all and for each address, and names. And the headers of every answer."""
+"""Which requests are answered: rate limits and host names. And the headers of every response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALWAYS = {"X-Content-Type-Options": "nosniff", "Server": "jobfeatures-exporter"}
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why, and the answer."""
+    """The reason, and the response."""
 
     reason: str
     status: int
@@ -32,10 +32,10 @@ class Refusal:
 
 
 class Admission:
-    """Judges requests by their address and Host header, and counts in `refused` those refused, by reason.
+    """Judges requests by client address and Host header; `refused` counts refusals by reason.
 
-    Who is over its own limit costs others nothing of theirs: the limit of one address is looked at before
-    that of all.
+    A client's own rate limit is checked before the global one, so that a client over its limit uses up
+    nothing of what others may send.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Admission:
         names: Collection[str] | None,
         file_rate: Rates | None = None,
     ) -> None:
-        """`names` None: whatever name is asked for."""
+        """`names` None: any host name."""
         self.refused: Counter[str] = Counter()
         self._rate = Rates(rate)
         self._client_rates = Rates(client_rate)
@@ -54,7 +54,7 @@ class Admission:
         self._names = names
 
     def refusal(self, client: Hashable, host: str | None, now_secs: float) -> Refusal | None:
-        """Return why a request is not answered, None where it is."""
+        """Return why a request is refused, None if it is admitted."""
         if not self._client_rates.take(client, now_secs):
             return self.refuse(CLIENT_RATE, 429, "too many requests", **{"Retry-After": "1"})
         if not self._rate.take("", now_secs):

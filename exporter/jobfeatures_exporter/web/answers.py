@@ -1,4 +1,4 @@
-"""What programs ask of the metrics listener, and what each gets: /metrics, and how the daemon is."""
+"""The metrics listener's responses to programs: /metrics, health and readiness."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from jobfeatures_exporter.web.packing import pack
 from jobfeatures_exporter.web.sharing import sharing
 
 COMPRESS_FROM_BYTES = 32 * 1024
-MAX_SCRAPES = 4  # at once
+MAX_SCRAPES = 4  # made at the same time
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
 
 class Scraped(Protocol):
-    """What the listener serves: the daemon of a node, or the controller's."""
+    """The daemon that the listener serves: a node's, or the controller's."""
 
     def exposition(self, *, openmetrics: bool) -> bytes:
-        """Return the metrics as text; may take until the deadline."""
+        """Return the metrics as text; may block until the scrape deadline."""
 
     @property
     def is_ready(self) -> bool:
-        """Return whether a scrape would show what it is there for, or say why it does not."""
+        """Return whether a scrape would show the jobs, or why it cannot."""
 
     def problems(self) -> Collection[str]:
-        """Return what has not been read yet, and what fails: a line each."""
+        """Return a line for each source that has not been read yet or fails."""
 
     def html(self, asked: Asked) -> str | None:
-        """Return the page as it is now, None where there is none of that job."""
+        """Return the current page, None if the job asked for is not known."""
 
 
 class Answer(NamedTuple):
-    """Status, body, and the headers that are its own."""
+    """Status, body, and the headers specific to this answer."""
 
     status: int
     body: bytes
     headers: Mapping[str, str]
 
 
-ANSWERED_BY = ("accept", "accept-encoding")  # the headers that answers depend on
-Answerer = Callable[[Mapping[str, str]], Awaitable[Answer]]  # of a request's headers, names in lower case
+ANSWERED_BY = ("accept", "accept-encoding")  # the request headers that answers depend on
+Answerer = Callable[[Mapping[str, str]], Awaitable[Answer]]  # from a request's headers, names in lower case
 
 
 class Kind(NamedTuple):
-    """Which metrics a request asks for: those of one kind are the same for all who ask at the same time."""
+    """The format a request asks for; concurrent requests of one kind share one answer."""
 
     openmetrics: bool
     content_type: str
@@ -53,12 +53,12 @@ class Kind(NamedTuple):
 
 
 def choose_kind(headers: Mapping[str, str]) -> Kind:
-    """Return what the headers of a request ask for."""
+    """Return the format that a request's headers ask for."""
     return Kind(*choose_format(headers.get("accept", "")), takes(headers.get("accept-encoding", ""), "gzip"))
 
 
 def make_metrics(kind: Kind, exposition: Callable[..., bytes]) -> Answer:
-    """Return the metrics in the format, and compressed where, the request asks for it."""
+    """Return the metrics in the requested format, gzipped if accepted and large enough."""
     body = exposition(openmetrics=kind.openmetrics)
     if kind.takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
         return Answer(200, pack(body), {"Content-Type": kind.content_type, "Content-Encoding": "gzip"})
@@ -66,7 +66,7 @@ def make_metrics(kind: Kind, exposition: Callable[..., bytes]) -> Answer:
 
 
 def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
-    """Return what answers with metrics, made so many at once."""
+    """Return an answerer with the metrics, rendered at most `at_once` times in parallel."""
 
     def make(kind: Kind) -> Answer:
         return make_metrics(kind, exposition)
@@ -80,7 +80,7 @@ def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
 
 
 def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
-    """Return what answers each path."""
+    """Return the answerer of each path."""
 
     async def healthy(_headers: Mapping[str, str]) -> Answer:
         return Answer(200, b"healthy\n", TEXT)

@@ -1,4 +1,4 @@
-"""What the metrics listener answers: /metrics, health, and the page for people."""
+"""The metrics listener's web application: /metrics, health, pages for people, service discovery."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from jobfeatures_exporter.web.documentation import documentation_routes
 from jobfeatures_exporter.web.packing import pack
 from jobfeatures_exporter.web.sharing import sharing
 
-MIN_INTERVAL_SECS = 1.0  # pages that are asked for sooner are the same one
+MIN_INTERVAL_SECS = 1.0  # requests within this time share one page
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
 
 
 class Made(NamedTuple):
-    """A page, when it was made (monotonic), its status, and the same compressed."""
+    """A rendered page: when (monotonic), its status, its text, and that gzipped."""
 
     at_secs: float
     status: int
@@ -32,7 +32,7 @@ class Made(NamedTuple):
     packed: bytes
 
     def answer(self, request: web.Request) -> web.Response:
-        """Return it as the request takes it."""
+        """Return the response, gzipped if the request accepts that."""
         from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
 
         headers = {
@@ -50,7 +50,7 @@ class Made(NamedTuple):
 
 
 def make_page(text: str | None, asked: Asked) -> Made:
-    """Return the page with this text; None is a job that is not known."""
+    """Return the page with this text; None: a page that says the job is unknown."""
     status = 200
     if text is None:
         from jobfeatures_exporter.web.pages.job import render_unknown
@@ -65,7 +65,7 @@ def asked_of(request: web.Request) -> Asked:
 
 
 def page_routes(answer: Callable[[web.Request], Awaitable[web.Response]]) -> list[web.RouteDef]:
-    """Return the pages, which `answer` gives, and the files that they refer to."""
+    """Return the routes of pages, answered by `answer`, and of the files they refer to."""
     return [
         web.get("/", answer),
         web.get("/job/{job}", answer),
@@ -80,9 +80,9 @@ async def _asset(request: web.Request) -> web.Response:
 
 
 class Front:
-    """Makes pages in a thread, one at a time and each at most once in `MIN_INTERVAL_SECS`.
+    """Renders pages in a thread, one at a time and each at most once per `MIN_INTERVAL_SECS`.
 
-    What they are made with is imported when somebody first opens one.
+    The renderer is imported when a page is first opened.
     """
 
     def __init__(self, shown: Scraped) -> None:
@@ -91,13 +91,13 @@ class Front:
         self._made: dict[Asked, Made] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the pages and the files that they refer to."""
+        """Return the routes of the pages and the files they refer to."""
         return page_routes(self._page)
 
     async def _page(self, request: web.Request) -> web.Response:
         asked = asked_of(request)
         async with self._lock:
-            if request.transport is None:  # has gone while it waited: nothing is made for nobody
+            if request.transport is None:  # disconnected while it waited
                 raise web.HTTPServiceUnavailable
             oldest_secs = time.monotonic() - MIN_INTERVAL_SECS
             self._made = {each: made for each, made in self._made.items() if made.at_secs > oldest_secs}
@@ -112,7 +112,7 @@ class Front:
 
 @cache
 def read_asset(name: str) -> str:
-    """Return the text of a file of `KINDS`. Raises OSError where the installation is damaged."""
+    """Return the text of a file in `KINDS`. Raises OSError if the installation is damaged."""
     from importlib.resources import files  # nobody may ever open the page
 
     return files("jobfeatures_exporter.web.pages").joinpath(name).read_text(encoding="utf-8")
@@ -124,7 +124,7 @@ Routes = Iterable[web.RouteDef]
 def make_app(
     scraped: Scraped, routes: Routes = (), answerers: Mapping[str, Answerer] | None = None
 ) -> web.Application:
-    """Return the application that serves a running daemon, and what else it has to offer."""
+    """Return the application that serves a running daemon, with further `routes`."""
     app = web.Application(client_max_size=1024)
     app.add_routes([*Front(scraped).routes(), *documentation_routes()])
     for path, answerer in (answerers or make_answerers(scraped)).items():
@@ -134,7 +134,7 @@ def make_app(
 
 
 def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return what answers a request of aiohttp's."""
+    """Return an aiohttp handler that calls an answerer."""
 
     async def answer(request: web.Request) -> web.Response:
         asked = {name: ", ".join(request.headers.getall(name, ())) for name in ANSWERED_BY}
@@ -145,10 +145,10 @@ def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Resp
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
-    """Return the route. `targets` gives None as long as no batch system has reported its nodes.
+    """Return the route of HTTP service discovery. `targets` returns None until nodes have been reported.
 
-    Prometheus keeps its last list while it is answered with an error, so an
-    empty one is never given for lack of knowledge.
+    That is answered with an error, on which Prometheus keeps its last list; an empty list
+    would make it drop all targets.
     """
 
     def make_body(_kind: str) -> str | None:

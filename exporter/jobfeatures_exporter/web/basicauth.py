@@ -1,8 +1,8 @@
 """HTTP's basic authentication (RFC 7617) against bcrypt hashes, which are slow on purpose.
 
-So a check is made once for a user and password, in a thread, one at a time;
-its result is kept under a digest with a key of this process. Who is not known
-yet waits in a short queue, and may try seldom: known scrapers pass it by.
+So each user and password is checked once, in a thread, one check at a time; the result
+is cached under a keyed digest (the key is this process's own). Checks wait in a short queue
+and are rate-limited per client; cached credentials bypass both.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ except ImportError as error:
         "web.config_file", "needs PyYAML and bcrypt: pip install 'jobfeatures-exporter[web]'"
     ) from error
 
-MAX_KEPT: Final = 256  # of each result
-MAX_WAITING: Final = 8  # checks, the one that is made included
-CHECKS_PER_SEC: Final = 2.0  # of one client; twice as many after a pause
-USED_BYTES: Final = 72  # of a password, by bcrypt
+MAX_KEPT: Final = 256  # cached results, right and wrong each
+MAX_WAITING: Final = 8  # checks, including the one running
+CHECKS_PER_SEC: Final = 2.0  # from one client; twice as many after a pause
+USED_BYTES: Final = 72  # of a password: bcrypt ignores the rest
 
 
 class Verdict(enum.Enum):
-    """What became of a request's credentials."""
+    """The outcome of checking credentials."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -53,18 +53,18 @@ class BasicAuth:
         self._unknown: dict[int, str] = {}
 
     def close(self) -> None:
-        """End the thread when its check is done."""
+        """Stop the thread after the check it is running."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def judge(
         self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
     ) -> Verdict:
-        """Return whether a header names one of the users and the right password. `client` is who asks."""
+        """Return whether a header holds a user's name and password. `client` identifies the requester."""
         given = parse_basic(header)
         if given is None:
             return Verdict.WRONG
         user, password = given
-        # A user that is not known costs what a known one costs.
+        # An unknown user takes as long to check as a known one.
         stored = users.get(user) or self._nobody(users)
         secret = password.encode("utf-8", "surrogateescape")
         digest = self._digest(user.encode("utf-8", "surrogateescape"), stored.encode(), secret)
@@ -86,14 +86,14 @@ class BasicAuth:
         return Verdict.RIGHT if is_right else Verdict.WRONG
 
     def _digest(self, *parts: bytes) -> bytes:
-        """Return what stands for user, stored hash and password; a changed hash makes another one."""
+        """Return a digest of user, stored hash and password: a changed hash invalidates it."""
         digest = hashlib.blake2b(key=self._pepper, digest_size=32)
         for part in parts:
             digest.update(len(part).to_bytes(8, "big") + part)
         return digest.digest()
 
     def _nobody(self, users: Mapping[str, str]) -> str:
-        """Return a hash that no password has, as costly as the costliest of the users'."""
+        """Return a hash that no password matches, with the highest cost among the users'."""
         cost = max(int(each[4:6]) for each in users.values())
         if cost not in self._unknown:
             self._unknown[cost] = bcrypt.gensalt(cost).decode() + "." * 31

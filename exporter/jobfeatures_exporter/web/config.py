@@ -1,4 +1,4 @@
-"""The settings of who may look."""
+"""Settings of the metrics listener: TLS, users, host names, links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jobfeatures.settings import BOOLEAN, PATH, TEXT, option, words
 from jobfeatures_exporter.ingest.config import IngestConfig
 from jobfeatures_exporter.web.links import LINK
 
-FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that of metrics
+FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners other than metrics
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

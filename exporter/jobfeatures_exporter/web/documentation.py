@@ -1,4 +1,4 @@
-"""``/docs/``: the pages that packages install, Markdown made HTML. Alerts and the page at / lead to them."""
+"""``/docs/``: the installed documentation, rendered from Markdown. Alerts and the page at / link to it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _make(name: str, kind: str) -> web.Response:
             return web.Response(body=file.read(), content_type=_PICTURES[kind], headers=headers)
     try:
         text = _render(name, os.stat(path).st_mtime_ns)
-    except ModuleNotFoundError:  # Markdown is as good to read
+    except ModuleNotFoundError:  # without the extra `web`: show the Markdown
         with open(path, encoding="utf-8") as file:
             return web.Response(text=file.read(), headers=headers)
     return web.Response(text=text, content_type="text/html", headers=headers)
@@ -79,13 +79,13 @@ def _render(name: str, _changed_ns: int) -> str:
             heading.attrSet("id", _anchor(words, known))
         for each in content.children or ():
             if each.type == "link_open" and _leads_out(name, str(each.attrGet("href"))):
-                each.attrs.pop("href")  # what packages do not install
+                each.attrs.pop("href")  # its target is not installed
     body = parser.renderer.render(tokens, parser.options, {})
     return _DOCUMENT.format(title=escape(title), top="../" * (name.count("/") + 1), body=body)
 
 
 def _anchor(words: str, known: set[str]) -> str:
-    """Return what links call a heading; the second of the same words has a number."""
+    """Return the anchor that links use for a heading; repeated headings get a number."""
     anchor = base = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
     number = 0
     while anchor in known:

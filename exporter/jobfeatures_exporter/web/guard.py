@@ -1,4 +1,4 @@
-"""What stands before the application: admission, users; and the headers that go with every answer."""
+"""Checks before the application: admission and passwords; and the headers of every response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobfeatures.publish.http.connections import Server, Tls
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures_exporter.web.admission import ALWAYS, BUSY, PASSWORD, Admission, Refusal
 
-if TYPE_CHECKING:  # it needs the extra
+if TYPE_CHECKING:  # needs the extra `web`
     from jobfeatures_exporter.web.webfile import WebFile
 
 OF_PAGES = {
@@ -27,7 +27,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Guard:
-    """Lets an application answer, or refuses. All methods run in one event loop."""
+    """Refuses requests, or passes them to an application. All methods run in one event loop."""
 
     def __init__(self, answer: Handler, admission: Admission, file: WebFile | None) -> None:
         self._answer = answer
@@ -41,12 +41,12 @@ class Guard:
             self._auth = BasicAuth()
 
     def close(self) -> None:
-        """End what it has running."""
+        """Stop the thread that checks passwords."""
         if self._auth is not None:
             self._auth.close()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer, or refuse."""
+        """Answer or refuse a request."""
         if self._file is not None:
             self._file.refresh()
         refusal = await self._refusal(request)
@@ -105,7 +105,7 @@ async def guarding(
     tls: Tls | None,
     table: ConnectionTable,
 ) -> AsyncIterator[Server]:
-    """Give a server of an application, whose connections are in `table`, until the context is left."""
+    """Yield a server of the application, with its connections in `table`, until the context is left."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     made = runner.server
@@ -121,20 +121,20 @@ async def guarding(
 
 
 class FileTls:
-    """TLS as a file asks for it now."""
+    """TLS by the current web configuration file."""
 
     def __init__(self, file: WebFile) -> None:
         self._file = file
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for a connection that begins now."""
+        """Return the context for a new connection."""
         self._file.refresh()
         assert self._file.context is not None  # noqa: S101  # a file does not switch TLS off
         return self._file.context
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether a client's certificate has a name that may come in."""
+        """Return whether the client's certificate has an allowed name."""
         from jobfeatures_exporter.web.tlscontext import is_allowed
 
         tls = self._file.options.tls

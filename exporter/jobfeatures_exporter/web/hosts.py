@@ -1,7 +1,7 @@
-"""By which names a listener is asked: a page elsewhere must not read it through somebody's browser. Pure.
+"""Checks Host headers, so that foreign web pages cannot read a listener through a user's browser. Pure.
 
-A name of theirs that leads here (DNS rebinding) stands in the Host header;
-addresses and localhost are nobody's to give.
+With DNS rebinding, the Host header holds the attacker's own name;
+IP addresses and localhost cannot be rebound.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import lru_cache
 
 
 def parse_names(text: str) -> frozenset[str]:
-    """Return the names of a list with commas."""
+    """Return the host names of a comma-separated list."""
     return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether what is listened on, a name or an address, is reached from this machine alone."""
+    """Return whether a listening host, a name or an address, is reachable from this machine only."""
     if host.strip("[]").lower() == "localhost":
         return True
     address = _address(host.strip("[]"))
@@ -25,7 +25,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:
-    """Return whether a Host header is an address, localhost or one of `names` (None: any); not if absent."""
+    """Return whether a Host header is an address, localhost or in `names` (None: any header)."""
     if names is None or header is None:
         return True
     host = header.strip().lower()
@@ -37,7 +37,7 @@ def is_ours(header: str | None, names: Collection[str] | None) -> bool:
     return host == "localhost" or host.endswith(".localhost") or host in names or _address(host) is not None
 
 
-@lru_cache(64)  # who asks again and again asks by the same
+@lru_cache(64)  # scrapers repeat the same host
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)

@@ -1,4 +1,4 @@
-"""Links out of the page that a site states: addresses with places for a job, its system, its node. Pure."""
+"""Link templates that a site configures: URLs with placeholders for job, batch system and node. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LINK: Final = Kind("address", _template)
 
 
 def fill(template: str, **values: str) -> str:
-    """Return the address; values are spelled so that they stay within their place."""
+    """Return the URL; values are percent-encoded, so none reaches beyond its placeholder."""
     from urllib.parse import quote
 
     return _PLACE.sub(

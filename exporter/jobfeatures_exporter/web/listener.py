@@ -1,4 +1,4 @@
-"""The metrics listener, and what it shares with the others: the web configuration, sockets, counts."""
+"""The metrics listener, and what all listeners share: the web configuration, sockets, counts."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from jobfeatures_exporter.web.plain import PlainListener
 from jobfeatures_exporter.web.sockets import take_sockets
 from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
 
-if TYPE_CHECKING:  # what a node may never need
+if TYPE_CHECKING:  # a node may never need these
     from jobfeatures.publish.http.connections import Server, Tls
     from jobfeatures_exporter.web.app import Routes
     from jobfeatures_exporter.web.webconfig import TlsOptions
 
 METRICS = "metrics"
 MAX_CONNECTIONS = 512
-RATE = 1000.0  # requests a second
-CLIENT_RATE = 200.0  # requests, and connections, a second of one address
+RATE = 1000.0  # requests per second
+CLIENT_RATE = 200.0  # requests, and connections, per second from one address
 IDLE_SECS = 120.0  # between two scrapes
 _CLIENTS = "RequireAndVerifyClientCert"
 HEADER_BYTES = 8190  # browsers send one machine's cookies to all its ports
 
 
 class Listeners:
-    """What all listeners of a process have in common. Everything happens in one event loop.
+    """What all listeners of a process share. All methods run in one event loop.
 
-    `inherited` are sockets that listen already, by the listener's name.
+    `inherited` are sockets that already listen, by the listener's name.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Listeners:
 
     @classmethod
     def from_config(cls, config: WebConfig) -> Listeners:
-        """Take over what systemd hands over, where that is asked for. Raises ConfigurationError."""
+        """Take over systemd's sockets if configured to. Raises ConfigurationError."""
         if not config.web_systemd_socket:
             return cls(config)
         inherited = take_sockets()
@@ -74,11 +74,11 @@ class Listeners:
         return self._inherited.get(name) or address
 
     def tls_of(self, name: str) -> Tls | None:
-        """Return how another listener speaks TLS by the web configuration, None where it does not."""
+        """Return the TLS of another listener by the web configuration, None if it uses none."""
         return self._tls if name in self._config.web_config_for else None
 
     def count(self, name: str) -> Callable[[ConnectionTable], None]:
-        """Return what takes a listener's connections into the counts."""
+        """Return a callback that adds a listener's connections to `status`."""
 
         def take(table: ConnectionTable) -> None:
             self._servers[name] = table, {}, ()
@@ -86,12 +86,12 @@ class Listeners:
         return take
 
     def reread(self) -> None:
-        """Read the web configuration file again. Raises ConfigurationError; the old one stays then."""
+        """Reload the web configuration file. Raises ConfigurationError, keeping the old one."""
         if self.file is not None and (problem := self.file.reload()):
             raise ConfigurationError("web.config_file", problem)
 
     def status(self) -> WebStatus:
-        """Return what happened so far."""
+        """Return the counts of all listeners so far."""
         return WebStatus(
             listeners=tuple(
                 ListenerStatus(
@@ -113,9 +113,9 @@ class Listeners:
     async def serving(
         self, scraped: Scraped, address: str, routes: Callable[[], Routes] = tuple
     ) -> AsyncIterator[str]:
-        """Serve metrics until the context is left; gives the address that is listened on as HOST:PORT.
+        """Serve metrics until the context is left; yields the listening address as HOST:PORT.
 
-        What `routes` returns is offered besides. Raises ConfigurationError if the address cannot be had.
+        `routes` returns further routes. Raises ConfigurationError if the address cannot be bound.
         """
         config, file = self._config, self.file
         where = self.where(METRICS, address)
@@ -125,7 +125,7 @@ class Listeners:
             header_bytes=HEADER_BYTES,
             client_rate=CLIENT_RATE,
         )
-        limit = None if file is None else file.options.rate  # as there, of the start for good
+        limit = None if file is None else file.options.rate  # fixed at the start, as in exporter-toolkit
         admission = Admission(
             rate=RATE,
             client_rate=CLIENT_RATE,
@@ -140,7 +140,7 @@ class Listeners:
             async def make_server(table: ConnectionTable) -> Server:
                 await asyncio.to_thread(
                     import_module, "jobfeatures_exporter.web.guard"
-                )  # others are answered
+                )  # in a thread: other requests go on
                 from jobfeatures_exporter.web.app import make_app
                 from jobfeatures_exporter.web.guard import guarding
 
@@ -176,7 +176,7 @@ def check_web(config: WebConfig) -> None:
 
 
 def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
-    """Return why a listener cannot speak TLS by the web configuration, empty if it can."""
+    """Return why a listener cannot use the web configuration's TLS, empty if it can."""
     if name == SONAR:
         return "needs sonar.listen" if config.sonar_listen is None else ""
     if name == NODES:
@@ -192,7 +192,7 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
 
 
 def _names(text: str | None, where: Where) -> Collection[str] | None:
-    """Return by which names we are asked beside addresses; None: by any."""
+    """Return the host names accepted besides addresses and localhost; None: any."""
     if text is not None:
         return parse_names(text)
     if isinstance(where, str):

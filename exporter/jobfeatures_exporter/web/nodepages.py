@@ -1,4 +1,4 @@
-"""The pages of a node, for people: of what the daemon knows, and what is remembered of the last hour."""
+"""The pages of a node, for people: the daemon's current context, and the history of the last hour."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from jobfeatures_exporter.web.pages.job import JobDetails
 
 MAX_ARGUMENTS_BYTES = 4096
-LISTED_SECS = 1.0  # pages that are opened within a second share one look at all processes
+LISTED_SECS = 1.0  # pages opened within a second share one process listing
 
 
 class NodePages:
-    """Makes them of what may be shown, what /metrics says of it, and a look at all processes."""
+    """Makes the pages from the context that may be shown, its metrics, and a listing of all processes."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class NodePages:
         self.history = History()
 
     def html(self, asked: Asked = FRONT) -> str | None:
-        """Return a page, None where there is none of that job. That at / costs the node no look."""
+        """Return a page, None for an unknown job. Only a job's page lists processes."""
         from jobfeatures_exporter.view.numbers import Numbers
         from jobfeatures_exporter.web.pages.job import render_job
         from jobfeatures_exporter.web.pages.node import render_node, view_context
@@ -63,7 +63,7 @@ class NodePages:
         return render_job(context, families, view, self.history.job(key), self._details(key, context))
 
     def own_html(self, context: Context, asked: Asked) -> str | None:
-        """Return a page of one user's context: with all names, and without what others' jobs left behind."""
+        """Return a page of one user's context: with all names, without the history of others' jobs."""
         from jobfeatures_exporter.collectors import collect
         from jobfeatures_exporter.privacy.hiding import NO_PRIVACY
         from jobfeatures_exporter.privacy.own import COLLECTORS
@@ -74,7 +74,7 @@ class NodePages:
         return own.html(asked)
 
     def _gone(self, asked: Asked, context: Context) -> str | None:
-        """Return the page of a job that has left the node, as long as its last hour is remembered."""
+        """Return the page of a job that has left the node; None once its history has expired."""
         from jobfeatures_exporter.web.pages.job import render_gone
 
         found = self.history.ended(asked.job_id, asked.system)
@@ -95,11 +95,11 @@ class NodePages:
         from jobfeatures_exporter.view.processes import MAX_PROCESSES, make_tree
         from jobfeatures_exporter.web.pages.job import JobDetails
 
-        look = self._listing(LISTED_SECS)
+        listing = self._listing(LISTED_SECS)
         processes, arguments = None, {}
         count = 0
-        if look is not None:
-            own = [each for pid, each in look.processes.items() if look.keys.get(pid) == key]
+        if listing is not None:
+            own = [each for pid, each in listing.processes.items() if listing.keys.get(pid) == key]
             tree, count = make_tree(own), len(own)
             arguments = {each.pid: self._arguments(each) for each, _ in tree}
             processes = [each._replace(process=self._named(each.process)) for each in tree]
@@ -115,11 +115,11 @@ class NodePages:
         )
 
     def _named(self, process: ProcessSample) -> ProcessSample:
-        """Return a process with what is shown for its command."""
+        """Return a process with its command as privacy allows."""
         return process._replace(command=self._privacy.name(COMMAND, process.command) or "")
 
     def _arguments(self, process: ProcessSample) -> str:
-        """Return the arguments of a process, where they are to be shown and it is still the same."""
+        """Return a process's arguments; empty if they are not to be shown or its pid was reused."""
         if not self.config.web_job_arguments or self._privacy.name(COMMAND, "x") != "x":
             return ""
         path = os.path.join(self.config.path_procfs, str(process.pid))
@@ -136,7 +136,7 @@ class NodePages:
 
 
 def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
-    """Return what the job reads, by variable; files that are no values are left out."""
+    """Return the features that the job can read, by variable; unreadable files are left out."""
     from jobfeatures.publish.reading import FeatureReader, list_features
 
     reader = FeatureReader(root)

@@ -1,7 +1,7 @@
-"""Answers nodes: GET /nodes/NAME with the node's token. Thousands of them ask, each once a minute.
+"""Answers nodes: GET /nodes/NAME with the node's token. Thousands of nodes ask, each once a minute.
 
-Everything but the first word of who asks is bounded before it costs anything:
-who has no token gets a few tries a second, a node two questions a second.
+Requests are rate-limited before they cost much: an address may present a few
+wrong tokens per second, a node may send two requests per second.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 
 PREFIX: Final = "/nodes/"
 IDLE_SECS: Final = 30.0
-NODE_RATE: Final = 2.0  # questions a second of one node
-WRONG_RATE: Final = 5.0  # wrong tokens a second of one address
+NODE_RATE: Final = 2.0  # requests per second of one node
+WRONG_RATE: Final = 5.0  # wrong tokens per second from one address
 SPARE_DESCRIPTORS: Final = 256
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Server": "jobfeatures"}
 
 
 class NodeListener:
-    """Answers requests. All methods run in one event loop."""
+    """Handles nodes' requests. All methods run in one event loop."""
 
     def __init__(self, answers: NodeAnswers, secret_file: str, clock: Clock) -> None:
         """Raise ConfigurationError if the secret cannot be used."""
@@ -46,11 +46,11 @@ class NodeListener:
         self._wrong_rates = Rates(WRONG_RATE)
 
     def reread(self) -> None:
-        """Read the secrets again. Raises ConfigurationError; the old ones stay then."""
+        """Read the secrets again. Raises ConfigurationError and keeps the old ones if that fails."""
         self._secrets = read_secrets(self._secret_file)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a node, or refuse."""
+        """Answer or refuse a node's request."""
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):
             return _refusal(404, "ask for /nodes/NAME")
@@ -81,7 +81,7 @@ def _refusal(status: int, text: str, **headers: str) -> web.Response:
 
 
 def _closing(response: web.Response) -> web.Response:
-    response.force_close()  # a node asks once a minute: thousands of connections would stay open for nothing
+    response.force_close()  # a node asks once a minute: thousands of connections would idle
     return response
 
 
@@ -104,7 +104,7 @@ async def listening(
     connections: int,
     on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
-    """Answer until the context is left; gives the address that is listened on. Raises ConfigurationError."""
+    """Serve while the context is open; yields the listening address. Raises ConfigurationError."""
     raise_descriptors(connections + SPARE_DESCRIPTORS)
     server = Server(listener.handle, ConnectionLimits(connections=connections, idle_secs=IDLE_SECS), tls)
     on_open(server.table)
@@ -113,7 +113,7 @@ async def listening(
 
 
 def raise_descriptors(wanted: int) -> None:
-    """Let this process open so many files. Raises ConfigurationError where the hard limit forbids it."""
+    """Raise the soft limit of open files to `wanted`. Raises ConfigurationError if it cannot."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:
         raise ConfigurationError(
@@ -124,7 +124,7 @@ def raise_descriptors(wanted: int) -> None:
         return
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError) as error:  # a service may be forbidden to
+    except (OSError, ValueError) as error:  # a sandboxed service may be denied this
         raise ConfigurationError(
             "controller.max_connections",
             f"needs {wanted} descriptors, and the soft limit of {soft} cannot be raised: {error}",

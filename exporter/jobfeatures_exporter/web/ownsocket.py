@@ -1,7 +1,7 @@
 """A UNIX socket that anybody may open and that shows each caller their own jobs only.
 
-Who calls is the kernel's word (SO_PEERCRED), translated into our user namespace: a uid that has no place
-there is the overflow uid, which is refused, and so is a caller whose namespace maps other uids than ours.
+The kernel identifies the caller (SO_PEERCRED) in our user namespace: a uid that is not mapped there appears
+as the overflow uid and is refused, and so is a caller whose user namespace maps uids differently from ours.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from jobfeatures_exporter.web.asked import Asked
 log = logging.getLogger(__name__)
 
 OVERFLOW_UID: Final = 65_534
-MAX_CONNECTIONS = 256  # beyond, the one that is idle longest is ended
+MAX_CONNECTIONS = 256  # beyond, the longest idle one is closed
 MAX_CONNECTIONS_OF_ONE = 8
-RATE_OF_ONE = 5.0  # requests a second
+RATE_OF_ONE = 5.0  # requests per second
 BURST_SECS = 4.0  # 20 requests at once
 END_SECS = 1.0
-AGAIN_SECS = 1.0  # after a connection that could not be accepted
-MAX_MADE = 2  # answers at once
+AGAIN_SECS = 1.0  # retry delay after a failed accept
+MAX_MADE = 2  # responses made at the same time
 KEY = "web.own_socket"
 _CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid: unix(7)
 
@@ -50,7 +50,7 @@ Pages = Callable[[Context, Asked], str | None]
 
 
 class OwnSocket:
-    """Answers callers by their uid. `known` returns everything, as of the latest sample."""
+    """Answers callers by uid. `known` returns the context of the latest sample, of all users."""
 
     def __init__(self, known: Callable[[], Context], pages: Pages, procfs: str = "/proc") -> None:
         self._known = known
@@ -61,7 +61,7 @@ class OwnSocket:
         self._makers = asyncio.Semaphore(MAX_MADE)
 
     def refusal(self, pid: int, uid: int) -> str:
-        """Return why a caller gets no answer, nothing for one who does."""
+        """Return why a caller is refused, empty for one who is admitted."""
         if uid == OVERFLOW_UID:
             return "its uid has no place in our user namespace"
         try:
@@ -74,7 +74,7 @@ class OwnSocket:
             return "its user namespace cannot be read"
 
     def admit(self, connection: socket.socket) -> int | None:
-        """Return whose a connection is; None where it is refused."""
+        """Return the uid of a connection; None if it is refused."""
         pid, uid, _ = _credentials(connection)
         if reason := self.refusal(pid, uid):
             log.debug("refused", extra={"uid": uid, "reason": reason})
@@ -86,7 +86,7 @@ class OwnSocket:
         return uid if len(self._open.get(uid, ())) < MAX_CONNECTIONS_OF_ONE else None
 
     def opened(self, uid: int, transport: asyncio.BaseTransport) -> None:
-        """Count a connection."""
+        """Count an open connection of a user."""
         self._open.setdefault(uid, []).append(transport)
 
     def make_app(self) -> web.Application:
@@ -104,7 +104,7 @@ class OwnSocket:
         return await handler(request)
 
     def own(self, uid: int) -> Context:
-        """Return what a user may see."""
+        """Return the context that a user may see."""
         try:
             user = pwd.getpwuid(uid).pw_name
         except KeyError:
@@ -133,7 +133,7 @@ class OwnSocket:
 
 
 def _caller(request: web.Request) -> int:
-    """Return who asks; a connection that has gone meanwhile asks for nothing."""
+    """Return the caller's uid. Raises HTTPForbidden if the connection has closed meanwhile."""
     transport = request.transport
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is None:
@@ -142,7 +142,7 @@ def _caller(request: web.Request) -> int:
 
 
 def _credentials(connection: socket.socket) -> tuple[int, int, int]:
-    """Return pid, uid and gid of whoever connected, as of then."""
+    """Return pid, uid and gid of the peer, as of its connect()."""
     pid, uid, gid = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
@@ -151,7 +151,7 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int]:
 
 @contextlib.asynccontextmanager
 async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
-    """Answer on a socket of this path until the context is left. Raises ConfigurationError."""
+    """Serve on a socket at this path until the context is left. Raises ConfigurationError."""
     listening = _listen(path)
     runner = web.AppRunner(own.make_app(), access_log=None, shutdown_timeout=END_SECS)
     await runner.setup()
@@ -179,9 +179,9 @@ def _listen(path: str) -> socket.socket:
     try:
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(os.lstat(path).st_mode):
-                os.unlink(path)  # of a daemon that was killed
+                os.unlink(path)  # left by a daemon that was killed
         listening.bind(path)
-        os.chmod(path, 0o666)  # noqa: S103  # the kernel says who connects
+        os.chmod(path, 0o666)  # noqa: S103  # access is decided by the peer's uid
         listening.listen(MAX_CONNECTIONS_OF_ONE)
         listening.setblocking(False)
     except OSError as error:
@@ -197,7 +197,7 @@ async def _accept(listening: socket.socket, own: OwnSocket, server: Server) -> N
             connection, _ = await loop.sock_accept(listening)
         except OSError as error:
             log.warning("users' connections are not accepted for now: %s", error.strerror or error)
-            await asyncio.sleep(AGAIN_SECS)  # whatever it is, the next may be accepted
+            await asyncio.sleep(AGAIN_SECS)  # whatever it was, the next accept may work
             continue
         try:
             uid = own.admit(connection)

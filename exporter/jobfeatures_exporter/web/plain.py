@@ -1,8 +1,8 @@
-"""Answers programs without a web server: requests exactly as scrapers send them.
+"""Answers requests of the simple form that scrapers send, without a web framework.
 
-Any other request, and all that follows it on its connection, goes to aiohttp. That takes 16 MiB and 0.2 s to
-import, which is done for the first such request: most nodes are asked for their metrics and nothing else.
-Sources: RFC 9110, RFC 9112 (the subset that is taken here).
+A connection's first other request, and all that follow it, go to aiohttp. That takes 16 MiB and 0.2 s to
+import, so it is imported for the first such request: most nodes are only ever scraped.
+Sources: RFC 9110, RFC 9112 (a subset of them).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# One reading of the socket has all of the request, and nothing but it; no field stands twice.
+# One read from the socket yields exactly one whole request; no header is repeated.
 _REQUEST = re.compile(
     rb"GET (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z-]{1,64}: [!-~](?:[ -~]*[!-~])?\r\n){1,16})\r\n"
 )
 _FIELDS = frozenset(
     ("host", "user-agent", "accept", "accept-encoding", "connection", "x-prometheus-scrape-timeout-seconds")
 )
-_CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it ends after the answer
+_CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it closes after the answer
 
 
 class Request(NamedTuple):
-    """A request that is answered here; names of headers in lower case."""
+    """A request answered here; header names in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ class Request(NamedTuple):
 
 
 def parse_request(data: bytes, header_bytes: int) -> Request | None:
-    """Return what a scraper asks; None for anything that is to be read by a web server."""
+    """Return a scraper's request; None for anything that aiohttp has to parse."""
     found = _REQUEST.fullmatch(data) if len(data) <= header_bytes else None
     if found is None:
         return None
@@ -56,8 +56,8 @@ def parse_request(data: bytes, header_bytes: int) -> Request | None:
 
 
 def format_answer(answer: Answer, now_secs: float, *, is_last: bool) -> bytes:
-    """Return the bytes of an answer that is given at a time of the epoch."""
-    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now_secs))  # no locale is ever set
+    """Return the bytes of an answer dated `now_secs` (Unix time)."""
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now_secs))  # in locale C: none is set
     fields = {**answer.headers, **ALWAYS, "Content-Length": len(answer.body), "Date": date}
     if is_last:
         fields["Connection"] = "close"
@@ -66,7 +66,7 @@ def format_answer(answer: Answer, now_secs: float, *, is_last: bool) -> bytes:
 
 
 class PlainListener:
-    """Makes connections that answer the paths of `answerers`; `make` makes the server for the rest."""
+    """Makes connections that answer the paths in `answerers`; `make` makes the server for the rest."""
 
     def __init__(
         self,
@@ -81,23 +81,23 @@ class PlainListener:
         self.table = table
         self.header_bytes = header_bytes
         self.working: set[asyncio.Task[None]] = set()
-        self.server: Server | None = None  # once it was needed
+        self.server: Server | None = None  # once a request has needed it
         self._make = make
         self._making = asyncio.Lock()
 
     def __call__(self) -> asyncio.BaseProtocol:
-        """Return what a new connection begins with."""
+        """Return the protocol of a new connection."""
         return _PlainConnection(self)
 
     async def find_server(self) -> Server:
-        """Return the web server, made at the first time."""
+        """Return the web server, making it on first use."""
         async with self._making:
             if self.server is None:
                 self.server = await self._make(self.table)
         return self.server
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End all connections; who has just connected, or waits for an answer, has so long."""
+        """End all connections; new ones, and those awaiting an answer, get `timeout` seconds first."""
         await self.table.drain(timeout)
         for task in self.working:
             task.cancel()
@@ -107,7 +107,7 @@ class PlainListener:
 
 
 class _PlainConnection(asyncio.Protocol):
-    """A connection, one request after the other: what comes meanwhile is not read."""
+    """A connection that handles one request at a time: reading pauses meanwhile."""
 
     def __init__(self, listener: PlainListener) -> None:
         self._listener = listener
@@ -115,7 +115,7 @@ class _PlainConnection(asyncio.Protocol):
         self._may_write = asyncio.Event()
         self._may_write.set()
         self.answered_at = self._loop.time()
-        self.head_since: float | None = None  # a head is there at once, or not read here
+        self.head_since: float | None = None  # always None: a head arrives whole, or aiohttp reads it
         self.is_owed = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -171,15 +171,15 @@ class _PlainConnection(asyncio.Protocol):
         if is_last:
             self._transport.close()
             return
-        await self._may_write.wait()  # who does not read is not answered again
+        await self._may_write.wait()  # no further request is read until the client has read this answer
         self._transport.resume_reading()
 
     async def _hand_over(self, data: bytes) -> None:
-        """Let the web server have this connection, with what has come on it."""
+        """Hand this connection, and the data received, over to the web server."""
         try:
             server = await self._listener.find_server()
-        except Exception:  # a damaged installation: scrapes go on
-            log.exception("the web server cannot be had")
+        except Exception:  # a damaged installation: scrapes still work
+            log.exception("the web server cannot be started")
             self._transport.abort()
             return
         if self._transport.is_closing():

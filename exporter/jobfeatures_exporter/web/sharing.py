@@ -1,4 +1,4 @@
-"""What many ask for at once is made for all of them once."""
+"""Coalesces concurrent requests for the same result into one computation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ T = TypeVar("T")
 
 
 def sharing(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]:
-    """Return what calls `make` in a thread, in so many at once, and gives what it returns or raises.
+    """Return a coroutine function that runs `make` in a thread, at most `at_once` calls at a time.
 
-    All who ask for the same and wait for a thread share what is made next. So however many ask, and go
-    away before they are answered, there is one more of each kind to make, and nobody gets what is older
-    than the question.
+    Callers with the same key that wait for a thread share the next call, its result or exception. So
+    however many callers come, or disconnect before they are answered, at most one call per key is waiting,
+    and nobody gets a result computed before they asked.
     """
     threads = asyncio.Semaphore(at_once)
     awaited: dict[K, asyncio.Task[T]] = {}
 
     async def make_next(kind: K) -> T:
         async with threads:
-            del awaited[kind]  # who asks from now on gets a later one
+            del awaited[kind]  # later callers share a later call
             return await asyncio.to_thread(make, kind)
 
     async def ask(kind: K) -> T:

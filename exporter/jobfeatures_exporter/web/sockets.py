@@ -1,4 +1,4 @@
-"""Sockets that systemd has opened and hands over, and descriptors that it keeps from one start to the next.
+"""Sockets passed by systemd (socket activation), and descriptors in its file descriptor store.
 
 Source: sd_listen_fds(3), systemd.socket(5), sd_pid_notify_with_fds(3).
 """
@@ -13,18 +13,18 @@ from collections.abc import Mapping, MutableMapping
 from jobfeatures.errors import ConfigurationError
 
 KEY = "web.systemd_socket"
-FIRST = 3  # the first descriptor that is handed over
+FIRST = 3  # the first descriptor passed
 MAX = 64
-KEPT = "kept-"  # begins the names of those that are kept
+KEPT = "kept-"  # prefix of the names of stored descriptors
 NAMES = ("metrics", "features", "sonar")
 
 
 def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the sockets by the listener that each is for.
+    """Return the passed sockets by listener.
 
-    FileDescriptorName= of the unit tells: features, sonar; all others are for
-    metrics. Programs that we start get none of them, nor the variables.
-    Raises ConfigurationError where there is none, or one is not a stream socket that listens.
+    The unit's FileDescriptorName= decides: features, sonar; any other name is metrics.
+    Child processes inherit neither the sockets nor the variables.
+    Raises ConfigurationError if there is none, or one is not a listening stream socket.
     """
     environ = os.environ if environ is None else environ
     pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
@@ -47,7 +47,7 @@ def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, l
 
 
 def find_kept(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
-    """Return the descriptors that were kept, by their names; programs that we start get none of them."""
+    """Return the stored descriptors by name; child processes do not inherit them."""
     count = environ.get("LISTEN_FDS", "")
     if environ.get("LISTEN_PID") != str(os.getpid()) or not (count.isascii() and count.isdigit()):
         return {}

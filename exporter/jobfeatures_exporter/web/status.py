@@ -1,4 +1,4 @@
-"""What listeners have done so far: frozen records."""
+"""The counts of listeners: frozen records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ListenerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebStatus:
-    """All listeners, and how their configuration file fared."""
+    """All listeners, and the state of their web configuration file."""
 
     listeners: tuple[ListenerStatus, ...] = ()
-    file_failures: int | None = None  # readings of a file that was of no use; None without a file
-    file_is_good: bool = True  # as it was when it was read last
+    file_failures: int | None = None  # failed loads; None without a file
+    file_is_good: bool = True  # at its latest load

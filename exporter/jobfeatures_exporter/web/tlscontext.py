@@ -1,4 +1,4 @@
-"""What a web configuration asks of TLS, as a context of Python's ssl."""
+"""The TLS options of a web configuration as a context of Python's ssl."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERIFY = {
 
 
 def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
-    """Return the context of a listener. Raises ParseError naming `source`, the key and the file."""
+    """Return a listener's context. Raises ParseError naming `source`, the key and the file."""
     context = new_context()
     context.minimum_version = _VERSIONS[options.min_version]
     context.maximum_version = _VERSIONS[options.max_version]
@@ -29,7 +29,7 @@ def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     else:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    # Not every machine's OpenSSL allows all suites and curves.
+    # OpenSSL may be built or configured without some suites and curves.
     if options.ciphers is not None:
         with _failing("OpenSSL refuses it on this machine", source, "tls_server_config.cipher_suites"):
             context.set_ciphers(":".join(options.ciphers))
@@ -50,7 +50,7 @@ def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _failing(reason: str, source: str, key: str) -> Iterator[None]:
-    """Raise ParseError for what OpenSSL or the system refuses."""
+    """Turn errors of OpenSSL or the system into ParseError."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -69,7 +69,7 @@ def _read(pem: Pem, source: str) -> bytes:
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str] | None) -> bool:
-    """Return whether a verified certificate, as `getpeercert` gives it, has one of the allowed names."""
+    """Return whether a verified certificate, as `getpeercert` gives it, has an allowed name."""
     return allowed is None or any(name in allowed for name in names_of(certificate or {}))
 
 

@@ -1,8 +1,8 @@
-"""The web configuration file of Prometheus' exporters: text → what it asks for. Pure.
+"""The web configuration file of Prometheus exporters: text → options. Pure.
 
-Source: prometheus/exporter-toolkit, docs/web-configuration.md. What Python's
-ssl cannot do as the text asks is refused where it would let somebody in, and
-a warning where it would not; docs/security.md has a table, key by key.
+Source: prometheus/exporter-toolkit, docs/web-configuration.md. A setting that Python's ssl cannot
+honour is an error where ignoring it would weaken access control, and otherwise a warning;
+docs/security.md has a table, key by key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from jobfeatures_exporter.web.yamlfile import ANY, YamlFile
 
-MAX_COST: Final = 16  # of a bcrypt hash: some seconds
+MAX_COST: Final = 16  # of a bcrypt hash: a check takes some seconds
 
 # Go's names for TLS 1.2, as crypto/tls lists them in CipherSuites(), and OpenSSL's.
 CIPHERS: Final = {
@@ -31,7 +31,7 @@ CIPHERS: Final = {
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
 }
-# Of TLS 1.3: known there too, and no more to be chosen there than here.
+# TLS 1.3 suites: accepted by Go too, but selectable neither there nor here.
 CIPHERS_13: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 CURVES: Final = {
     "CurveP256": "prime256v1",
@@ -55,7 +55,7 @@ _SECS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0,
 
 
 class ClientAuth(enum.Enum):
-    """What is asked of a client's certificate."""
+    """Whether clients must present a certificate."""
 
     NONE = "NoClientCert"
     IF_GIVEN = "VerifyClientCertIfGiven"
@@ -64,7 +64,7 @@ class ClientAuth(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """Where certificates or a key are: in a file, or here. `key` names the setting."""
+    """Certificates or a private key: a file's path, or the text itself. `key` names the setting."""
 
     key: str
     path: str = ""
@@ -73,7 +73,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """How TLS is spoken. Ciphers and curve have OpenSSL's names; None: as OpenSSL has it."""
+    """TLS parameters. Ciphers and curve have OpenSSL's names; None: OpenSSL's default."""
 
     certificate: Pem
     private_key: Pem
@@ -89,7 +89,7 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """A bucket for `burst` requests into which one falls every `interval_secs`."""
+    """A token bucket: holds `burst` requests, refilled by one every `interval_secs`."""
 
     interval_secs: float
     burst: int
@@ -97,7 +97,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebOptions:
-    """What a file asks for. `warnings` tell what of it is not done."""
+    """The options of a file. `warnings` name the settings that are ignored."""
 
     tls: TlsOptions | None = None
     users: Mapping[str, str] = field(default_factory=dict, repr=False)  # bcrypt hashes by name
@@ -107,9 +107,9 @@ class WebOptions:
 
 
 def parse_web_config(content: bytes, source: str) -> WebOptions:
-    """Return what a file asks for; relative paths in it start at its folder.
+    """Return the file's options; relative paths in it are relative to its folder.
 
-    Raises ParseError naming line and key. No text of a secret stands in it.
+    Raises ParseError naming line and key, without quoting any secret.
     """
     return _Parser(source).parse(content)
 
@@ -219,7 +219,7 @@ class _Parser(YamlFile):
         return low, high
 
     def _ciphers(self, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return OpenSSL's names for TLS 1.2; empty where all that is named is of TLS 1.3."""
+        """Return OpenSSL's names of the TLS 1.2 suites; empty if only TLS 1.3 suites are named."""
         key = "tls_server_config.cipher_suites"
         if not names:
             return None

@@ -1,4 +1,4 @@
-"""A web configuration file that is followed: a new one is used when it is good, else the old one stays."""
+"""A web configuration file, reloaded when it changes; an invalid new version leaves the old one in force."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ MAX_READ_BYTES = 1 << 20
 
 
 class WebFile:
-    """What a file asks for now.
+    """The current options of a file.
 
-    `options` and `context` (None: without TLS) are of the last good reading; `failures` counts the
-    bad ones, `problem` says what is wrong with the latest, empty if nothing is.
+    `options` and `context` (None: no TLS) are those last loaded successfully; `failures` counts
+    failed loads, `problem` is the latest load's error, empty if it succeeded.
     """
 
     def __init__(self, path: str, *, quiet: bool = False) -> None:
-        """Raise ConfigurationError if the file cannot be used. `quiet`: what is odd is not logged."""
+        """Raise ConfigurationError if the file cannot be used. `quiet`: no warnings are logged."""
         self.path = path
         self.failures = 0
         self.problem = ""
         self._reading = threading.Lock()
-        self._read_from: dict[str, Stamps] = {}  # how files were before they were read last
+        self._read_from: dict[str, Stamps] = {}  # each file's stamps, taken before it was last read
         try:
             self.options, self.context = self._read()
         except ParseError as error:
@@ -49,12 +49,12 @@ class WebFile:
                 log.warning("everybody on this machine can read a secret", extra={"file": secret})
 
     def refresh(self) -> None:
-        """Take over what has changed since the last look."""
+        """Reload the file if it, or a file it names, has changed."""
         if any(look_at([path]) != stamps for path, stamps in self._read_from.items()):
             self.reload()
 
     def reload(self) -> str:
-        """Read again, changed or not. Return what is wrong, empty if nothing is."""
+        """Load the file, changed or not. Return the error, empty on success."""
         with self._reading:
             return self._reload()
 
@@ -73,7 +73,7 @@ class WebFile:
         return ""
 
     def _read(self) -> tuple[WebOptions, ssl.SSLContext | None]:
-        # What is written while we read, or is not there yet, is a change at the next look.
+        # Stamps come first: a write during the read, or a file created later, then shows as a change.
         read_from = {self.path: look_at([self.path])}
         try:
             options = parse_web_config(_content(self.path), self.path)
@@ -103,7 +103,7 @@ def _pem_files(options: WebOptions) -> list[str]:
 
 
 def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:
-    """Raise ParseError if a listener would lose protection: a half-written file may look like that."""
+    """Raise ParseError if a listener would lose protection: the file may be half-written."""
     lost = ""
     required = old.tls is not None and old.tls.client_auth is ClientAuth.REQUIRED
     if (old.tls is None) != (new.tls is None):

@@ -1,7 +1,7 @@
-"""YAML as it is written, one kind of value a key, with lines: pure.
+"""YAML with one declared type per key, and line numbers in errors. Pure.
 
-Values are not guessed at: a key named 123 or no is a text. What makes a small
-file large (aliases) or ambiguous (keys that stand twice) is refused.
+Types are not guessed: a key named 123 or no is text. Constructs that make a small
+file expand (aliases) or ambiguous (duplicate keys) are refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jobfeatures.errors import ConfigurationError, ParseError
 
 try:
     import yaml
-except ImportError as error:  # said where somebody asks for it: it belongs to the extra
+except ImportError as error:  # reported once the file is configured: PyYAML belongs to an extra
     raise ConfigurationError(
         "web.config_file", "needs PyYAML and bcrypt: pip install 'jobfeatures-exporter[web]'"
     ) from error
@@ -20,20 +20,20 @@ except ImportError as error:  # said where somebody asks for it: it belongs to t
 MAX_BYTES: Final = 128 * 1024
 MAX_DEPTH: Final = 16
 
-# What stands at a key: str, bool, list (of texts), or a dict of the keys that a mapping may have; ANY: all.
+# The type of a key's value: str, bool, list (of texts), or a dict of the keys a mapping may have; ANY: all.
 Kind = type[str] | type[bool] | type[list[str]] | dict[str, Any]
 ANY: Final = "*"
 
 
 class YamlFile:
-    """Reads one file; every method raises ParseError naming line and key, and shows no value of a secret."""
+    """Reads one file; every method raises ParseError naming line and key, never quoting a secret."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._lines: dict[str, int] = {}  # by key
 
     def read(self, content: bytes, kinds: dict[str, Any]) -> dict[str, Any]:
-        """Return what stands at each key: an empty text or mapping, or None, where nothing does."""
+        """Return the value of each key; of an absent one an empty text or mapping, or None."""
         root = self._compose(content)
         if root is None or _is_null(root):
             raise ParseError("is empty; {} asks for nothing on purpose", source=self._source)
@@ -41,7 +41,7 @@ class YamlFile:
         return found
 
     def fault(self, reason: str, key: str, text: str = "") -> ParseError:
-        """Return an error that names a key and its line, that of what it is missing in otherwise."""
+        """Return an error that names a key and its line; of a missing key, its parent's line."""
         line = self._lines.get(key) or self._lines.get(key.rpartition(".")[0], 0)
         return ParseError(reason, source=self._source, line=line, field=key, text=text)
 
@@ -67,7 +67,7 @@ class YamlFile:
             mark = error.problem_mark or error.context_mark
             line = 0 if mark is None else mark.line + 1
             raise ParseError(f"is not YAML: {error.problem}", source=self._source, line=line) from None
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # "\UFFFFFFFF" is no character
             raise ParseError(f"is not YAML: {str(error).splitlines()[0]}", source=self._source) from None
         return root
 
@@ -85,9 +85,10 @@ class YamlFile:
         if given is None:
             return "" if kind is str else None
         if kind is bool:
-            if given.tag != "tag:yaml.org,2002:bool":
+            text = str(given.value).lower() if given.tag == "tag:yaml.org,2002:bool" else ""
+            if text not in yaml.SafeLoader.bool_values:  # a tag in the file (!!bool) may stand at anything
                 raise self.fault("must be true or false", key)
-            return given.value.lower() in ("true", "yes", "on")
+            return yaml.SafeLoader.bool_values[text]
         is_list = kind is not str
         texts = given.value if is_list and isinstance(given, yaml.SequenceNode) else [given]
         if isinstance(given, yaml.SequenceNode) is not is_list or not all(
@@ -99,7 +100,7 @@ class YamlFile:
         return [str(each.value) for each in texts] if is_list else str(given.value)
 
     def _mapping(self, node: yaml.Node | None, kinds: dict[str, Any], key: str) -> dict[str, yaml.Node]:
-        """Return the nodes of a mapping by key, which has to be one of those that are known here."""
+        """Return the nodes of a mapping by key. Raises ParseError for unknown and duplicate keys."""
         if node is None:
             return {}
         if not isinstance(node, yaml.MappingNode):

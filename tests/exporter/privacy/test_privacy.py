@@ -375,3 +375,11 @@ def test_hashes_need_a_key():
 def test_a_snapshot_without_units_keeps_its_keys(context):
     snapshot: Snapshot = Privacy(HASH, KEY).context(context).snapshot
     assert snapshot.keys is context.snapshot.keys
+
+
+def test_the_last_samples_of_jobs_that_have_gone_have_no_uid(context):
+    snapshot = context.snapshot
+    last = {key: dataclasses.replace(each, uid=1000) for key, each in snapshot.jobs.items()}
+    gone = dataclasses.replace(snapshot, final=last)
+    hidden = Privacy(WITHHOLD).context(dataclasses.replace(context, snapshot=gone)).snapshot
+    assert {each.uid for each in hidden.final.values()} == {None}

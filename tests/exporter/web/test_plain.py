@@ -196,7 +196,7 @@ async def test_a_web_server_that_cannot_be_had_leaves_scrapes_alone(monkeypatch,
             assert await reader.read() == b""
         writer.close()
         assert (await ask(connect, CURL))[0][2] == b"some_metric 1\n"
-    assert "the web server cannot be had" in caplog.text
+    assert "the web server cannot be started" in caplog.text
 
 
 async def test_limits_hold_over_both(monkeypatch):

@@ -158,12 +158,18 @@ def test_an_empty_file_is_a_fault_because_it_looks_like_a_half_written_one(text)
         ("tls_server_config:\n\tcert_file: x", 2, "is not YAML"),
         ("[" * 5000, 1, "nested too deeply"),
         ("{}\n---\n{}\n", 2, "is not YAML"),
+        ("http_server_config: {http2: !!bool [a]}", 1, "http_server_config.http2: must be true or false"),
+        ("http_server_config: {http2: !!bool maybe}", 1, "http_server_config.http2: must be true or false"),
     ],
 )
 def test_a_fault_is_one_line_with_file_line_and_key(text, line, reason):
     said = fault(text)
     assert said.startswith(f"/etc/site/web.yml:{line}:"), said
     assert reason in said
+
+
+def test_an_escape_beyond_unicode_is_a_fault():
+    assert fault('basic_auth_users: {"\\UFFFFFFFF": x}').startswith("/etc/site/web.yml: is not YAML")
 
 
 def test_no_secret_is_shown_in_a_fault():
