@@ -1,7 +1,7 @@
-"""What a batch job needs to read its features and to tell its status. One file, to be imported or copied.
+"""Lets a batch job read its features and report its status. One file, to be imported or copied.
 
 It needs nothing but Python's standard library (3.6 or later, Linux) and
-starts fast: what is heavy is imported where it is needed. Types stand in client.pyi.
+starts fast: heavy modules are imported where they are needed. The types are in client.pyi.
 
     from jobfeatures.client import Features, StatusWriter
 
@@ -24,7 +24,7 @@ from _thread import allocate_lock
 
 TIMEOUT_SECS = 5.0  # of an HTTP request
 MAX_VALUE_BYTES = 4096
-CLOCK_SKEW_SECS = 300  # between the batch system's server, which tells a job's start, and this machine
+CLOCK_SKEW_SECS = 300  # allowed between the batch system's server, which sets a job's start, and this machine
 
 MACHINE = "machine"
 JOB = "job"
@@ -37,17 +37,17 @@ _CGROUPS = "/sys/fs/cgroup"
 
 
 class FeaturesError(Exception):
-    """A feature could not be had. That a key is absent is not an error."""
+    """A feature could not be read. The absence of a key is not an error."""
 
 
 class FeaturesLocationError(FeaturesError):
-    """A key, or the value of $MACHINEFEATURES or $JOBFEATURES, cannot name anything."""
+    """A key, or the value of $MACHINEFEATURES or $JOBFEATURES, is malformed."""
 
 
 class FeaturesUnreachableError(FeaturesError):
-    """Nobody could be asked whether the key is there.
+    """It could not be determined whether the key exists.
 
-    No directory or server is named, it is not there or does not answer, or its token has expired.
+    No directory or server is given, it does not exist or does not answer, or its token has expired.
     """
 
 
@@ -61,10 +61,10 @@ class FeaturesValueError(FeaturesError):
 class Remaining:
     """How long a job may still run.
 
-    `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or "shutdown", negative where that has
+    `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or "shutdown", negative if that has
     passed; `seconds` is the least of them, rounded down, or None if nothing is known to end the job;
-    `details` say by basis what it rests on; `notes` say which values were skipped because they are not what
-    they should be.
+    `details` explain by basis how it was computed; `notes` say which values were skipped because they are
+    invalid.
     """
 
     __slots__ = ("bases", "details", "notes", "seconds")
@@ -84,7 +84,7 @@ class Features:
 
     def __init__(self, machine=None, job=None):
         self._locations = {MACHINE: machine, JOB: job}
-        self._seen = {}  # when an address last proved to be there
+        self._seen = {}  # by area: when its URL was last found to exist
 
     @classmethod
     def from_environment(cls, environ=os.environ):
@@ -94,9 +94,9 @@ class Features:
     def get(self, area, key):
         """Return a value of the area "machine" or "job" without its newline, None if there is none.
 
-        A value is read anew each time. An area that is not named has no values, but one of the two has to be.
-        Raises FeaturesLocationError, FeaturesUnreachableError (nothing named, no such directory, no answer,
-        refused, or not within 5 seconds of reading), or FeaturesValueError (more than 4096 bytes).
+        A value is read again each time. An area without a location has no values, but one area must have a
+        location. Raises FeaturesLocationError, FeaturesUnreachableError (no location, no such directory, no
+        answer, refused, or not read within 5 seconds), or FeaturesValueError (more than 4096 bytes).
         """
         location = self._locations[area]
         if location is None:
@@ -137,12 +137,12 @@ class Features:
     def remaining(self, now, used_cpu_secs=None):
         """Return how long the job may still run from `now` (epoch seconds) on.
 
-        wall_limit: jobstart_secs + wall_limit_secs, the limit at most. cpu_limit: cpu_limit_secs less what
-        was used, with all allocated processors busy from now on. What was used is `used_cpu_secs`, else what
-        this process's control group of the job says, else what /proc says of its session; else all processors
-        are taken to have been busy since the start, the most that can have been used. shutdown: the earlier
-        of shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if one could not be asked for:
-        that is not the same as no limit.
+        wall_limit: until jobstart_secs + wall_limit_secs, at most the limit. cpu_limit: until cpu_limit_secs
+        is used up, with all allocated processors busy from now on. The CPU time used so far is
+        `used_cpu_secs`, or else that of the job's control group, or else that of this session's processes in
+        /proc; or else all processors are assumed to have been busy since the start, the worst case. shutdown:
+        the earlier of shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if a value could not
+        be queried: that is not the same as no limit.
         """
         notes = []
         details = {}
@@ -150,17 +150,17 @@ class Features:
         start = self._seconds(JOB, "jobstart_secs", notes)
         limit = self._seconds(JOB, "wall_limit_secs", notes)
         if start is not None and limit is not None:
-            bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ, and the job has started
+            bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ: start may be after now
         elif limit is not None:
             notes.append("wall_limit_secs: of no use without jobstart_secs")
         limit = self._seconds(JOB, "cpu_limit_secs", notes)
         if limit is not None:
-            left, said = self._cpu_left(limit, None if start is None else now - start, used_cpu_secs, notes)
+            left, detail = self._cpu_left(limit, None if start is None else now - start, used_cpu_secs, notes)
             if left is None:
-                notes.append("cpu_limit_secs: of no use, " + said)
+                notes.append("cpu_limit_secs: of no use, " + detail)
             else:
                 bases["cpu_limit"] = left
-                details["cpu_limit"] = said
+                details["cpu_limit"] = detail
         shutdowns = {
             key: self._seconds(area, key, notes)
             for area, key in ((MACHINE, "shutdowntime"), (JOB, "shutdowntime_job"))
@@ -173,7 +173,7 @@ class Features:
         return Remaining(bases, tuple(notes), details)
 
     def _cpu_left(self, limit, elapsed, used, notes):
-        """Return seconds until a CPU limit, None where they are not known, and what they rest on."""
+        """Return the seconds until a CPU limit, None if unknown, and how they were computed."""
         cpus = self._seconds(JOB, "allocated_cpu", notes)
         if cpus is None:
             cpus = self._seconds(JOB, "allocated_CPU", notes)
@@ -221,7 +221,7 @@ class Features:
 
 
 def _read_file(path):
-    """Return the content of a file up to one byte too many, None if there is no such file."""
+    """Return the content of a file, at most one byte too many, None if there is no such file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -235,21 +235,21 @@ def _read_file(path):
 
 
 def _is_there(url):
-    """Return whether an address that ends in a slash is there, whether or not it may be listed."""
+    """Return whether a URL that ends in a slash exists, even if it cannot be listed."""
     try:
         return _read_url(url) is not None
     except FeaturesUnreachableError:
-        return True  # it answers, or did a moment ago
+        return True  # any answer but 404, or one a moment ago
 
 
 def _read_url(url):
-    """Return what a server has under an address up to one byte too many, None for 404."""
+    """Return the content at a URL, at most one byte too many, None for 404."""
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
 
     deadline = time.monotonic() + TIMEOUT_SECS
-    # No proxy: the address is this node's or this site's, and would mean another machine to a proxy.
+    # No proxy: the URL is this node's or this site's, and could mean another machine to a proxy.
     opener = build_opener(ProxyHandler({}))
     try:
         with opener.open(url, timeout=TIMEOUT_SECS) as response:
@@ -280,7 +280,7 @@ def _read_url(url):
 
 
 def _used_cpu_secs(job_id, start):
-    """Return the CPU seconds that this process's job has used, and who says so; None where nobody does."""
+    """Return the CPU seconds that this process's job has used, None if unknown, and their source."""
     try:
         with open(_PROC + "/self/cgroup", encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
@@ -299,7 +299,7 @@ def _used_cpu_secs(job_id, start):
 
 
 def _job_group(path, job_id):
-    """Return the start of a control group's path that is the job's, None where none is."""
+    """Return the job's control group, a prefix of the path, None if it has none."""
     parts = path.split("/")
     for at, part in enumerate(parts):
         # Slurm, LSF, PBS and Grid Engine name the job; HTCondor names its slot, which holds one job.
@@ -312,7 +312,7 @@ def _job_group(path, job_id):
 
 
 def _group_cpu_secs(path):
-    """Return the CPU seconds of a control group of version 2, else 1; None where it tells none."""
+    """Return the CPU seconds of a control group of version 2 or else 1, None if unknown."""
     try:
         with open(path + "/cpu.stat", encoding="ascii") as file:
             for line in file:
@@ -329,10 +329,10 @@ def _group_cpu_secs(path):
 
 
 def _session_cpu_secs(start):
-    """Return the CPU seconds of this session's processes and their children, None where they are not known.
+    """Return the CPU seconds of this session's processes and their children, None if unknown.
 
-    A session with a process from before the job's start is not the job's. What
-    a process that nobody waited for had used is not in it. Source: proc(5),
+    A session with a process from before the job's start is not the job's. CPU time
+    of ended processes whose parent did not wait for them is missing. Source: proc(5),
     /proc/PID/stat: session, starttime, and utime, stime, cutime, cstime.
     """
     own = os.getsid(0)
@@ -349,7 +349,7 @@ def _session_cpu_secs(start):
                     times = sum(map(int, fields[11:15])), boot + int(fields[19]) / ticks
                     found[int(name)] = (int(fields[1]), int(fields[3]), *times)
                 except (OSError, ValueError, IndexError):
-                    continue  # it ended just now
+                    continue  # it has just ended
     except (OSError, StopIteration):
         return None
     ours = {pid for pid, process in found.items() if process[1] == own}
@@ -372,7 +372,7 @@ _ATTEMPT_INTERVAL_SECS = 0.005
 USED_CPU = "used_CPU"
 CAN_POSTPONE = "can_postpone_last_job"
 
-# Least and greatest value of each key; None for the one that is True or False.
+# Least and greatest value of each key; None for the Boolean one.
 STATUS_KEYS = {
     USED_CPU: (0, MAX_INTEGER),
     "last_job_start": (0, MAX_EPOCH_SECS),
@@ -387,11 +387,11 @@ STATUS_KEYS = {
 
 
 class StatusWriter:
-    """Writes this job's $JOBSTATUS, so that a reader who locks used_CPU sees one update or the next.
+    """Writes this job's $JOBSTATUS, so that a reader that locks used_CPU sees no incomplete update.
 
-    The draft does not say which kind of lock is meant: flock(2) and fcntl(2)
-    locks are both held, taken in this order. The directory has to be on a local
-    file system: on NFS the two are one lock and shut each other out.
+    The draft does not say which kind of lock it means: both flock(2) and fcntl(2)
+    locks are taken, in this order. The directory has to be on a local file system:
+    on NFS both are the same lock and conflict with each other.
     """
 
     def __init__(self, path, allocated_cpu=None, lock_timeout_secs=LOCK_TIMEOUT_SECS):
@@ -400,7 +400,7 @@ class StatusWriter:
         self._allocated_cpu = allocated_cpu
         self._lock_timeout_secs = lock_timeout_secs
         self._known = {}  # as last written
-        self._mutex = allocate_lock()  # fcntl locks belong to the process: threads do not shut each other out
+        self._mutex = allocate_lock()  # fcntl locks belong to the process: they do not exclude other threads
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def __enter__(self):
@@ -410,25 +410,25 @@ class StatusWriter:
         self.close()
 
     def close(self):
-        """Close the directory; what was written stays."""
+        """Close the directory; the written values stay."""
         if self._directory >= 0:
             os.close(self._directory)
             self._directory = -1
 
     def update(self, **values):
-        """Write these values; those of this writer's earlier updates stay, None takes one away.
+        """Write these values; those of this writer's earlier updates stay, None removes one.
 
-        The first update needs used_CPU. The directory then holds exactly what this writer knows: a job has
-        one writer. A bad name or value, or a set that contradicts itself, raises ValueError before anything
-        is touched. Raises TimeoutError if others hold a lock for too long, OSError if writing fails: readers
-        then refuse the set until the next update.
+        The first update needs used_CPU. The directory then holds exactly this writer's values: a job has only
+        one writer. An invalid name or value, or a set that contradicts itself, raises ValueError before
+        anything is written. Raises TimeoutError if others hold a lock for too long, OSError if writing fails:
+        readers then refuse the set until the next update.
         """
         self._change(values, self._known)
 
     def amend(self, **values):
-        """Write these values into the set that is in the directory, whoever wrote it, under its lock.
+        """Merge these values into the set in the directory, whoever wrote it, under its lock.
 
-        A set with a malformed value is replaced whole. Raises as `update` does.
+        A set with a malformed value is replaced completely. Raises as `update` does.
         """
         self._change(values, None)
 
@@ -440,7 +440,7 @@ class StatusWriter:
             if start is None and USED_CPU not in os.listdir(self._directory):
                 start = {}
             if start is not None:
-                self._merge(start, values)  # refuses a bad set before a file is made
+                self._merge(start, values)  # refuses an invalid set before any file is created
             self._write(values, start)
         finally:
             self._mutex.release()
@@ -476,8 +476,8 @@ class StatusWriter:
         return known
 
     def _write(self, values, start):
-        # In place, as a rename would leave the lock on a file that is no longer there. used_CPU
-        # is empty until all others are written: a writer that dies on the way leaves a set that
+        # In place, as a rename would leave the lock on a file that no longer has the name. used_CPU
+        # is empty until all others are written: a writer that dies midway leaves a set that
         # readers refuse, not a mixed one.
         used_cpu = self._open(USED_CPU)
         try:
@@ -490,7 +490,7 @@ class StatusWriter:
                 if name in known:
                     file = self._open(name)
                     try:
-                        # Of this file the time is that of its last change: see `jobfeatures report`.
+                        # This file's time has to be that of its last change: see `jobfeatures report`.
                         if name != CAN_POSTPONE or _parse(name, os.pread(file, 65, 0)) is not known[name]:
                             os.ftruncate(file, 0)
                             _write_all(file, known[name])
@@ -504,10 +504,10 @@ class StatusWriter:
             _write_all(used_cpu, known[USED_CPU])
             self._known = known
         finally:
-            os.close(used_cpu)  # and so both locks are gone
+            os.close(used_cpu)  # releases both locks
 
     def _read(self, used_cpu):
-        """Return the set that is there, empty if any of it is malformed."""
+        """Return the set in the directory, empty if any of it is malformed."""
         found = {}
         for name in STATUS_KEYS:
             try:
@@ -531,7 +531,7 @@ class StatusWriter:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(name, flags, 0o644, dir_fd=self._directory)
         if os.fstat(file).st_mode & 0o777 != 0o644:
-            os.fchmod(file, 0o644)  # whatever the umask: others have to read it
+            os.fchmod(file, 0o644)  # whatever the umask, others must be able to read it
         return file
 
     def _lock(self, file):
@@ -562,4 +562,4 @@ def _parse(name, content):
 def _write_all(file, value):
     content = f"{value}\n".encode("ascii")
     if os.write(file, content) != len(content):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a few bytes: only a full disk cuts them
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # so few bytes are cut only by a full disk

@@ -1,4 +1,4 @@
-"""Types of client.py, which runs on Pythons that cannot read them there."""
+"""Types of client.py, which has to run on Pythons that do not support such annotations."""
 
 from collections.abc import Mapping
 from typing import Final

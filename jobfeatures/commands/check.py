@@ -49,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=number_flag(float, "seconds above 0", 1e-3, 1e6),
         default=DEFAULT_TIMEOUT_SECS,
         metavar="SECONDS",
-        help=f"end of all waiting (default: {DEFAULT_TIMEOUT_SECS:g})",
+        help=f"overall timeout (default: {DEFAULT_TIMEOUT_SECS:g})",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge; exit status 0 without errors, 1 with errors, 2 where something could not be read."""
+    """Check the directories; exit status 0 without errors, 1 with errors, 2 if one could not be read."""
     wanted = _wanted(arguments.locations, arguments.kind and Kind(arguments.kind), os.environ)
     profile = Profile(arguments.profile) if arguments.profile else None
     verdicts = check(wanted, arguments.timeout, profile)
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _wanted(
     locations: Iterable[str], kind: Kind | None, environ: Mapping[str, str]
 ) -> list[tuple[str, Kind | None]]:
-    """Return what to look at; a relative path on the command line is meant from here."""
+    """Return what to check; relative paths on the command line are relative to the working directory."""
     given = list(locations)
     if given:
         return [(each if "://" in each else _absolute(each), kind) for each in given]
@@ -84,17 +84,17 @@ def _absolute(path: str) -> str:
 
 
 class _TimeIsUpError(Exception):
-    """Nothing is waited for any longer."""
+    """The overall timeout has expired."""
 
 
 def check(
     wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float, profile: Profile | None = None
 ) -> list[Verdict]:
-    """Read and judge; what cannot be read within the time is among the verdicts, with its problem."""
+    """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
     listings: list[Listing] = []
     verdicts: list[Verdict] = []
     previous = signal.signal(signal.SIGALRM, _time_is_up)
-    # Again and again: the first one may fall where an exception is lost.
+    # Repeatedly: the first signal may arrive where its exception is lost.
     signal.setitimer(signal.ITIMER_REAL, timeout_secs, 1.0)
     try:
         for location, kind in wanted:
@@ -123,7 +123,7 @@ def _verdict(listing: Listing, listings: list[Listing], now_secs: float) -> Verd
 
 
 def _other(listing: Listing, listings: list[Listing], kind: Kind) -> Listing | None:
-    """Return the directory of another kind that belongs to this one: of the same name, or the only one."""
+    """Return the directory of another kind that belongs to this one: with the same name, or the only one."""
     others = [each for each in listings if each.kind is kind and each is not listing]
     name = os.path.basename(listing.location.rstrip("/"))
     same = [each for each in others if os.path.basename(each.location.rstrip("/")) == name]
@@ -133,7 +133,7 @@ def _other(listing: Listing, listings: list[Listing], kind: Kind) -> Listing | N
 
 
 def format_text(verdicts: Iterable[Verdict]) -> str:
-    """Return the verdicts for people. What others wrote stands escaped."""
+    """Return the verdicts as text for people; foreign text is escaped."""
     lines: list[str] = []
     for verdict in verdicts:
         what = f" ({verdict.kind.value})" if verdict.kind is not None else ""
@@ -156,7 +156,7 @@ def _plain(text: str) -> str:
 
 
 def format_json(verdicts: Iterable[Verdict]) -> str:
-    """Return the verdicts for programs; docs/check.md describes the form."""
+    """Return the verdicts as JSON for programs; docs/check.md describes it."""
     verdicts = list(verdicts)
     document = {
         "locations": [

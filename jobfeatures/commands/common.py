@@ -1,4 +1,4 @@
-"""What several commands need: settings, and which job is meant."""
+"""Shared by several commands: settings, and which job is meant."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if ea
 
 
 def read_config(arguments: argparse.Namespace) -> Config:
-    """Return the settings; those of the daemon in the file are passed over."""
+    """Return the settings; ignore those in the file that only the daemon has."""
     given = vars(arguments)
     flags = {each.key: given.get(each.key) for each in settings_of(Config)}
     return load_config(Config, flags=flags, file=given.get("config.file"), strict=False)
 
 
 def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) -> None:
-    """Add ``--batch``; `when` says what holds without it, or when it is needed."""
+    """Add ``--batch``; `when` is appended to its help: the default, or when it is needed."""
     known = sorted(names)
     parser.add_argument("--batch", metavar="SYSTEM", choices=known, help=f"one of {', '.join(known)}{when}")
 
 
 def which_batch_system(named: str | None) -> str:
-    """Return the batch system that was named, else the one whose variable is set."""
+    """Return the batch system that was named, or else the one whose variable is set."""
     if named is not None:
         return named
     for batch_system, variable in JOB_VARIABLES.items():
@@ -40,7 +40,7 @@ def which_batch_system(named: str | None) -> str:
 
 
 def which_job(batch_system: str) -> str:
-    """Return the job id of the environment."""
+    """Return the job id from the environment."""
     try:
         return SYSTEMS[batch_system].job_id_in(os.environ)
     except ParseError as error:
@@ -51,14 +51,14 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -> Callable[[str], NumberT]:
-    """Return what reads a number within bounds from a flag, and says in words what it must be."""
+    """Return a parser for a flag's number within bounds; `what` describes the valid values in an error."""
 
     def parse(text: str) -> NumberT:
         try:
             value = kind(text)
         except ValueError:
             value = None
-        if value is None or not lowest <= value <= highest:  # NaN is in no bounds
+        if value is None or not lowest <= value <= highest:  # also refuses NaN
             raise argparse.ArgumentTypeError(f"must be {what}, not {shown(text)}")
         return value
 

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help=f"(default: by OUT's ending) one of {', '.join(writable)}",
     )
-    parser.add_argument("--strict", action="store_true", help="stop at the first fault, and repair nothing")
+    parser.add_argument("--strict", action="store_true", help="stop at the first error, and repair nothing")
     parser.add_argument(
         "--runs",
         choices=("last", "all"),
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="from SWF to SWF: renumber jobs, users, groups, programs, queues, partitions",
     )
     parser.add_argument(
-        "--rebase", action="store_true", help="from SWF to SWF: sort by submission, times from the first on"
+        "--rebase", action="store_true", help="from SWF to SWF: sort by submission, times since the first"
     )
     add_meaning(parser)
     parser.add_argument(
@@ -67,12 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _comment(text: str) -> str:
-    """Return a comment of a header. Raises ArgumentTypeError for what is none, or is the log's to say."""
+    """Return a header comment. Raises ArgumentTypeError if malformed, or if the conversion sets its label."""
     match = _COMMENT.match(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"not LABEL: VALUE: {text!r}")
     if match[1].lower() in _OWN_LABELS:
-        raise argparse.ArgumentTypeError(f"{match[1]} is said by the log itself")
+        raise argparse.ArgumentTypeError(f"{match[1]} is set by the conversion itself")
     return text
 
 
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError("--header", f"{to_kind} has none")
     options = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
     if options and to_kind != "swf":
-        raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs alone")
+        raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs only")
     may_keep = KINDS[to_kind].keeps_text
     with reading(arguments.input, exactly=may_keep) as stream:
         from_kind, lines = open_log(stream, arguments.from_kind, arguments.input)
@@ -121,17 +121,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def shown_name(name: str) -> str:
-    """Return what messages call a file."""
+    """Return a file's name for messages."""
     return "standard input" if name == "-" else name
 
 
 def as_unicode(line: str) -> str:
-    """Return a line that can be written: JSON may hold halves of characters."""
+    """Return a line that can be encoded: strings from JSON may contain lone surrogates."""
     return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
 
 
 def _report(notes: Notes, source: str) -> None:
-    """Say what was rejected, and what had no place."""
+    """Report what was rejected, and what the format has no place for."""
     for rejected in notes.shown:
         complain(rejected)
     if notes.rejected > MAX_SHOWN:

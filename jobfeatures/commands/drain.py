@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
         )
         for name, text in (
-            ("set", "announce a shutdown of this node or of one job, or move the one that is announced"),
-            ("cancel", "take back what was set"),
-            ("expire", "take away this node's shutdown time if it has come and the profile is that of 2014"),
+            ("set", "announce a shutdown of this node or of one job, or change its time"),
+            ("cancel", "withdraw what was set"),
+            ("expire", "remove this node's shutdown time if it has passed and the profile is that of 2014"),
             ("show", "print all shutdowns that are announced here, and by whom"),
             ("plan", "print what draining would waste by shutdown time, and the cheapest time"),
         )
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="epoch seconds, +3600, +2h, or ISO 8601 (local, or a zone)",
     )
     made["set"].add_argument(
-        "--force", action="store_true", help="even in the past, or sooner than grace_secs promises"
+        "--force", action="store_true", help="accept a time in the past, or sooner than grace_secs promises"
     )
     made["plan"].add_argument(
         "--before", metavar="TIME", help="latest possible shutdown (default: the end of the last job)"
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action. Exit status 1: refused or cannot be done, 3: too little is known for a plan."""
+    """Run the action. Exit status 1: refused or failed, 3: too little is known for a plan."""
     config = read_config(arguments)
     now_secs = SystemClock().now_secs()
     actions = {"set": _set, "cancel": _cancel, "expire": _expire, "show": _show, "plan": _plan}
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigurationError:
         raise
     except GraceError as error:
-        complain(f"refused: {error}; --force sets it all the same")
+        complain(f"refused: {error}; --force sets it anyway")
     except JobfeaturesError as error:
         complain(error)
     except OSError as error:
@@ -145,7 +145,7 @@ def _expire(_arguments: argparse.Namespace, config: Config, now_secs: float) -> 
 def _publish(
     tree: FeatureTree, site: Site, drains: Drains, announced: Announced, key: JobKey | None, now_secs: float
 ) -> None:
-    """Tell the jobs at once; the daemon, which watches the store, comes to the same."""
+    """Publish the change at once; the daemon, which watches the store, would do the same later."""
     if key is not None:
         drain = drains.jobs.get(key)
         value = None if drain is None else str(drain.at_secs)
@@ -162,7 +162,7 @@ def _publish(
 
 
 def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, int | None]:
-    """Return the key of the promise and its seconds: the longer one of what is configured and published."""
+    """Return the key of the promised notice, and its seconds: the longer of the configured and published."""
     name = keys.GRACE_SECS.name if key is None else keys.GRACE_SECS_JOB.name
     configured = site.machine.grace_secs if key is None else site.terms(_job(tree, key)).grace_secs
     known = [] if configured is None else [configured]
@@ -180,13 +180,13 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
 
 
 def _job(tree: FeatureTree, key: JobKey) -> Job:
-    """Return what the prolog knew of a job, its partition for one; else its key alone."""
+    """Return the job as its prolog knew it, with its partition; without a record, only its key."""
     record = read_record(f"{tree.records_path}/{key.directory_name}.json")
     return Job(key=key) if record is None else record.job
 
 
 def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | None = None) -> JobKey | None:
-    """Return the job that is meant: one that has a directory here, or a drain in `known`."""
+    """Return the job that `--job` means: one that has a directory here, or a drain in `known`."""
     if arguments.job is None:
         if arguments.batch is not None:
             raise ConfigurationError("--batch", "needs --job")
@@ -205,7 +205,7 @@ def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | N
 
 
 def _who(environ: Mapping[str, str]) -> str:
-    """Return who asks: behind sudo the user who called it."""
+    """Return the name of the calling user; under sudo, of the user who ran it."""
     try:
         own = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -271,12 +271,12 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
     before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
     earliest = float(Site(config).machine.grace_secs or 0)
     if before is not None and before < earliest:
-        raise ConfigurationError("--before", f"leaves {before:.0f} s, and jobs are promised {earliest:.0f}")
+        raise ConfigurationError("--before", f"leaves {before:.0f} s, but jobs are promised {earliest:.0f} s")
     nodes = read_nodes(arguments)
     plans = [(node, plan_drain(node, earliest_secs=earliest, before_secs=before)) for node in nodes]
     for node, plan in plans:
         if plan is None:
-            complain(f"{node.name}: left out, batch_node_allocatable_cpus is not known")
+            complain(f"{node.name}: left out, batch_node_allocatable_cpus is unknown")
     ordered = order_nodes([plan for _, plan in plans if plan is not None])
     if not ordered:
         complain("there is no node to plan for")

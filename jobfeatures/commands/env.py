@@ -25,14 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_batch(parser, SYSTEMS, " (default: by the environment)")
     parser.add_argument("--job", metavar="ID", help="job (default: by the environment)")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--http", action="store_true", help="HTTP addresses; for the job's user and root alone")
+    form.add_argument("--http", action="store_true", help="HTTP addresses; for the job's user and root only")
     form.add_argument("--local", action="store_true", help="paths (default: as features.form says)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the lines; for a job of which nothing is published yet, where it is to be.
+    """Print the export lines; for a job that is not published yet, with the paths that it will have.
 
-    Exit status 1 if the addresses are asked for and there are none, or they are somebody else's.
+    Exit status 1 if URLs are requested and there are none, or they belong to another user's job.
     """
     config = read_config(arguments)
     batch_system = which_batch_system(arguments.batch)
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _component(tree: FeatureTree, key: JobKey) -> JobKey:
-    """Return the component of a heterogeneous job that is here: Slurm tells tasks the id of the first."""
+    """Return the component of a heterogeneous job that is here: Slurm gives tasks the first one's id."""
     size = os.environ.get("SLURM_HET_SIZE", "")
     if key.batch_system == "slurm" and size.isdecimal() and len(size) < 4:
         for offset in range(1, int(size)):
@@ -62,12 +62,12 @@ def _component(tree: FeatureTree, key: JobKey) -> JobKey:
 
 
 def _print(path: str) -> int:
-    """Print the lines of a file that the publisher has written for this job."""
+    """Print a file of export lines that the publisher has written for this job; return the exit status."""
     try:
         with open(path, encoding="ascii") as file:
             print(file.read(MAX_LINES_BYTES), end="")
     except FileNotFoundError:
-        log.warning("there are no such lines for this job", extra={"file": path})
+        log.warning("there are no export lines for this job", extra={"file": path})
         return 1
     except OSError as error:
         log.warning("%s: %s", path, error.strerror)

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
     clusters = (each.name for each in SYSTEMS.values() if each.has_cluster)
     add_batch(parser, clusters, ", to query (default: by the commands found)")
-    add("--share", metavar="N", help="CPUs that each user may expect at any time (default: schedule.share)")
+    add("--share", metavar="N", help="CPUs that each user can expect at any time (default: schedule.share)")
     add(
         "--share-of",
         metavar="USER=N",
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--history",
         metavar="DURATION",
-        help="how long ago earlier jobs that count ended (default: schedule.history)",
+        help="how far back earlier jobs count, by their ends (default: schedule.history)",
     )
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
     add("--log", metavar="FILE", help="read a log instead, may be compressed; -: standard input")
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Say it."""
+    """Print when the job is expected to end."""
     config = read_config(arguments)
     zone = parse_zone(arguments.zone)
     rules = make_rules(
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.history is not None:
         history_secs = parse_duration_flag("--history", arguments.history)
     if arguments.log is not None and arguments.batch is not None:
-        raise ConfigurationError("--batch", "not beside --log")
+        raise ConfigurationError("--batch", "cannot be combined with --log")
     if arguments.log is None and (arguments.at is not None or arguments.from_kind is not None):
         raise ConfigurationError("--at, --from", "need --log")
     if arguments.log is not None:
@@ -103,13 +103,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | None) -> Found:
-    """Raise LogFileError, ParseError, KindError, NoSuchJobError, ConfigurationError."""
+    """Find a job in a log. Raises LogFileError, ParseError, KindError, NoSuchJobError, ConfigurationError."""
     at_secs = None if arguments.at is None else parse_time("--at", arguments.at, zone)
     notes = Notes()
     with opened_jobs(arguments.log, arguments.from_kind, zone, notes) as found:
         jobs = list(found)
-    if names := several_clusters(jobs):  # each has jobs of its own, maybe of one id, and shares
-        raise ConfigurationError("--log", f"holds jobs of several clusters ({names}): give those of one")
+    if names := several_clusters(jobs):  # each has its own job ids and shares
+        raise ConfigurationError("--log", f"holds jobs of several clusters ({names}): give those of one only")
     if at_secs is None:
         times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))
         at_secs = max((secs for secs in times if secs is not None and secs <= LATEST_SECS), default=0)
@@ -130,9 +130,9 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
 
 
 def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
-    """Return epoch seconds of ``2026-11-20T14:02:30+01:00``, or seconds as they stand.
+    """Return epoch seconds of a time such as ``2026-11-20T14:02:30+01:00``, or of a number of seconds.
 
-    Without an offset it is by the clocks of `zone`, None being this machine's. Raises ConfigurationError.
+    A time without an offset is in `zone`, None for this machine's. Raises ConfigurationError.
     """
     if text.isascii() and text.isdigit() and len(text) <= 19:
         return int(text)
@@ -149,7 +149,7 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
-    """Return the batch system that was named, else the one that is here. Raises ConfigurationError."""
+    """Return the source of the batch system that was named, or else found. Raises ConfigurationError."""
     asked = [each for name, each in SYSTEMS.items() if named in (None, name) and each.has_cluster]
     able = {each.name: each.load("site") for each in asked}
     here = [named] if named is not None else [name for name, each in able.items() if each.is_here(config)]

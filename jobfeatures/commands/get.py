@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the value of a key of this job, else of this machine."""
+    """Print the value of a key of this job, or else of this machine."""
     try:
         value = Features.from_environment().find(arguments.key)
     except FeaturesUnreachableError as error:
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _why(key: str) -> str:
-    """Return why there is no value of a key: it is none, or nobody has set it here."""
+    """Return why a key has no value: it is not a key, or has no value here."""
     from difflib import get_close_matches
 
     from jobfeatures.features.keys import KEYS
@@ -42,4 +42,4 @@ def _why(key: str) -> str:
     if key in names:
         return f"{key} is not known here"
     near = get_close_matches(key, names, n=1)
-    return f"{shown(key)} is no key of machine/job features" + (f"; is it {near[0]}?" if near else "")
+    return f"{shown(key)} is not a machine/job features key" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,4 +1,4 @@
-"""The frame of a hook: a deadline, and no failure that could reach the job."""
+"""Runs a hook's work within a deadline, so that no failure affects the job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobfeatures.settingsflags import add_flags
 log = logging.getLogger(__name__)
 
 ROOT_VARIABLE = "JOBFEATURES_FEATURES_ROOT"
-KEPT_CONFIG = "intake/config.toml"  # below where features are published
+KEPT_CONFIG = "intake/config.toml"  # below the features' root; written by the daemon
 
 
 class _DeadlineError(Exception):
@@ -29,17 +29,17 @@ class _DeadlineError(Exception):
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what both hooks take."""
+    """Add the arguments of both hooks."""
     add_flags(parser, Config)
     add_batch(parser, JOB_VARIABLES, " (default: by the environment)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if something failed")
 
 
 def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:
-    """Run a hook's work within its deadline; a failure is logged, and a status only with `--strict`.
+    """Run a hook's work within its deadline; log a failure, and return 1 for it only with `--strict`.
 
-    The last word of a line that reports something not done is its reason, by
-    which whoever has called counts it.
+    A log line about a failure ends with its reason, by which the calling
+    script counts it.
     """
     status = 1 if arguments.strict else 0
     try:
@@ -53,7 +53,7 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
     except (JobfeaturesError, OSError) as error:
         log.error("%s: %s", arguments.command, error, extra={"reason": reason_of(error)})
         return status
-    except Exception as error:  # a hook must not fail its job, whatever is wrong with us
+    except Exception as error:  # a hook must not fail its job, whatever our error
         log.exception("%s failed", arguments.command, extra={"reason": reason_of(error)})
         return status
     finally:
@@ -62,10 +62,10 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
 
 
 def read_hook_config(arguments: argparse.Namespace) -> Config:
-    """Return the settings; where they are broken, the last that the daemon found good, else the defaults.
+    """Return the settings; if they are broken, the last ones that the daemon accepted, or the defaults.
 
-    A mistake in a file, perhaps in what only the daemon reads, must not cost jobs their features. Raises
-    ConfigurationError for a wrong flag, or where it is not known where features are published.
+    A mistake in a file, perhaps in the daemon's part, must not cost jobs their features. Raises
+    ConfigurationError for a wrong flag, or if it is unknown where features are published.
     """
     try:
         return read_config(arguments)
@@ -83,14 +83,14 @@ def read_hook_config(arguments: argparse.Namespace) -> Config:
             config = load_config(Config, flags=flags, environ=environ, file=file, strict=False)
         except ConfigurationError:
             continue
-        said = "%s; the last good configuration is taken" if file == kept else "%s; defaults are taken"
-        log.error(said, broken, extra={"reason": reason_of(broken)})
+        message = "%s; the last good configuration is used" if file == kept else "%s; defaults are used"
+        log.error(message, broken, extra={"reason": reason_of(broken)})
         return config
     raise broken
 
 
 def is_ours(path: str) -> bool:
-    """Return whether a file is there that nobody but root, or we, can have written."""
+    """Return whether a file exists that only root or this user can have written."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the commands on logs have in common."""
+"""Arguments and helpers shared by the commands on logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments on how a log is to be read."""
+    """Add the arguments that say how to read a log."""
     readable = [name for name, kind in KINDS.items() if kind.reader]
     parser.add_argument(
         "--from",
@@ -41,7 +41,7 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
 def opened_jobs(
     name: str, kind: str | None, zone: tzinfo | None, notes: Notes, *, all_runs: bool = False
 ) -> Iterator[Iterator[JobRecord]]:
-    """Give the jobs of a log, with a progress bar. Raises LogFileError, ParseError, KindError."""
+    """Open a log and yield its jobs, with a progress bar. Raises LogFileError, ParseError, KindError."""
     with reading(name) as stream:
         kind, lines = open_log(stream, kind, name)
         records = read_log(shown_progress(lines, stream, name), kind, source=name, zone=zone, notes=notes)
@@ -49,7 +49,7 @@ def opened_jobs(
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments on what the fields of an SWF log mean, where its standard does not say."""
+    """Add the arguments for the meaning of SWF fields that the standard leaves open."""
     parser.add_argument(
         "--memory-unit",
         choices=("KiB", "B"),
@@ -60,39 +60,39 @@ def add_meaning(parser: argparse.ArgumentParser) -> None:
         "--memory-per",
         choices=("processor", "job"),
         default="processor",
-        help="what memory in an SWF log is per (default: processor)",
+        help="whether memory in an SWF log is per processor or per job (default: processor)",
     )
     parser.add_argument(
         "--requested-time",
         choices=("wall", "cpu"),
-        help="what requested times in an SWF log are (default: by its header, else wall)",
+        help="kind of requested times in an SWF log (default: by its header, else wall)",
     )
 
 
 def parse_meaning(arguments: argparse.Namespace) -> Meaning:
-    """Return what these arguments say."""
-    said = arguments.requested_time
-    is_cpu = None if said is None else said == "cpu"
+    """Return the meaning of SWF fields that the arguments give."""
+    requested = arguments.requested_time
+    is_cpu = None if requested is None else requested == "cpu"
     return Meaning(arguments.memory_unit == "B", arguments.memory_per == "job", is_cpu)
 
 
 def add_strict(parser: argparse.ArgumentParser) -> None:
-    """Add the argument on records that cannot be read."""
+    """Add the argument for unreadable records."""
     parser.add_argument("--strict", action="store_true", help="exit status 1 if a record could not be read")
 
 
 def parse_zone(name: str | None) -> tzinfo | None:
-    """Return the zone of a name, None for this machine's. Raises ConfigurationError."""
+    """Return the time zone of a name, None for this machine's. Raises ConfigurationError."""
     if name is None:
         return None
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, KeyError, RecursionError):  # not found is a KeyError; hundreds of slashes
+    except (OSError, ValueError, KeyError, RecursionError):  # KeyError: unknown; RecursionError: many slashes
         raise ConfigurationError("--zone", f"no such zone: {name!r}") from None
 
 
 def need_numpy(command: str) -> None:
-    """Raise ConfigurationError where it is not installed."""
+    """Raise ConfigurationError if numpy is not installed."""
     try:
         importlib.import_module("numpy")
     except ImportError:
@@ -102,7 +102,7 @@ def need_numpy(command: str) -> None:
 
 
 class Simulation(NamedTuple):
-    """What a schedule is simulated on, None: the machine as the log tells it; and by which settings."""
+    """The simulated machine (None: as the log describes it) and the fairshare settings."""
 
     pool: Pool | None
     rules: Fairshare
@@ -120,13 +120,13 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "--fairshare-refresh",
         default=str(REFRESH_SECS),
         metavar="SECS",
-        help=f"how often the order of users may change between events (default: {REFRESH_SECS})",
+        help=f"interval of updates of the users' order between events (default: {REFRESH_SECS})",
     )
     parser.add_argument(
         "--fairshare-halving",
         default="0",
         metavar="SECS",
-        help="how often past use is halved, such as 259200 (default: 0, never)",
+        help="half-life of past use, such as 259200 (default: 0, no decay)",
     )
     parser.add_argument(
         "--fairshare-of",
@@ -138,17 +138,17 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_simulation(arguments: argparse.Namespace) -> Simulation:
-    """Return what these arguments say. Raises ConfigurationError."""
+    """Return the simulation that the arguments describe. Raises ConfigurationError."""
     users, groups = parse_shares_of("--fairshare-of", arguments.fairshare_of, (CPU,))
     if not all(share[CPU] for share in (*users.values(), *groups.values())):
-        raise ConfigurationError("--fairshare-of", "a share of 0: such jobs would never be next")
+        raise ConfigurationError("--fairshare-of", "a share of 0: such jobs would never run")
     rules = Fairshare(
         _whole_secs("--fairshare-refresh", arguments.fairshare_refresh, least=1),
         _whole_secs("--fairshare-halving", arguments.fairshare_halving, least=0),
         ShareRules({CPU: STEPS[CPU]}, users, groups),
     )
     if arguments.nodes is not None and arguments.processors is not None:
-        raise ConfigurationError("--processors", "not beside --nodes")
+        raise ConfigurationError("--processors", "cannot be combined with --nodes")
     if arguments.nodes is not None:
         return Simulation(parse_nodes("--nodes", arguments.nodes), rules)
     if arguments.processors is not None:
@@ -158,5 +158,5 @@ def parse_simulation(arguments: argparse.Namespace) -> Simulation:
 
 def _whole_secs(key: str, text: str, *, least: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= least):
-        raise ConfigurationError(key, f"not whole seconds from {least}: {shown(text)}")
+        raise ConfigurationError(key, f"must be whole seconds, {least} or more, not {shown(text)}")
     return int(text)

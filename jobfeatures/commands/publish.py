@@ -14,7 +14,7 @@ from jobfeatures.hooks import publish_job
 
 log = logging.getLogger(__name__)
 
-ASK_SHARE = 0.75  # of the hook's time may go into asking the controller; the rest is for writing
+ASK_SHARE = 0.75  # of the hook's time limit for querying the controller; the rest is for writing
 
 add_arguments = add_hook_arguments
 

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print whole seconds; with `--explain` also each basis."""
+    """Print the remaining whole seconds; with `--explain` also those of each basis."""
     try:
         remaining = Features.from_environment().remaining(time.time())
     except FeaturesUnreachableError as error:

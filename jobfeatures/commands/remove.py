@@ -17,7 +17,7 @@ add_arguments = add_hook_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Take away the features of the job that ended here."""
+    """Remove the features of the job that ended here."""
 
     def work(config: Config) -> None:
         batch_system = which_batch_system(arguments.batch)

@@ -21,7 +21,7 @@ from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
 from jobfeatures.usage import complain
 
 DONE, NOT_ALL, UNREADABLE = 0, 1, 2
-LONGEST_SLEEP_SECS = 3600.0  # a clock that is set must not be waited for
+LONGEST_SLEEP_SECS = 3600.0  # the time left is computed again at least this often
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show the jobs of a log in a spool folder, at another speed, to try dashboards, drains and features "
         "without a cluster. Ctrl-C ends it and removes its documents. Exit status: 0, or 2 "
-        "where the log could not be read or the folder not be written."
+        "if the log could not be read or the folder not be written."
     )
     parser.add_argument(
         "log", metavar="LOG", help="a log of any kind that `convert` reads; - is standard input"
@@ -39,19 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=number_flag(float, "a number above 0", 1e-6, 1e9),
         default=60.0,
         metavar="N",
-        help="how much faster (default: 60, a minute a second)",
+        help="how much faster (default: 60, a minute per second)",
     )
     parser.add_argument("--spool", metavar="DIR", help="the folder (default: the setting spool.directory)")
     parser.add_argument("--node", metavar="NAME", help="the node the jobs are on (default: this machine)")
     parser.add_argument(
         "--cpus",
-        type=number_flag(int, "a number from 1", 1, 10**9),
+        type=number_flag(int, "a whole number, 1 or more", 1, 10**9),
         metavar="N",
-        help="show only what fits a node of N CPUs (default: all jobs)",
+        help="show only jobs that fit a node of N CPUs (default: all jobs)",
     )
     add_kind(parser)
     add_strict(parser)
-    parser.add_argument("--dry-run", action="store_true", help="print what would happen when, in seconds")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would happen at which second")
     parser.add_argument(
         "--config.file", dest="config.file", metavar="FILE", help="the file with the settings"
     )
@@ -91,12 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End by SIGTERM as by Ctrl-C: either removes the documents."""
+    """End on SIGTERM as on Ctrl-C, so that the documents are removed."""
     raise KeyboardInterrupt
 
 
 class Player:
-    """Writes and removes the documents of jobs when their time has come."""
+    """Writes the documents of jobs when they start, and removes them when they end."""
 
     def __init__(
         self, spool: str, clock: Clock, sleep: Callable[[float], None], *, speed: float, node: str
@@ -109,7 +109,7 @@ class Player:
         self._there: set[str] = set()
 
     def play(self, plan: Plan) -> None:
-        """Return once all has happened. Raises OSError where a document cannot be written."""
+        """Replay all events, then return. Raises OSError if a document cannot be written."""
         began_secs = self._clock.now_secs()
         began = self._clock.monotonic_secs()
         for event in plan.events:
@@ -140,7 +140,7 @@ class Player:
         os.rename(aside, os.path.join(self._spool, name))
 
     def remove_documents(self) -> None:
-        """Remove what is still there; whatever cannot be is left."""
+        """Remove the remaining documents; leave those that cannot be removed."""
         for name in sorted(self._there):
             self._remove(name)
 

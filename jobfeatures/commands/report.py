@@ -15,9 +15,9 @@ from jobfeatures.usage import complain
 
 VARIABLE = "JOBSTATUS"
 NONE = "none"
-TIMEOUT_SECS = 10.0  # of a lock, or of a server's answer
+TIMEOUT_SECS = 10.0  # for a lock, or for a server's answer
 MAX_ANSWER_BYTES = 1024
-MADE_WITHIN_SECS = 1.0  # files of one update
+MADE_WITHIN_SECS = 1.0  # for the files of one update
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII)
 _RELATIVE = re.compile(r"[+-][0-9]{1,12}\Z", re.ASCII)
@@ -28,9 +28,9 @@ _MEANINGS = {
     "last_job_start": "when the last payload started",
     "first_exp_job_end": "when the first payload is expected to end",
     "last_exp_job_end": "when the last payload is expected to end",
-    "last_max_job_end": "when the last payload is ended at the latest",
+    "last_max_job_end": "when the last payload will have ended at the latest",
     "add_uncom_time": "CPU seconds wasted by a kill at the start of the last payload",
-    "add_final_exp_waste": "CPU seconds idle between the first and the last expected end",
+    "add_final_exp_waste": "idle CPU seconds between the first and the last expected end",
     "can_postpone_last_job": "whether the last payload can be postponed",
     "priority_factor": "worth among this user's jobs; higher is better",
 }
@@ -41,8 +41,8 @@ Value = int | bool | None
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add an option for each of the nine keys."""
     parser.epilog = (
-        "TIME is epoch seconds, 'now', or seconds from now, such as +3600 or -60. What is not "
-        f"named stays as reported before; '{NONE}' takes a value away. Exit status: 0 reported, "
+        "TIME is epoch seconds, 'now', or seconds from now, such as +3600 or -60. Values that are not "
+        f"given stay as reported before; '{NONE}' removes a value. Exit status: 0 reported, "
         "1 not reported, 2 wrong usage."
     )
     for name, meaning in _MEANINGS.items():
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write what was named into the job's status."""
+    """Write the given values into the job's status."""
     location = arguments.directory or os.environ.get(VARIABLE, "")
     if not location:
         raise ConfigurationError(f"${VARIABLE}", "is not set: this job has no status directory")
@@ -71,17 +71,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         done = _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
     if reverts and done == 0:
-        others = "other values were updated too, which are not" if len(values) > 1 else "other values are not"
+        others = "were updated too, but should not change" if len(values) > 1 else "should not change"
         _warn("went back from False to True", others)
     elif reverted_secs is not None and done == 0 and values.keys() - {CAN_POSTPONE}:
-        _warn(f"went back to True {reverted_secs:.0f} s ago", "other values, updated now, are not")
+        _warn(f"went back to True {reverted_secs:.0f} s ago", "were updated now, but should not change")
     return done
 
 
 def _warn(when: str, others: str) -> None:
     complain(
-        f"{CAN_POSTPONE} {when}: {others} to change for a while "
-        f"(draft 0.99, 3.8; {QUIET_SECS / 60:.0f} min are watched)"
+        f"{CAN_POSTPONE} {when}: other values {others} for a while "
+        f"(draft 0.99, 3.8; checked for {QUIET_SECS / 60:.0f} min)"
     )
 
 
@@ -106,7 +106,7 @@ def _option(name: str) -> str:
 
 
 def parse_values(given: Mapping[str, object], now_secs: int) -> dict[str, Value]:
-    """Return the values of the given options by key, None to take one away. Raises ConfigurationError."""
+    """Return the values of the given options by key, None to remove one. Raises ConfigurationError."""
     return {
         name: _parse(name, text, now_secs)
         for name, text in given.items()
@@ -131,7 +131,7 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
 
 
 def read_can_postpone(location: str) -> bool | None:
-    """Return what the status says of the last payload now, None where it says nothing."""
+    """Return the present can_postpone_last_job, None if there is none."""
     try:
         text = Features(job=location).get(JOB, CAN_POSTPONE)
     except FeaturesError:
@@ -140,10 +140,10 @@ def read_can_postpone(location: str) -> bool | None:
 
 
 def read_reverted_secs(path: str, now_secs: float) -> float | None:
-    """Return how long ago the last payload could be postponed again, None: unknown, or long ago.
+    """Return how long ago can_postpone_last_job went back to True, None if long ago or unknown.
 
-    The file changes with its value alone. One that was made with its value has
-    the time of the directory, whose last file it is.
+    The file is written only when its value changes. If it was created with this value, its time is
+    close to the directory's, as it is among the last files created.
     """
     try:
         changed_secs = os.lstat(f"{path}/{CAN_POSTPONE}").st_mtime
@@ -156,7 +156,7 @@ def read_reverted_secs(path: str, now_secs: float) -> float | None:
 
 
 def read_allocated_cpu(features: Features) -> int | None:
-    """Return how many processors the job has, None where that is not known."""
+    """Return how many processors the job has, None if unknown."""
     for key in ("allocated_cpu", "allocated_CPU"):
         try:
             text = features.get(JOB, key)
@@ -174,7 +174,7 @@ def write(path: str, values: Mapping[str, Value], allocated_cpu: int | None) -> 
 
 
 def send(url: str, values: Mapping[str, Value]) -> None:
-    """Send to a server, which merges them. Raises ValueError for what it refuses as wrong, else OSError."""
+    """Send to a server, which merges them. Raises ValueError if it refuses the values, else OSError."""
     import json
     from http.client import HTTPException
     from urllib.error import HTTPError
@@ -184,7 +184,7 @@ def send(url: str, values: Mapping[str, Value]) -> None:
         url, json.dumps(values).encode(), {"Content-Type": "application/json"}, method="POST"
     )
     try:
-        # No proxy: the address is this node's, and would mean another machine to a proxy.
+        # No proxy: the URL is this node's, and could mean another machine to a proxy.
         with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECS):
             pass
     except HTTPError as error:

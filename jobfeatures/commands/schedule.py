@@ -1,4 +1,4 @@
-"""`jobfeatures schedule`: how good the schedules of logs were, for their users."""
+"""`jobfeatures schedule`: the quality of the schedules in logs, for their users."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 DONE, NOT_EVALUATED = 0, 1
 JOINS: Final = ("preceding", "array", "workflow")
 TOP: Final = 20
-UNREADABLE_JOB: Final = "unreadable"  # why a record does not count: it could not be read
+UNREADABLE_JOB: Final = "unreadable"  # the reason for skipped records that could not be read
 MOST_WORKERS: Final = 1024
 
-SECS = number_flag(float, "seconds from 0", 0, 1e12)
-COUNT = number_flag(int, "a number from 1 to 1000000", 1, 1_000_000)
+SECS = number_flag(float, "seconds, 0 or more", 0, 1e12)
+COUNT = number_flag(int, "a whole number from 1 to 1000000", 1, 1_000_000)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show how good the schedules of logs were: waits, responses, slowdowns, and jobs later than a fair "
         "share promises. "
-        "Exit status: 0 all logs were evaluated, 1 of one no job can be counted, or it has no expected "
+        "Exit status: 0 all logs were evaluated, 1 one has no job that counts, or no expected "
         "ends, 2 one could not be read, or wrong usage."
     )
     add = parser.add_argument
@@ -120,31 +120,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECS",
         help="least runtime for bounded slowdown (default: 10)",
     )
-    add("--no-waits", action="store_true", help="take unknown waits for 0")
+    add("--no-waits", action="store_true", help="treat unknown waits as 0")
     add(
         "--join",
         metavar="LIST",
-        help=f"one expected end for a user's jobs that belong together: by some of {', '.join(JOINS)}",
+        help=f"one expected end for a user's jobs that belong together, by some of {', '.join(JOINS)}",
     )
     add(
         "--filter",
         action="append",
         default=[],
         metavar="FIELD=NAME",
-        help=f"only these jobs, with the expected ends of the whole log: {', '.join(FIELDS)}; "
-        "FIELD!=NAME leaves out; NAME,NAME is either",
+        help=f"only these jobs, with expected ends by the whole log: {', '.join(FIELDS)}; "
+        "FIELD!=NAME excludes; NAME,NAME matches either",
     )
     add("--recompute", action="store_true", help="with --filter: expected ends without the other jobs")
     add(
         "--by",
         default="user",
         metavar="LIST",
-        help=f"whose figures are shown one by one: some of {', '.join(FIELDS)}, or none (default: user)",
+        help=f"show figures separately by some of {', '.join(FIELDS)}, or none (default: user)",
     )
     add("--compare", action="store_true", help="compare the other logs with the first, user by user")
     add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
     add("--heatmap", action="store_true", help="late jobs by user and time, as JSON or CSV")
-    add("--cell", type=COUNT, default=60, metavar="SECS", help="how long a cell of it is (default: 60)")
+    add("--cell", type=COUNT, default=60, metavar="SECS", help="length of a heatmap's cell (default: 60)")
     add("--top", type=COUNT, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
     add(
         "--intervals",
@@ -172,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--one-log",
         action="store_true",
-        help="the LOGs are parts of one, in order",
+        help="the LOGs are parts of one log, in order",
     )
     add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)
@@ -195,7 +195,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.heatmap and (arguments.format == "text" or arguments.one_log):
         raise ConfigurationError("--heatmap", "needs --format json or csv, and not --one-log")
     if arguments.join and arguments.one_log:
-        raise ConfigurationError("--join", "not beside --one-log")
+        raise ConfigurationError("--join", "cannot be combined with --one-log")
     if arguments.workers > MOST_WORKERS:
         raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
     options = _options(arguments, resources, rules, filters)
@@ -247,7 +247,7 @@ def _options(
     rules: ShareRules,
     filters: dict[tuple[str, bool], set[str]],
 ) -> Options:
-    """Return what is wanted. Raises ConfigurationError without numpy."""
+    """Return the options of the evaluation. Raises ConfigurationError without numpy."""
     need_numpy("schedule")
     from jobfeatures.schedule.bags import Join
     from jobfeatures.schedule.choosing import Arrival, Filter
@@ -272,14 +272,14 @@ def _options(
 
 
 def _simulation(arguments: argparse.Namespace) -> tuple[Simulation, tuple[Policy, ...]]:
-    """Return what is simulated beside each log. Raises ConfigurationError."""
+    """Return the simulation and the policies to apply to each log. Raises ConfigurationError."""
     simulated = parse_simulation(arguments)
     if arguments.simulate is None:
         if simulated.pool is not None:
             raise ConfigurationError("--nodes, --processors", "need --simulate")
         return simulated, ()
     if arguments.one_log:
-        raise ConfigurationError("--simulate", "not beside --one-log")
+        raise ConfigurationError("--simulate", "cannot be combined with --one-log")
     return simulated, parse_policies("--simulate", arguments.simulate)
 
 
@@ -290,7 +290,7 @@ def _logs(
     simulated: Simulation,
     zone: tzinfo | None,
 ) -> Iterator[tuple[str, Iterator[ScheduleLog]]]:
-    """Return a log in pieces, and what each policy would have made of it."""
+    """Yield a log's name and pieces, then those of its simulation by each policy."""
     from jobfeatures.schedule.reading import Pieces, as_file
     from jobfeatures.schedule.runs import Store
 
@@ -325,7 +325,7 @@ def _evaluate(
     drawn: Store,
     arguments: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Return what is known of a log; what is drawn of it goes into the store."""
+    """Return a log's results as a document; the data for its pictures goes into the store `drawn`."""
     from jobfeatures.schedule.cells import Cells
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.runs import Store
@@ -342,7 +342,7 @@ def _evaluate(
                 for each in (cells, sketch):
                     if each is not None:
                         each.add(hand, first_user)
-                del hand  # or two are in memory at once
+                del hand  # otherwise two would be in memory at once
         document = make_document(whole, fields)
         if sketch is not None:
             gallery.add(sketch.view(document))
@@ -350,7 +350,7 @@ def _evaluate(
 
 
 def _warn(name: str, document: dict[str, Any], reported: set[str]) -> None:
-    """Print warnings of a file, each once: several schedules of it may have the same."""
+    """Print a file's warnings, each only once: several schedules of it may have the same."""
     for message in map(f"{name}: {{}}".format, _messages(document)):
         if message not in reported:
             reported.add(message)
@@ -367,7 +367,7 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
 def _evaluate_on_dask(
     arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: tzinfo | None
 ) -> int:
-    """Evaluate files of one log on a Dask cluster, and print what was found as JSON."""
+    """Evaluate the files of one log on a Dask cluster, and print the results as JSON."""
     from jobfeatures.schedule.partitions import connected, evaluate_partitions
     from jobfeatures.schedule.reading import read_log
 

@@ -56,13 +56,19 @@ def show_jobs(
             complain(f"nothing is published for job {job_id} in {tree.root}")
             return 1
         directories = [tree.machine_path, *(tree.job_path(key) for key in keys)]
+    return max(_show(tree, directory, with_origin=with_origin) for directory in directories)
+
+
+def _show(tree: FeatureTree, directory: str, *, with_origin: bool) -> int:
+    """Print a directory and return the exit status: a directory that cannot be read hides no other."""
     try:
-        for directory in directories:
-            print(directory)
-            origins = _origins(tree, directory) if with_origin else {}
-            for name, value in _entries(directory):
-                origin = f"  ({_escaped(origins.get(name, UNKNOWN))})" if with_origin else ""
-                print(f"  {name} {value}{origin}")
+        print(directory)
+        origins = _origins(tree, directory) if with_origin else {}
+        for name, value in _entries(directory):
+            origin = f"  ({_escaped(origins.get(name, UNKNOWN))})" if with_origin else ""
+            print(f"  {name} {value}{origin}")
+    except BrokenPipeError:
+        raise
     except (FeaturesError, ParseError) as error:
         complain(error)
         return 1
@@ -73,7 +79,7 @@ def show_jobs(
 
 
 def _entries(directory: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a directory; over HTTP only the known ones can be asked for."""
+    """Yield the keys and values of a directory; over HTTP, of known keys only, as it has no listing."""
     if directory.startswith("/"):
         names = sorted(os.listdir(directory))
     else:
@@ -88,7 +94,7 @@ def _entries(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _origins(tree: FeatureTree, directory: str) -> Mapping[str, str]:
-    """Return what was noted when a directory of this tree was written; nothing about any other."""
+    """Return the origins of the values in a directory of this tree; none for any other directory."""
     if directory.rstrip("/") == tree.machine_path:
         path = tree.origins_path()
     else:

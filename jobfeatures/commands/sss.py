@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
-        help="report what is wrong with documents",
-        description="Report what is wrong with documents, defaults resolved: contents, requests, and "
-        "jobs that wait for each other. Exit status: 0 no errors, 1 errors, "
+        help="report errors in documents",
+        description="Report errors in documents, with defaults resolved: in contents, requests, and "
+        "dependencies (jobs that wait for each other). Exit status: 0 no errors, 1 errors, "
         "2 a file could not be read.",
     )
     check.add_argument("files", nargs="+", metavar="FILE", help="a document of a Job or a JobGroup")
@@ -42,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_lenient(check)
     matched = actions.add_parser(
         "match",
-        help="show which nodes have what jobs request",
-        description="Show which of some nodes have what each job requests, the preferred ones first. Exit "
-        "status: 0 each job finds its nodes, 1 one does not, or its request means nothing, 2 a file could "
+        help="show which nodes satisfy the jobs' requests",
+        description="Show which of the given nodes satisfy each job's request, the preferred ones first. "
+        "Exit status: 0 each job finds its nodes, 1 one does not, or its request is invalid, 2 a file could "
         "not be read.",
     )
     matched.add_argument("file", metavar="FILE", help="a document of a Job or a JobGroup")
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_lenient(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lenient", action="store_true", help="take typographic quotes for straight ones")
+    parser.add_argument("--lenient", action="store_true", help="read typographic quotes as straight ones")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_all(name: str, lines: Iterator[str]) -> int:
-    """Print lines; return the status that what they were made of deserves."""
+    """Print lines; return the exit status, by the error that ends them."""
     try:
         for line in lines:
             print(line)
@@ -94,7 +94,7 @@ def _read(name: str, max_bytes: int) -> bytes:
 def _jobs(
     name: str, arguments: argparse.Namespace
 ) -> tuple[list[str], tuple[SssJob, ...], tuple[SssJob, ...]]:
-    """Return what was passed over in a document, and its jobs: as they stand, and with their defaults."""
+    """Return warnings about a document, and its jobs: as written, and with their defaults resolved."""
     parsed = parse_object(_read(name, MAX_BYTES), source=name, lenient=arguments.lenient)
     if isinstance(parsed.root, SssJobGroup):
         own, resolved = parsed.root.jobs, resolve_group(parsed.root)
@@ -106,7 +106,7 @@ def _jobs(
 
 
 def _check(name: str, arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield what is to be said of a document. Raises ParseError for the first thing that is wrong."""
+    """Yield the lines of output about a document. Raises ParseError for the first error."""
     warnings, written, jobs = _jobs(name, arguments)
     yield from warnings
     for own, job in zip(written, jobs, strict=True):
@@ -118,7 +118,7 @@ def _check(name: str, arguments: argparse.Namespace) -> Iterator[str]:
             yield from (f"{name}: {job.id}: {line}" for line in explain_job(job, own, jobs))
     order = order_jobs(jobs)
     for job_id, other in order.missing:
-        yield f"{name}: {job_id}: waits for {other}, which is not here"
+        yield f"{name}: {job_id}: waits for {other}, which is not in the document"
     if order.cycle:
         raise ParseError(f"jobs wait for each other: {', then '.join(order.cycle)}", field="Dependency")
     if arguments.explain and len(jobs) > 1:
@@ -127,7 +127,7 @@ def _check(name: str, arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _match(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the nodes of each job. Raises ParseError with no reason if one does not find its nodes."""
+    """Yield each job's nodes. Raises ParseError with an empty reason if a job does not find enough nodes."""
     try:
         nodes = parse_nodes(_read(arguments.nodes, MAX_NODES_BYTES).decode("utf-8", "replace"))
     except ParseError as error:
@@ -149,6 +149,6 @@ def _nodes_of(found: Match) -> Iterator[str]:
         factors = "".join(f", performance factor {each}" for each in verdict.performance_factors)
         yield f"{found.of}: {place}. {node}{score}{factors}"
     if found.unclear:
-        yield f"{found.of}: not known of {', '.join(found.unclear)}"
+        yield f"{found.of}: unknown for {', '.join(found.unclear)}"
     if not found.is_enough:
         yield f"{found.of}: {len(found.nodes)} of {found.wanted} nodes found"

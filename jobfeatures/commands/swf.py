@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
-        help="report faults by line",
+        help="report errors by line",
         description="Report what is wrong with logs, line by line. Exit status: 0 no errors, 1 errors, "
         "2 a log could not be read.",
     )
@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--all",
         action="store_true",
-        help=f"show every fault (default: {SHOWN_ALIKE} of a kind and their number)",
+        help=f"show every error (default: {SHOWN_ALIKE} of a kind and their number)",
     )
     check.add_argument(
-        "--format", choices=("text", "json"), default="text", help="(default: text; json: one a line)"
+        "--format", choices=("text", "json"), default="text", help="(default: text; json: one per line)"
     )
 
 
@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(name: str, *, show_all: bool, as_json: bool) -> int:
-    """Print the faults of a log; return how many errors there are."""
+    """Print the faults of a log; return the number of errors."""
     seen: Counter[tuple[str, str]] = Counter()
-    few: list[str] = []  # printed at the end, so that they do not stand in the middle of a bar
+    few: list[str] = []  # printed at the end, so that they do not break up the progress bar
     with reading(name) as stream:
         lines = bounded_lines(stream)
         seen_lines = lines if as_json or show_all else shown_progress(lines, stream, name)

@@ -1,4 +1,4 @@
-"""`jobfeatures victims`: which jobs of a node to give up for some cores."""
+"""`jobfeatures victims`: which jobs of a node to sacrifice in order to free cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
         "--cores",
-        type=number_flag(int, "a number from 1", 1, 10**9),
+        type=number_flag(int, "a whole number, 1 or more", 1, 10**9),
         required=True,
         metavar="N",
         help="cores to free on one node",
@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the jobs of each node and which of them to give up, the node that wastes least first.
+    """Print each node's jobs and which of them to sacrifice, the node with the least waste first.
 
-    Exit status 1 if no node's jobs free that many cores, 3 if too little is known of them to tell.
+    Exit status 1 if no node's jobs free that many cores, 3 if too little is known of them to decide.
     """
     from jobfeatures.drains.metricsource import read_nodes
     from jobfeatures.drains.report import format_victims, victims_document
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         complain(error)
         return FAILED
     if not nodes:
-        complain("there is no node to choose on")
+        complain("there is no node to choose jobs on")
         return FAILED
     found = []
     for node in nodes:

@@ -272,6 +272,17 @@ def test_show_prints_this_job_or_any_or_all(in_job, capsys, monkeypatch):
     assert "778" in capsys.readouterr().err
 
 
+def test_show_prints_all_other_jobs_where_one_cannot_be_read(in_job, capsys, monkeypatch):
+    monkeypatch.delenv("JOBFEATURES")
+    odd = in_job.parent / "slurm-1"  # comes before the other
+    odd.mkdir()
+    (odd / "a folder of the user's").mkdir()
+    assert main(["show"]) == 1
+    output = capsys.readouterr()
+    assert "  wall_limit_secs 420\n" in output.out
+    assert "a folder of the user's" in output.err
+
+
 def test_show_takes_empty_variables_for_none_and_names_the_folder_without_the_job(
     in_job, capsys, monkeypatch, tmp_path
 ):

@@ -258,14 +258,14 @@ def test_a_broken_configuration_costs_no_job_its_features(broken, capfd):
     assert (broken / "machinefeatures/total_cpu").read_text() == "5\n"
     said = capfd.readouterr().err
     assert "level=error" in said
-    assert "the last good configuration is taken" in said
+    assert "the last good configuration is used" in said
     assert said.count("reason=configuration") == 1
 
 
 def test_without_a_good_one_the_defaults_are_taken(broken, capfd):
     assert main(["publish", "--batch", "slurm", "--strict"]) == 0
     assert (broken / "jobfeatures/slurm-777").is_dir()
-    assert "defaults are taken" in capfd.readouterr().err
+    assert "defaults are used" in capfd.readouterr().err
     assert main(["remove", "--batch", "slurm", "--strict"]) == 0
     assert not (broken / "jobfeatures/slurm-777").exists()
 
@@ -283,7 +283,7 @@ def test_a_kept_configuration_that_others_could_have_written_is_not_taken(broken
     else:
         pytest.skip("only root can give a file away")
     assert main(["publish", "--batch", "slurm", "--strict"]) == 0
-    assert "defaults are taken" in capfd.readouterr().err
+    assert "defaults are used" in capfd.readouterr().err
 
 
 def test_a_broken_variable_is_passed_over_with_the_others(broken, capfd, monkeypatch):

@@ -16,9 +16,9 @@ from jobfeatures.commands.common import number_flag
     [
         (["replay", "--speed", "fast", "log"], "--speed: must be a number above 0, not 'fast'"),
         (["replay", "--speed", "0", "log"], "--speed: must be a number above 0, not '0'"),
-        (["replay", "--cpus", "0", "log"], "--cpus: must be a number from 1, not '0'"),
-        (["schedule", "--tau", "nan", "log"], "--tau: must be seconds from 0, not 'nan'"),
-        (["schedule", "--top", "1.5", "log"], "--top: must be a number from 1 to 1000000, not '1.5'"),
+        (["replay", "--cpus", "0", "log"], "--cpus: must be a whole number, 1 or more, not '0'"),
+        (["schedule", "--tau", "nan", "log"], "--tau: must be seconds, 0 or more, not 'nan'"),
+        (["schedule", "--top", "1.5", "log"], "--top: must be a whole number from 1 to 1000000, not '1.5'"),
         (["check", "--timeout", "soon"], "--timeout: must be seconds above 0, not 'soon'"),
         (["drain", "set", "--at", "yesterday"], "jobfeatures: --at: must be a time (epoch seconds, +3600, +2h or "),
         (["drain", "set", "--at", "2026-13-01T08:00"], "--at: must be a time that calendars have, not '2026-13-01T08:00'"),
@@ -55,8 +55,8 @@ def test_any_text_is_a_number_within_bounds_or_refused(text):
     ("key", "said"),
     [
         ("total_cpu", "total_cpu is not known here"),
-        ("total_cpus", "'total_cpus' is no key of machine/job features; is it total_cpu?"),
-        ("nonsense", "'nonsense' is no key of machine/job features"),
+        ("total_cpus", "'total_cpus' is not a machine/job features key; did you mean total_cpu?"),
+        ("nonsense", "'nonsense' is not a machine/job features key"),
     ],
 )
 def test_a_key_that_is_none_is_not_told_like_one_without_a_value(key, said, tmp_path, monkeypatch, capsys):

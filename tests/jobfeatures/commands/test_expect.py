@@ -113,7 +113,7 @@ def test_records_that_cannot_be_read_are_told_of(tmp_path, capsys):
         (["4", "--history", "long"], 2, "--history: "),
         (["4", "--at", "soon"], 2, "--at: must be epoch seconds or a time"),
         (["4", "--zone", "Nowhere"], 2, "--zone: no such zone"),
-        (["4", "--batch", "slurm"], 2, "--batch: not beside --log"),
+        (["4", "--batch", "slurm"], 2, "--batch: cannot be combined with --log"),
         (["4", "--from", "sonar"], 1, "is not known"),
     ],
 )
@@ -327,6 +327,6 @@ def test_a_log_of_several_clusters_is_refused_for_each_may_have_a_job_of_that_id
     head = "JobID|Cluster|User|Submit|Start|End|State|AllocCPUS|Elapsed"
     path.write_text(f"{head}\n1|c1|ann|{times}\n1|c2|bob|{times}\n")
     text = said(capsys, "1", "--log", str(path), "--share", "4", status=2)
-    assert text == "jobfeatures: --log: holds jobs of several clusters (c1, c2): give those of one\n"
+    assert text == "jobfeatures: --log: holds jobs of several clusters (c1, c2): give those of one only\n"
     assert main(["schedule", str(path), "--share", "4"]) == 0
     assert "jobs of several clusters (c1, c2) are taken for one machine's" in capsys.readouterr().err

@@ -60,13 +60,13 @@ def test_a_return_to_a_payload_that_can_be_postponed_is_warned_of(job, capsys):
     assert capsys.readouterr().err == ""
     assert main(["report", "--can-postpone-last-job", "true", "--used-cpu", "5"]) == 0
     said = capsys.readouterr().err
-    assert "went back from False to True: other values were updated too, which are not to change" in said
-    assert "10 min are watched" in said
+    assert "went back from False to True: other values were updated too, but should not change" in said
+    assert "checked for 10 min" in said
     assert main(["report", "--can-postpone-last-job", "true"]) == 0
     assert capsys.readouterr().err == ""
     main(["report", "--can-postpone-last-job", "false"])
     main(["report", "--can-postpone-last-job", "true"])
-    assert "other values are not to change for a while" in capsys.readouterr().err
+    assert "other values should not change for a while" in capsys.readouterr().err
 
 
 # "If the job decides to revert from "False" to "True", it should not update any of the other values for a
@@ -85,7 +85,7 @@ def test_updates_that_follow_such_a_return_are_warned_of_for_a_while(job, capsys
     assert report_later(100, "--can-postpone-last-job", "false", "--used-cpu", "5") == ""
     assert "from False to True" in report_later(100, "--can-postpone-last-job", "true")
     assert report_later(60, "--can-postpone-last-job", "true") == ""
-    assert "went back to True 90 s ago: other values, updated now, are not" in report_later(
+    assert "went back to True 90 s ago: other values were updated now, but should not change" in report_later(
         30, "--used-cpu", "4"
     )
     assert "120 s ago" in report_later(30, "--used-cpu", "3")

@@ -435,7 +435,7 @@ def test_a_workflow_has_one_expected_end_where_that_is_asked_for(tmp_path, capsy
     assert "bags, joined by preceding" in capsys.readouterr().out
     for words, said in (
         (["friends"], "--join: 'friends' is none of"),
-        (["array", "--one-log"], "--join: not"),
+        (["array", "--one-log"], "--join: cannot"),
     ):
         assert main(["schedule", str(path), "--join", *words]) == 2
         assert said in capsys.readouterr().err

@@ -197,9 +197,14 @@ def test_an_on_success_dependency_of_sss_holds_in_simulations(tmp_path, capsys):
         ("1 0 0 5 9 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", [], 1, "more processors than there are"),
         (LINES, ["--nodes", "7y80"], 2, "--nodes: not a kind of node, such as 7x80cpu,504GB,4gpu: '7y80'"),
         (LINES, ["--processors", "0"], 2, "--processors: not a number from 1"),
-        (LINES, ["--nodes", "1x4cpu"], 2, "--processors: not beside --nodes"),
-        (LINES, ["--fairshare-refresh", "0"], 2, "--fairshare-refresh: not whole seconds from 1: '0'"),
-        (LINES, ["--fairshare-halving", "-1"], 2, "--fairshare-halving: not whole seconds from 0"),
+        (LINES, ["--nodes", "1x4cpu"], 2, "--processors: cannot be combined with --nodes"),
+        (
+            LINES,
+            ["--fairshare-refresh", "0"],
+            2,
+            "--fairshare-refresh: must be whole seconds, 1 or more, not '0'",
+        ),
+        (LINES, ["--fairshare-halving", "-1"], 2, "--fairshare-halving: must be whole seconds, 0 or more"),
         (LINES, ["--fairshare-of", "ann=0"], 2, "--fairshare-of: a share of 0"),
         (LINES, ["--fairshare-of", "ann=memory:3"], 2, "--fairshare-of: 'memory' is none of"),
         (LINES, ["--output", "/nowhere/x.swf"], 2, "/nowhere/x.swf: cannot write"),
@@ -304,7 +309,10 @@ def test_a_log_without_waits_is_simulated_all_the_same(log, tmp_path, capsys):
         (["--simulate", "lifo"], "--simulate: 'lifo' is none of"),
         (["--simulate", "all", "--nodes", "1x"], "--nodes: not a kind of node"),
         (["--nodes", "1x4cpu"], "need --simulate"),
-        (["--simulate", "all", "--one-log", "--format", "json"], "--simulate: not beside --one-log"),
+        (
+            ["--simulate", "all", "--one-log", "--format", "json"],
+            "--simulate: cannot be combined with --one-log",
+        ),
     ],
 )
 def test_wrong_usage_is_told_before_anything_is_read(log, capsys, words, told):

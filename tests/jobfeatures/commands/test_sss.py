@@ -52,7 +52,7 @@ def test_what_is_wrong_is_told_with_its_place(check, content, said):
 def test_a_job_from_before_may_be_waited_for(check):
     assert check(GROUP.format("<Dependency>0</Dependency>")) == (
         0,
-        "F: 2: waits for 0, which is not here\nF: 2 jobs, no errors\n",
+        "F: 2: waits for 0, which is not in the document\nF: 2 jobs, no errors\n",
     )
 
 
@@ -111,7 +111,7 @@ def test_nodes_are_told_in_order_of_preference(match):
         (
             "jobs.xml: 1: 1. large, score 1, performance factor 1.5\n"
             "jobs.xml: 1: 2. small, score 1/3\n"
-            "jobs.xml: 1: not known of odd\n"
+            "jobs.xml: 1: unknown for odd\n"
         ),
     )
 
@@ -120,7 +120,7 @@ def test_a_job_that_does_not_find_its_nodes_is_told_with_the_status(match):
     text = "<Job><Id>1</Id><NodeCount>2</NodeCount><Feature>fast</Feature></Job>"
     assert match(text, NODES) == (
         1,
-        "jobs.xml: 1: 1. large\njobs.xml: 1: not known of small, odd\njobs.xml: 1: 1 of 2 nodes found\n",
+        "jobs.xml: 1: 1. large\njobs.xml: 1: unknown for small, odd\njobs.xml: 1: 1 of 2 nodes found\n",
     )
 
 
