@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
-        help="report errors by line",
+        help="report errors and warnings by line",
         description="Report what is wrong with logs, line by line. Exit status: 0 no errors, 1 errors, "
         "2 a log could not be read.",
     )
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--all",
         action="store_true",
-        help=f"show every error (default: {SHOWN_ALIKE} of a kind and their number)",
+        help=f"show every fault (default: {SHOWN_ALIKE} of a kind and their number)",
     )
     check.add_argument(
         "--format", choices=("text", "json"), default="text", help="(default: text; json: one per line)"
