@@ -83,17 +83,18 @@ def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
 
 
 def _with_cpu_time(job: JobRecord, steps: list[JobRecord]) -> JobRecord:
-    """Return a job with the CPU time of its steps where its own is reported as 0."""
-    if not steps:
-        return job
+    """Return a job with the CPU time that its steps report where its own is 0 or unknown."""
+    user = [step.user_cpu_secs for step in steps if step.user_cpu_secs is not None]
+    system = [step.system_cpu_secs for step in steps if step.system_cpu_secs is not None]
+    used = [step.used_cpu_secs for step in steps if step.used_cpu_secs is not None]
     if not job.user_cpu_secs and not job.system_cpu_secs:
         job = replace(
             job,
-            user_cpu_secs=sum(step.user_cpu_secs or 0 for step in steps),
-            system_cpu_secs=sum(step.system_cpu_secs or 0 for step in steps),
+            user_cpu_secs=sum(user) if user else job.user_cpu_secs,
+            system_cpu_secs=sum(system) if system else job.system_cpu_secs,
         )
-    if not job.used_cpu_secs and job.state.is_finished:
-        job = replace(job, used_cpu_secs=round(sum(step.used_cpu_secs or 0 for step in steps), 6))
+    if not job.used_cpu_secs and job.state.is_finished and (used or user or system):
+        job = replace(job, used_cpu_secs=round(sum(used), 6))
     return job
 
 

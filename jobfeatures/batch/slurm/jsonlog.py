@@ -44,15 +44,15 @@ def read_records(
         yield Rejected.from_error(error)
         return
     version = version_of(document)
-    requeued: dict[str, int] = {}
+    requeued: dict[str, int] = {}  # earlier runs by job id
     for place, job in enumerate(jobs):
         values = Asked[Any](job.values)
         found, bad = _read_job(JsonRecord(values), version=version)
         count_not_taken(notes, values)
         for fault in bad:
             yield Rejected.from_error(fault.at(source, field=f"jobs[{place}].{fault.field}"))
+        earlier = requeued.get(found[0].job_id) if found else None
         for each in found:
-            earlier = requeued.get(each.job_id)
             if each.step is None and each.state is JobState.PREEMPTED:
                 requeued[each.job_id] = (earlier or 0) + 1
             yield replace(each, restarts=earlier) if earlier and each.restarts is None else each

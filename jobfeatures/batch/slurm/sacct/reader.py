@@ -22,6 +22,7 @@ from jobfeatures.batch.slurm.sacct.values import (
     Times,
     parse_duration,
     parse_durations,
+    parse_energy,
     parse_exit_code,
     parse_job_id,
     parse_memory,
@@ -100,7 +101,7 @@ _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] 
     "used_memory_bytes": (("TRESUsageInTot", parse_memory), ("MaxRSS", parse_size)),
     "cluster": (("Cluster", parse_text),),
     "qos": (("QOS", parse_text),),
-    "energy_joules": (("ConsumedEnergyRaw", parse_positive), ("ConsumedEnergy", parse_positive)),
+    "energy_joules": (("ConsumedEnergyRaw", parse_energy), ("ConsumedEnergy", parse_energy)),
     "state_word": (("State", parse_state_word),),
     "nodes": (("NodeList", parse_nodes),),
 }

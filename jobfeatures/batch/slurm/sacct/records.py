@@ -54,15 +54,15 @@ def read_records(
     except ParseError as error:
         yield Rejected.from_error(error.at(source))
         return
-    requeued: dict[str, int] = {}
+    requeued: dict[str, int] = {}  # earlier runs by job id
+    job_id, earlier = "", None
     for each in reader:
         if isinstance(each, JobRecord):
-            if each.restarts is None and each.job_id in requeued:
-                yield replace(each, restarts=requeued[each.job_id])
-            else:
-                yield each
+            if each.step is None or each.job_id != job_id:  # else a step of the run before it
+                job_id, earlier = each.job_id, requeued.get(each.job_id)
             if each.state is JobState.PREEMPTED and each.step is None:
-                requeued[each.job_id] = requeued.get(each.job_id, 0) + 1
+                requeued[job_id] = (earlier or 0) + 1
+            yield replace(each, restarts=earlier) if earlier and each.restarts is None else each
         else:
             yield each
     if notes is not None:

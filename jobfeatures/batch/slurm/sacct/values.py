@@ -25,6 +25,7 @@ NO_MEMORY = "16?"  # 2**64, which means that no number is set
 _JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\.\.)?\])|\+([0-9]{1,10}))?\Z")
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
 _MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}\Z")
+_ENERGY = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,9}))?([KMGTP?]?)\Z")
 _EXIT = re.compile(r"([0-9]{1,10}):([0-9]{1,10})\Z")
 _TWO = {f"{number:02}": number for number in range(100)}
 _SECONDS = {f":{second:02}": second for second in range(60)}
@@ -166,6 +167,18 @@ def parse_exit_code(text: str) -> tuple[int | None, int | None]:
         raise ParseError("not CODE:SIGNAL", field="ExitCode", text=text)
     status, signal = int(match[1]), int(match[2])
     return (status, None) if not signal else (status or None, signal)
+
+
+def parse_energy(text: str) -> int | None:
+    """Return joules of ``1.20K``, where a K is 1000; None for 0, and for 2**64 - 2, which means unknown."""
+    if text in UNKNOWN:
+        return None
+    match = _ENERGY.match(text)
+    if match is None:
+        raise ParseError("not an energy", field="ConsumedEnergy", text=text)
+    fraction = match[2] or ""
+    joules = int(match[1] + fraction) * 1000 ** " KMGTP?".index(match[3] or " ") // 10 ** len(fraction)
+    return joules if 0 < joules < 2**63 else None
 
 
 def parse_memory(text: str) -> int | None:

@@ -111,6 +111,13 @@ def test_energy_that_is_no_number_costs_itself_only(count):
     assert records_of(JsonRecord(values)) == records_of(document("accounting-v0.0.38"))
 
 
+def test_cpu_time_that_neither_job_nor_steps_report_is_not_known():
+    values = {"job_id": 5, "state": {"current": ["COMPLETED"]}, "time": {"elapsed": 10}}
+    values["steps"] = [{"step": {"id": "5.batch"}, "state": ["COMPLETED"], "time": {"elapsed": 10}}]
+    found = records_of(JsonRecord({"jobs": [values]}))[0]
+    assert (found.user_cpu_secs, found.system_cpu_secs, found.used_cpu_secs) == (None, None, None)
+
+
 def test_cpus_that_are_no_number_cost_the_job():
     values = document("accounting-v0.0.38").values
     for each in values["jobs"][0]["tres"]["allocated"]:

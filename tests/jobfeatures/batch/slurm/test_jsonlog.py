@@ -142,6 +142,11 @@ def test_a_requeued_job_counts_its_runs():
     ]
 
 
+def test_steps_count_the_runs_before_their_own():
+    found = [each.restarts for each in read(text("accounting-v0.0.38")) if each.job_id == "14"]
+    assert found == [None, None, None, 1, 1, 1]
+
+
 def test_a_bad_job_costs_itself_only():
     document = json.loads(text("accounting-v0.0.38"))
     document["jobs"][0]["time"]["start"] = "now"

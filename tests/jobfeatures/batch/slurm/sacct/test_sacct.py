@@ -122,6 +122,33 @@ def test_a_requeued_job_comes_twice_and_the_later_run_counts_the_earlier():
     assert found[0].end_secs == 1795268205
 
 
+def test_steps_count_the_runs_before_their_own():
+    log = [
+        *("JobID|State|Start|End", "7|REQUEUED|1|2", "7.batch|CANCELLED|1|2"),
+        *("7|COMPLETED|3|4", "7.batch|COMPLETED|3|4"),
+    ]
+    assert [each.restarts for each in records(*log)] == [None, None, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "joules"),
+    [
+        *(("1.20K", 1200), ("34.5M", 34_500_000), ("512", 512), ("0", None), ("", None)),
+        *(("18446744073709551614", None), ("18.45?", None)),  # NO_VAL64
+    ],
+)
+@pytest.mark.parametrize("column", ["ConsumedEnergy", "ConsumedEnergyRaw"])
+def test_energy_counts_in_powers_of_1000(column, text, joules):
+    """Source: sacct/print.c, PRINT_CONSUMED_ENERGY."""
+    assert one(f"JobID|State|{column}", f"7|COMPLETED|{text}").energy_joules == joules
+
+
+def test_an_energy_that_is_none_costs_its_record():
+    (found,) = read("JobID|State|ConsumedEnergy", "7|COMPLETED|much")
+    assert isinstance(found, Rejected)
+    assert found.field == "ConsumedEnergy"
+
+
 def test_of_a_job_that_runs_end_and_cpu_time_are_not_known():
     job = jobs(read_records(captured(), source="log", zone=UTC))["2"]
     assert (job.state, job.end_secs, job.used_cpu_secs, job.exit_status) == (
