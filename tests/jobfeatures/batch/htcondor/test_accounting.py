@@ -81,7 +81,7 @@ def test_the_jobs_of_a_dag_are_one_workflow():
 def test_a_run_has_its_own_time_and_both_parts_of_its_cpu_time():
     record = read(HISTORY)[0]
     assert (record.user_cpu_secs, record.system_cpu_secs) == (20000.5, 100.0)
-    assert record.run_secs is None  # RemoteWallClockTime is of its two runs together
+    assert record.run_secs is None  # RemoteWallClockTime adds up both runs
     once = read(HISTORY.replace("NumJobStarts = 2", "NumJobStarts = 1"))[0]
     assert once.run_secs == 4100
 

@@ -1,4 +1,4 @@
-"""The control groups of HTCondor; constructed after its manuals and sources."""
+"""HTCondor's control groups; constructed from its manuals and sources."""
 
 import pytest
 

@@ -226,7 +226,7 @@ def evaluate():
         ("B + 1", Special.UNDEFINED),
         ("ifThenElse(isUndefined(D), floor(A / 2.0), 1)", 2),
         ('strcat(B, "[eval(1)")', "x[eval(1)"),
-        # HTCondor 25.10 and earlier can crash of these.
+        # These can crash HTCondor 25.10 and earlier.
         ('eval("[a=1]")', Special.UNDEFINED),
         ("EVAL (A)", Special.UNDEFINED),
         ("my.eval(A)", Special.UNDEFINED),

@@ -1,4 +1,4 @@
-"""What a job wrapper's environment leads to; fixtures as in test_htcondor_jobad.py."""
+"""Jobs from a job wrapper's environment; fixtures as in test_jobad.py."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The node's source, on made-up scratch directories and starters; and the pool's, with stand-ins for the commands."""
+"""The node's source, on fake scratch directories and starters; and the pool's, with stand-ins for commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def node(tmp_path):
 
 @pytest.fixture
 def clock():
-    return HandClock(time.time())  # it starts when the files of a test are made
+    return HandClock(time.time())  # so that a test's files are new
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_a_job_that_ended_is_told_although_another_cannot_be_read(node, make):
     assert states(table) == {"12.0": JobState.COMPLETED}
     assert not table.complete
     assert [each.reason for each in table.rejected] == ["must be Name = value"]
-    assert source.poll_jobs((KEY,)).rejected == ()  # told once
+    assert source.poll_jobs((KEY,)).rejected == ()  # reported once
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "large", "writable", "binary", "no id"])
@@ -243,7 +243,7 @@ def test_an_execute_where_anybody_may_write_or_that_is_not_there_is_no_source(no
 
 @pytest.fixture
 def command(tmp_path):
-    """Return a function that makes a stand-in for a command, which prints and keeps how it was called."""
+    """Return a function that makes a stand-in for a command, which prints a text and logs its arguments."""
 
     def make(name, body):
         path = tmp_path / name

@@ -65,7 +65,7 @@ def _allocation(index: int, node: dict[str, Any]) -> dict[str, Any]:
 
 
 def newer_document(document: dict[str, Any], key: str, records: list[Any], version: str) -> dict[str, Any]:
-    """Return an answer with other records: what is asked for first, meta behind it."""
+    """Return an answer with other records: the data first, then its meta."""
     plugin = {"type": "openapi/slurmctld", "name": "Slurm OpenAPI", "data_parser": f"data_parser/{version}"}
     slurm = {"version": {"major": "23", "micro": "1", "minor": "11"}, "release": "23.11.1"}
     return {key: records, "meta": {"plugin": plugin, "slurm": slurm}, "errors": [], "warnings": []}

@@ -1,4 +1,4 @@
-"""Jobs and steps as ``sacct`` tells them."""
+"""Jobs and steps as ``sacct`` prints them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
-SEPARATOR = "\x1fzCaptured\x1f"  # with which the captured answers were asked for
+SEPARATOR = "\x1fzCaptured\x1f"  # of the captured output
 MIB = 2**20
 
 

@@ -1,4 +1,4 @@
-"""What ``sdiag``, ``sshare`` and ``scontrol show`` tell administrators."""
+"""Output of ``sdiag``, ``sshare`` and ``scontrol show`` for administrators."""
 
 from __future__ import annotations
 

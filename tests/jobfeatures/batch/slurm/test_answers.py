@@ -1,4 +1,4 @@
-"""Questions to scontrol and what may come back."""
+"""Queries to scontrol, and good and forged answers."""
 
 from __future__ import annotations
 

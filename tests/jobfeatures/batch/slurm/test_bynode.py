@@ -1,4 +1,4 @@
-"""All jobs asked at once, judged against what each node is told when it asks itself. The records are constructed."""
+"""All jobs in one answer, compared with the answer to each node's own query. The records are constructed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def by_node(lines, queue, node_lines=(), reservations=(), others=()) -> JobsByNo
 
 @st.composite
 def details(draw) -> tuple[tuple[str, ...], str, str]:
-    """Return a job's nodes, as a list, and what each gives, as Slurm groups them."""
+    """Return a job's nodes, as a list, and the share of each, as Slurm groups them."""
     names = tuple(sorted(draw(st.sets(st.sampled_from(NODES), min_size=1))))
     groups, left = [], list(names)
     while left:
@@ -119,15 +119,15 @@ HEAD = "JobId=7 JobName=x"
 @pytest.mark.parametrize(
     ("lines", "good", "unsure"),
     [
-        # A name that holds a whole record of another job of its user.
+        # A name that contains a complete record of another job of its user.
         ([record(1, "n1", "", name="a\n" + record(2, "n2", "")), record(2, "n1", "")], set(), {"1", "2"}),
-        # … of one that the queue does not know: it started since, or is made up.
+        # … of one that is not in the queue: it started later, or is forged.
         ([record(1, "n1", ""), record(9, "n1", "")], {"1"}, {"2"}),
-        # … of one that has a record of its own, too.
+        # … of one that also has its own record.
         ([record(1, "n1", ""), record(2, "n1", ""), record(2, "n2", "")], {"1"}, {"2"}),
         # A record with another user than the queue's.
         ([record(1, "n1", "", UserId="bob(6002)"), record(2, "n1", "")], {"2"}, {"1"}),
-        # A name that imitates fields, and one with a harmless newline.
+        # A name that looks like fields, and one with a harmless newline.
         ([record(1, "n1", "", name="a NodeList=n2"), record(2, "n1", "", name="a\nb")], {"2"}, {"1"}),
         ([], set(), {"1", "2"}),
         (["No jobs in the system"], set(), {"1", "2"}),
@@ -166,7 +166,7 @@ def test_a_name_that_imitates_the_time_a_job_has_run_does_not_hide_another_name(
 
 @given(st.integers(0, 10**6))
 def test_any_damage_costs_jobs_and_imitates_none(seed):
-    """Users write names only; here anything is spoilt, and what is told stays one of what was there."""
+    """Users write names only; here anything may be corrupted, and each result is still one of the real ones."""
     draw = random.Random(seed)
     lines = [record(number, "n[1-2]", "  Nodes=n[1-2] CPU_IDs=0-1 Mem=1 GRES=") for number in (1, 2, 3)]
     text = list("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Nodes and partitions as ``scontrol`` tells them."""
+"""Nodes and partitions as ``scontrol`` prints them."""
 
 from __future__ import annotations
 

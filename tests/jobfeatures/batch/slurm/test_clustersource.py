@@ -17,7 +17,7 @@ from jobfeatures.model import Job, JobKey, JobState, JobTable
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
-# Prints a captured answer with the separator that was asked for, and keeps how it was called.
+# Prints a captured answer with the requested separator, and logs its arguments.
 COMMAND = """#!{python} -S
 import json, os, sys
 wanted = os.environ.get("SQUEUE_FORMAT2", "")
@@ -149,7 +149,7 @@ JOB = (
 
 @pytest.mark.parametrize("ahead_secs", [-300, 0, 300])
 def test_what_nodes_are_told_has_the_difference_of_the_clocks(clock, tmp_path, ahead_secs):
-    """The clock is read in a small answer of its own: that about all jobs takes too long to tell the time."""
+    """The clock is read from a small answer of its own: the one about all jobs takes too long for that."""
     (tmp_path / "scontrol").write_text(f"""#!/bin/bash
         while read -r line; do case $line in
             verbose) verbose=y ;;
@@ -175,9 +175,9 @@ def test_what_nodes_are_told_has_the_difference_of_the_clocks(clock, tmp_path, a
     ("squeue", "most", "told"),
     [
         ("tell 7 ann 6001 RUNNING n1", 500, ("told by squeue", 1)),
-        (":", 500, None),  # it has ended since the queue was asked
+        (":", 500, None),  # it has ended since the queue's poll
         ("echo down >&2; exit 1", 500, ("told by the queue", None)),
-        ("touch asked; exit 1", 0, ("told by the queue", None)),  # too many to be asked about one by one
+        ("touch asked; exit 1", 0, ("told by the queue", None)),  # too many to query again
     ],
 )
 def test_a_job_without_a_record_that_counts_is_asked_about_again_or_told_as_the_queue_has_it(
@@ -192,7 +192,7 @@ def test_a_job_without_a_record_that_counts_is_asked_about_again_or_told_as_the_
             "show node") echo "NodeName=n1 State=IDLE x" ;;
         esac; done
     """)
-    # The fields in QUEUE_FIELDS' order, each closed by the separator that was asked for.
+    # The fields in the order of QUEUE_FIELDS, each followed by the requested separator.
     (tmp_path / "squeue").write_text(f"""#!/bin/bash
         cd {tmp_path}
         mark=${{SQUEUE_FORMAT2#JobID:}}; mark=${{mark%%,*}}

@@ -1,4 +1,4 @@
-"""Comments of ended jobs, as ``sacct`` tells and ``sacctmgr`` sets them."""
+"""Comments of ended jobs, as ``sacct`` prints and ``sacctmgr`` sets them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB = {
 
 @pytest.fixture
 def programs(monkeypatch):
-    """Return what was called; sacct answers with `jobs`."""
+    """Return the logged calls; sacct answers with `jobs`."""
 
     class Programs:
         jobs, calls, end = [JOB], [], "\n"

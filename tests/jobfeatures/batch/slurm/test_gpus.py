@@ -1,4 +1,4 @@
-"""Cards in Slurm's words; the samples of GRES are constructed after its forms."""
+"""GPUs in Slurm's texts; the samples of GRES are constructed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Slurm's paths, in every shape; constructed after its plugins' sources."""
+"""Paths of Slurm's control groups, of every form; constructed from its plugins' sources."""
 
 import pytest
 

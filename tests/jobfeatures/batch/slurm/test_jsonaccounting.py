@@ -59,7 +59,7 @@ def test_jobs_hold_their_steps():
 
 def test_a_limit_that_was_not_recorded_is_not_known():
     values = document("accounting-v0.0.38").values
-    values["jobs"][0]["time"]["limit"] = 0  # seen in 22.05, of a job that was over at once
+    values["jobs"][0]["time"]["limit"] = 0  # seen in 22.05, of a job that ended at once
     assert records_of(JsonRecord(values))[0].wall_limit_secs is None
 
 
@@ -74,10 +74,10 @@ def test_a_requeued_job_is_there_twice():
 
 def test_old_versions_are_not_believed_where_they_are_wrong():
     old, oldest = records_of(document("accounting-v0.0.38")), records_of(document("accounting-v0.0.37"))
-    assert job(old, "8").exit_status is None  # it was 3, and 0 is told
+    assert job(old, "8").exit_status is None  # it was 3, and 0 is reported
     assert job(old, "7").exit_status == 0
-    assert job(oldest, "8").start_secs == job(old, "8").start_secs  # told is the time when it was eligible
-    assert job(old, "3").wall_limit_secs is None  # null stands for two things
+    assert job(oldest, "8").start_secs == job(old, "8").start_secs  # reported: when it became eligible
+    assert job(old, "3").wall_limit_secs is None  # null means unknown or unlimited
     assert job(oldest, "2").end_secs is None or job(oldest, "2").state is not JobState.RUNNING
 
 
@@ -105,7 +105,7 @@ def test_a_bad_job_and_a_bad_step_cost_themselves_only():
 
 @pytest.mark.parametrize("count", [-2, -7, "many", None])
 def test_energy_that_is_no_number_costs_itself_only(count):
-    """Constructed from what Slurm 24.05 and later report a job without energy: a count of -2."""
+    """Constructed; Slurm 24.05 and later report a count of -2 for a job without energy."""
     values = document("accounting-v0.0.38").values
     values["jobs"][0]["tres"]["allocated"].append({"type": "energy", "name": "", "id": 3, "count": count})
     assert records_of(JsonRecord(values)) == records_of(document("accounting-v0.0.38"))

@@ -1,4 +1,4 @@
-"""What slurmrestd tells administrators, in the shapes of its versions."""
+"""slurmrestd's answers for administrators, in the shapes of its versions."""
 
 from __future__ import annotations
 

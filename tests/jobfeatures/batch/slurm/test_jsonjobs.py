@@ -26,7 +26,7 @@ from jobfeatures.model import UNLIMITED, Job, JobKey, JobState
 from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_document, newer_job, number
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
-# What scontrol's records are not read for.
+# Fields that are not read from scontrol's records.
 BEYOND_TEXT = {
     "gres_detail",
     "min_cpus_per_node",
@@ -53,7 +53,7 @@ def jobs_of(found: JsonRecord, node_name: str | None = None) -> dict[str, Job]:
 
 
 def shape(version: str) -> JsonRecord:
-    """Return the captured queue as a version tells it."""
+    """Return the captured queue in the shape of a version."""
     if version in {"v0.0.37", "v0.0.38"}:
         return document(f"jobs-{version}")
     captured = document("jobs-v0.0.38").values

@@ -19,7 +19,7 @@ from jobfeatures.model import UNLIMITED, JobState
 from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_db_job, newer_document, newer_job
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
-# What sacct was not asked for, and what the text rounds or the old JSON is wrong about.
+# Fields that sacct was not asked to print, that its text rounds, or that the old JSON has wrong.
 APART = {"uid", "gid", "priority", "suspended_secs", "requested_nodes", "used_cpu_secs", "exit_status"} | {
     *("cluster", "qos", "user_cpu_secs", "system_cpu_secs", "more")
 }

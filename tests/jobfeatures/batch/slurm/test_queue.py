@@ -1,4 +1,4 @@
-"""The queue as ``squeue`` tells it."""
+"""The queue as ``squeue`` prints it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
-SEPARATOR = "\x1fzCaptured\x1f"  # with which the captured answers were asked for
+SEPARATOR = "\x1fzCaptured\x1f"  # of the captured output
 
 VALUES = {
     "JobID": "7",

@@ -1,4 +1,4 @@
-"""Classes of what is written of nodes that start no jobs."""
+"""Classes of the reasons why nodes start no jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jobfeatures.batch.slurm.reasons import CLASSES, OTHER, classify_reason
         ("GPU 3 fell off the bus, Xid 79", "gpu"),
         ("ib0 link flapping: INFINIBAND", "network"),
         ("kernel update [root@1]", "maintenance"),
-        ("ask alice [storage@1]", OTHER),  # who wrote it tells nothing
+        ("ask alice [storage@1]", OTHER),  # the author does not count
         ("", ""),
         ("none", ""),
     ],

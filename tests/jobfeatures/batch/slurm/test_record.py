@@ -383,7 +383,7 @@ def test_no_name_changes_another_field(name: str) -> None:
     assert (job.uid, job.limits, job.total_cpus) == (honest.uid, honest.limits, honest.total_cpus)
 
 
-# Captured of Slurm 22.05.8: a job of ten minutes, suspended after 3 s and resumed 5 s later.
+# Captured from Slurm 22.05.8: a job of ten minutes, suspended after 3 s and resumed 5 s later.
 SUSPENDED = (
     "JobId=1 JobName=wrap UserId=root(0) JobState=SUSPENDED Restarts=0 TimeLimit=00:10:00 "
     "StartTime=1795349507 EndTime=1795350107 Deadline=N/A SuspendTime=1795349510 SecsPreSuspend=3 "

@@ -1,4 +1,4 @@
-"""What is reported about a job whose name makes scontrol's record of it unusable. All answers are constructed."""
+"""Jobs whose name makes scontrol's record unusable. All answers are constructed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ while read -r show what name; do
   else printf 'JobId=%s JobName=%s UserId=bob(6002) JobState=RUNNING NumCPUs=1 Features=(null)\n' "$name" "$NAME"; fi
 done
 """
-# Prints each field's value from a file named like it, as squeue prints the fields that it is asked for.
+# Prints the requested fields like squeue, each value from a file named after its field.
 SQUEUE = r"""#!/bin/bash
 echo "$*" >>{folder}/asked
 IFS=, read -r -d '' -a wanted <<<"$SQUEUE_FORMAT2"
@@ -38,7 +38,7 @@ echo
 
 @pytest.fixture
 def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a stand-in for scontrol with one for squeue beside it, which report job 5 with a forged name."""
+    """Return a stand-in for scontrol, with one for squeue in its directory; both report job 5 with a forged name."""
     values = {
         **VALUES,
         "JobID": "5",

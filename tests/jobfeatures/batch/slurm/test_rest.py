@@ -30,14 +30,14 @@ def fixture(name: str) -> bytes:
 
 
 def one_job(job_id: str) -> bytes:
-    """Return the captured answer about one job, constructed of that about all."""
+    """Return an answer about one job, constructed from the captured one about all."""
     document = json.loads(fixture("jobs-v0.0.38"))
     document["jobs"] = [each for each in document["jobs"] if str(each["job_id"]) == job_id]
     return json.dumps(document).encode()
 
 
 class Restd(threading.Thread):
-    """Answers by path; keeps what was asked, and its headers."""
+    """Answers by path; logs requests and their headers."""
 
     def __init__(self, address) -> None:
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class Restd(threading.Thread):
         self.server.serve_forever(0.01)
 
     def offer(self, version: str) -> None:
-        """Answer everything about the captured cluster."""
+        """Serve all answers about the captured cluster."""
         found = {
             "ping": (200, b"{}"),
             "job/1": (200, one_job("1")),
@@ -275,7 +275,7 @@ def test_an_answer_that_is_cut_off_is_none(sockets):
 
 def test_a_server_that_never_answers_is_given_up(sockets):
     path = str(sockets / "mute.sock")
-    mute = socketserver.UnixStreamServer(path, socketserver.BaseRequestHandler)  # accepts nobody
+    mute = socketserver.UnixStreamServer(path, socketserver.BaseRequestHandler)  # accepts no connection
     with mute, pytest.raises(SourceError, match=r"no answer after 0\.1 s"):
         Rest(f"unix:{path}").fetch("/", 0.1)
 

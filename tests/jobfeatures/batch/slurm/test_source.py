@@ -1,4 +1,4 @@
-"""Which questions are asked when, and what is kept."""
+"""Which queries are sent when, and what is cached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.running import HandClock
 
 
 class Controller:
-    """A stand-in for scontrol that answers from files and writes down what it was asked."""
+    """A stand-in for scontrol that answers from files and logs its queries."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class Controller:
         (self.path / "jobs" / job_id).unlink()
 
     def asked(self) -> list[str]:
-        """Return what was asked since the last call."""
+        """Return the queries since the last call."""
         log = self.path / "asked"
         lines = log.read_text().split() if log.exists() else []
         log.unlink(missing_ok=True)
@@ -248,7 +248,7 @@ def test_a_rejected_job_stays_as_one_of_which_nothing_is_known(
     assert table.jobs[JobKey("slurm", "2")].uid == 6002
     assert table.complete
     assert [each.field for each in table.rejected] == ["UserId", ""]
-    assert "squeue" in str(table.rejected[1])  # which is asked then, and is not there
+    assert "squeue" in str(table.rejected[1])  # queried next, and not installed
 
 
 def test_a_job_renamed_to_something_hostile_keeps_what_was_known(
@@ -296,7 +296,7 @@ def test_settings_reach_the_source(controller: Controller, clock: HandClock) -> 
     clock.secs += 7
     source.poll_jobs(keys("1"))
     assert controller.asked() == ["1"]
-    clock.secs += 6  # each daemon has a pace of its own, a quarter more or less
+    clock.secs += 6  # each daemon's interval differs by up to a quarter
     source.poll_jobs(keys("1"))
     assert controller.asked() == ["1"]
 
@@ -321,7 +321,7 @@ def test_nothing_heavy_is_imported_for_a_prolog() -> None:
 
 
 def test_a_claimed_job_that_does_not_live_here_is_asked_about_at_every_poll() -> None:
-    """A directory that outlived its job must not keep the job alive in our eyes."""
+    """A directory that outlives its job must not make the job seem to exist."""
     answer = KnownJob(Job(key=JobKey("slurm", "1"), state=JobState.RUNNING), asked_secs=0)
     assert compute_questions({"1": answer}, set(), {"1"}, 1, 300) == ("1",)
     assert compute_questions({"1": answer}, {"1"}, {"1"}, 1, 300) == ()
@@ -331,7 +331,7 @@ def test_a_claimed_job_that_does_not_live_here_is_asked_about_at_every_poll() ->
 def test_each_job_has_the_time_at_which_it_was_told(
     source: SlurmSource, controller: Controller, clock: HandClock
 ) -> None:
-    """A poll that asks about another job, or one whose record is refused, makes no older answer newer."""
+    """A query about another job, or one whose record is rejected, must not refresh an older answer's time."""
     controller.put("1")
     controller.put("2")
     first = clock.now_secs()
@@ -361,7 +361,7 @@ def test_a_forgotten_job_is_gone_since_it_was_told_so(
 def test_a_number_of_a_forgotten_job_that_is_seen_again_is_asked_about_at_once(
     source: SlurmSource, controller: Controller
 ) -> None:
-    """Its empty control group stayed, so that it was never out of sight."""
+    """Its empty control group stayed, so the job was seen all the time."""
     assert set(source.poll_jobs((), keys("7")).gone) == set(keys("7"))
     controller.put("7")
     assert source.poll_jobs((), keys("7")).jobs == {}, "an empty group is not asked about again"
@@ -369,7 +369,7 @@ def test_a_number_of_a_forgotten_job_that_is_seen_again_is_asked_about_at_once(
 
 
 def test_a_job_that_nobody_asked_about_is_not_gone(source: SlurmSource, controller: Controller) -> None:
-    """Its directory may have been made after the questions were put together."""
+    """Its directory may have been created after the queries were assembled."""
     table = source.poll_jobs(keys())
     assert table.complete
     assert table.gone == {}

@@ -1,4 +1,4 @@
-"""Logs of sacct: a captured one, and constructed ones for what other versions and sites write."""
+"""Logs of sacct: a captured one, and constructed ones in the forms of other versions and sites."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_the_memory_of_steps_is_folded_into_their_job_also_across_batches():
     assert fold["12"] == 67008 * 1024
     header = "JobID|State|MaxRSS"
     lines = [header]
-    for number in range(1, BATCH):  # a step falls on each place of a batch
+    for number in range(1, BATCH):  # at each position of a batch
         lines += [f"{number}|COMPLETED|", f"{number}.batch|COMPLETED|{number}K", f"{number}.0|COMPLETED|1K"]
     rows = list(SacctReader([f"{line}\n" for line in lines], zone=UTC))
     assert [(row.job_id, row.step, row.used_memory_bytes) for row in rows if row.step is None] == [
@@ -496,7 +496,7 @@ def test_any_log_has_the_same_jobs_and_rejected_lines_whether_steps_are_only_fol
     assert found[0] == found[1]
 
 
-# Clocks there are set by half an hour, or at a minute past midnight; or were set at odd seconds once.
+# Clocks there change by half an hour, or at a minute past midnight; or once changed at odd seconds.
 ODD_ZONES = [
     "Australia/Lord_Howe",
     "America/St_Johns",
