@@ -36,8 +36,17 @@ from jobfeatures.nottaken import Asked, count_not_taken
 
 HISTORY_SOURCE = "condor_history"
 HISTORY_ATTRIBUTES = (
-    *("ClusterId", "ProcId", "JobStatus", "JobUniverse", "Owner", "AcctGroup", "AccountingGroup", "Cmd"),
-    *("JobBatchName", "JobPrio", "QDate", "JobStartDate", "JobCurrentStartDate", "CompletionDate"),
+    *("ClusterId", "ProcId", "GlobalJobId", "JobStatus", "JobUniverse", "Owner", "AcctGroup"),
+    *(
+        "AccountingGroup",
+        "Cmd",
+        "JobBatchName",
+        "JobPrio",
+        "QDate",
+        "JobStartDate",
+        "JobCurrentStartDate",
+        "CompletionDate",
+    ),
     *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "RemoteHost", "LastRemoteHost"),
     *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
     *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from jobfeatures.batch.htcondor import SYSTEM
@@ -71,23 +73,45 @@ class CondorPool:
         """Return the jobs in the queue, and the local schedd's jobs completed since `since_secs` (epoch)."""
         taken_at_secs = self._clock.now_secs()
         rejected: list[Rejected] = []
-        records: dict[str, JobRecord] = {}
         attributes = (*HISTORY_ATTRIBUTES, *self._site_limits)
         ended = self._programs.ask(
             *("condor_history", "-json", "-attributes", ",".join(attributes)),
             *("-completedsince", str(max(0, math.floor(since_secs) - 1)), "-limit", str(MAX_HISTORY)),
         )
         queued = self._ask_queue(attributes)
-        for text, source in ((queued, QUEUE_SOURCE), (ended, HISTORY_SOURCE)):
-            parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
-            made = parse_each(parse, _parse(text, source), rejected)
-            records.update((record.job_id, record) for record in made)
-        return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
+        records = _merge(
+            list(_parse_records(queued, QUEUE_SOURCE, rejected)),
+            _parse_records(ended, HISTORY_SOURCE, rejected),
+        )
+        return Accounting.of(NAME, records, taken_at_secs, rejected)
 
     def _ask_queue(self, attributes: Collection[str]) -> str:
         return self._programs.ask(
             "condor_q", "-global", "-allusers", "-json", "-attributes", ",".join(attributes)
         )
+
+
+def _parse_records(
+    text: str, source: str, rejected: list[Rejected]
+) -> Iterator[tuple[JobRecord, str | None]]:
+    """Yield records, each with its GlobalJobId."""
+    parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
+    yield from parse_each(lambda ad: (parse(ad), ad.text("GlobalJobId")), _parse(text, source), rejected)
+
+
+def _merge(
+    queued: Sequence[tuple[JobRecord, str | None]], ended: Iterable[tuple[JobRecord, str | None]]
+) -> list[JobRecord]:
+    """Return one record per job, ended rather than queued; see `parse_queue` for equal ids of two schedds."""
+    times = Counter(record.job_id for record, _ in queued)
+    found: dict[str, tuple[JobRecord, str | None]] = {}
+    for record, unique in queued:
+        found[unique if unique and times[record.job_id] > 1 else record.job_id] = (record, unique)
+    for record, unique in ended:
+        _, other = found.get(record.job_id, (None, None))
+        is_other = unique in found or (other is not None and unique is not None and other != unique)
+        found[unique if unique and is_other else record.job_id] = (record, unique)
+    return [replace(record, job_id=job_id) for job_id, (record, _) in found.items()]
 
 
 def _parse(text: str, source: str) -> list[ClassAd]:

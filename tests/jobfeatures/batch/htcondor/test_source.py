@@ -372,6 +372,29 @@ def test_accounting_joins_queue_and_history(pool, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("queued", "ended", "expected"),
+    [
+        ("ab", "", {"a#1.0#5": "a", "b#1.0#5": "b"}),
+        ("b", "a", {"1.0": "b", "a#1.0#5": "a, ended"}),  # the history is the local schedd's
+        ("ab", "a", {"a#1.0#5": "a, ended", "b#1.0#5": "b"}),
+        ("a", "a", {"1.0": "a, ended"}),
+    ],
+)
+def test_jobs_of_two_schedds_with_one_number_have_records_of_their_own(pool, queued, ended, expected):
+    def ads(schedds, status, suffix=""):
+        return [
+            {"ClusterId": 1, "ProcId": 0, "JobStatus": status, "Owner": f"{schedd}{suffix}"}
+            | {"GlobalJobId": f"{schedd}#1.0#5"}
+            for schedd in schedds
+        ]
+
+    queue, history = (f"print({json.dumps(each)!r})" for each in (ads(queued, 1), ads(ended, 4, ", ended")))
+    records = pool(queue=queue, history=history).poll_accounting(0.0).records
+    assert {each.job_id: each.user for each in records} == expected
+    assert len(records) == len(expected)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "sys.exit('no such collector')", "print('[{'); sys.exit(0)", "print('Error: Collector: Fehler')",
