@@ -1,8 +1,8 @@
 """The jobs of Grid Engine on this node, from the spool directory of its execution daemon.
 
-Grid Engine makes no control groups. It gives each job a supplementary group of its own, which a user can
-neither take off nor put on, and starts it from an sge_shepherd. Both are in ``active_jobs/<job>.<task>``, in
-files of the daemon's administrator: `addgrpid` and `pid`.
+Grid Engine creates no control groups. It gives each job its own supplementary group, which users can neither
+drop nor acquire, and starts it from an sge_shepherd. Both ids are in ``active_jobs/<job>.<task>``, in files
+owned by the daemon's administrator: `addgrpid` and `pid`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
 from jobfeatures_exporter.sampling.status import read_status
 from jobfeatures_exporter.snapshot import ProcessSample
 
-FIND_GAP_LOOKS = 8  # between two looks for the daemon, while it is not known
+FIND_GAP_LOOKS = 8  # samples between two searches for the daemon, until it is found
 
 
 class ActiveJob(NamedTuple):
-    """What tells one job's processes: their supplementary groups, and the shepherds they descend from."""
+    """What identifies a job's processes: their supplementary groups and the shepherds they descend from."""
 
     gids: frozenset[int] = frozenset()
     shepherds: frozenset[int] = frozenset()
@@ -47,10 +47,10 @@ class _Known:
 
 
 class GridEngineJobs:
-    """Keeps the jobs of an execution daemon.
+    """Follows the jobs of an execution daemon.
 
     `spool` is its directory on this node, such as ``/var/spool/gridengine/execd/HOST``;
-    where it is None, it is the working directory of the running sge_execd.
+    None means the working directory of the running sge_execd.
     """
 
     def __init__(self, procfs: str, spool: str | None, unreadable: Unreadable) -> None:
@@ -68,7 +68,7 @@ class GridEngineJobs:
         return self._spool is not None
 
     def update(self, processes: Mapping[int, ProcessSample]) -> Mapping[JobKey, ActiveJob]:
-        """Return the jobs that are active now; the last ones where it cannot be listed."""
+        """Return the jobs that are active now; the previous ones if the spool cannot be listed."""
         if self._spool is None:
             if self._look % FIND_GAP_LOOKS == 0:
                 self._spool = self._find(processes)
@@ -100,7 +100,7 @@ class GridEngineJobs:
         return jobs
 
     def _find(self, processes: Mapping[int, ProcessSample]) -> str | None:
-        """Return where the execution daemon runs; a process of that name that is not root's is not it."""
+        """Return the execution daemon's working directory; only a process of root counts."""
         for process in processes.values():
             if process.command != EXECD_COMMAND:
                 continue
@@ -112,7 +112,7 @@ class GridEngineJobs:
         return None
 
     def _refresh(self, name: str, owners: Collection[int]) -> None:
-        """Read a job's directory if it is new, has changed, or was not complete."""
+        """Read a job's directory if it is new, has changed, or was incomplete."""
         path = f"{self._spool}/{ACTIVE}/{name}"
         known = self._known.setdefault(name, _Known())
         try:
@@ -127,7 +127,7 @@ class GridEngineJobs:
             return
         reported = [pair for pair in numbers if pair != (None, None)]
         if not config or not any(pid is not None for _, pid in reported):
-            return  # the shepherd notes its own pid when all the rest is written
+            return  # the shepherd writes its pid after all the rest
         job_id = parse_job_id(name, config)
         known.key = None if job_id is None else JobKey(NAME, job_id)
         known.job = ActiveJob(
@@ -138,7 +138,7 @@ class GridEngineJobs:
         known.complete = all(None not in pair for pair in reported)
 
     def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
-        """Yield group and shepherd of a job, then those of its tasks here that `qrsh -inherit` started."""
+        """Yield group and shepherd of a job, then those of its tasks here started by `qrsh -inherit`."""
         for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
             yield self._number(f"{folder}/addgrpid", owners), self._number(f"{folder}/pid", owners)
 
@@ -146,5 +146,5 @@ class GridEngineJobs:
     def _number(path: str, owners: Collection[int]) -> int | None:
         try:
             return read_number(path, owners)
-        except FileNotFoundError:  # a moment later it will be there
+        except FileNotFoundError:  # not written yet
             return None

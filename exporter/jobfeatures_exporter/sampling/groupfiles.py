@@ -1,4 +1,4 @@
-"""The files of one control group, read again and again; what is not there is asked for more rarely."""
+"""The files of one control group, read at each sample; missing ones are retried at growing intervals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget
 Parsed = TypeVar("Parsed")
 
 MAX_GAP_LOOKS = 64
-# A file of pressure is there, and cannot be read, where the kernel was started without it.
+# Pressure files exist but cannot be read if the kernel was booted without PSI.
 NOT_OFFERED = VANISHED | {errno.EOPNOTSUPP}
 
 
 class Absence(enum.Enum):
-    """What is read of a file that is not there, which is no failure."""
+    """The value of a file that does not exist, which is not a failure."""
 
     ABSENT = enum.auto()
 
@@ -28,7 +28,7 @@ ABSENT: Final = Absence.ABSENT
 
 
 class GroupFile(KeptFile, Generic[Parsed]):
-    """A file, what it said last and what that meant; and when to look for it again."""
+    """A file with its last content and parsed value, and when to try again to open it if it is missing."""
 
     __slots__ = ("_data", "_files", "_gap", "_next_look", "_parse", "_value")
 
@@ -44,10 +44,10 @@ class GroupFile(KeptFile, Generic[Parsed]):
         self._next_look = 0
 
     def said(self, *, every: int = 1) -> Parsed | Absence | None:
-        """Return what it says; None where it cannot be read, which is counted.
+        """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
 
-        Where nothing much changes, it is read at `every` so many looks only, and
-        said to be the same in between; 0 is never again once it has been read.
+        With `every` > 1 it is read only at each so many samples, and the last value
+        is returned in between; with 0 it is not read again once it has been.
         """
         look = self._files.look
         if self._data is None:
@@ -73,22 +73,22 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return self._value
 
     def known(self, *, every: int = 1) -> Parsed | None:
-        """Return what it says; None where it is not there or cannot be read."""
+        """Return the parsed value; None if the file does not exist or cannot be read."""
         value = self.said(every=every)
         return None if value is ABSENT else value
 
     @property
     def is_known(self) -> bool:
-        """Return whether it was there when it was read last."""
+        """Return whether the last read succeeded."""
         return self._data is not None
 
     def is_same(self) -> bool:
-        """Tell whether it says what it said. Raises OSError."""
+        """Return whether the content is unchanged. Raises OSError."""
         return self._data is not None and self.read() == self._data
 
 
 class _NoFile(GroupFile[Any]):
-    """Stands for a file where there can be none."""
+    """Stands for a file that cannot exist."""
 
     __slots__ = ()
 
@@ -108,9 +108,9 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 
 
 class GroupFiles:
-    """Files by path; who reads them counts the looks in `look`.
+    """Files by path; the reader increments `look` at each sample.
 
-    A controller that is enabled later is noticed within `MAX_GAP_LOOKS` looks.
+    A controller that is enabled later is noticed within `MAX_GAP_LOOKS` samples.
     """
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_look: int = 0) -> None:
@@ -120,13 +120,13 @@ class GroupFiles:
         self.look = first_look
 
     def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
-        """Return a file that is to be read again and again."""
+        """Return a file for repeated reads."""
         file = GroupFile(path, parse, self, self._budget)
-        self._files[path] = file  # type: ignore[assignment]  # nobody takes anything out again
+        self._files[path] = file  # type: ignore[assignment]  # values are never read through this mapping
         return file
 
     def forget(self, directory: str) -> None:
-        """Close the files of a directory that has gone."""
+        """Close and forget the files of a removed directory."""
         for path in [each for each in self._files if os.path.dirname(each) == directory]:
             self._files.pop(path).close()
 

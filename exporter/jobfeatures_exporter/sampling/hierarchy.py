@@ -1,4 +1,4 @@
-"""Where control groups are: the hierarchies of v1, v2 or both, and the directories of jobs in them."""
+"""Finds control group hierarchies (v1, v2 or both) and the directories of jobs in them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from types import MappingProxyType
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
 
-UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
+UNIFIED = "unified"  # key of the v2 hierarchy next to the controllers of v1
 V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu")
-# Not listed where others have the jobs: the paths are the same, and what is not there is no failure.
+# Not listed if other controllers have jobs: the paths are the same, and a missing one is not a failure.
 _FOLLOWING = frozenset({"cpuset", "blkio", "cpu"})
 WILD = frozenset("*?[")
 
-# What directories that were looked into have, by path: inodes by name, or the error's number.
+# Content of the directories listed, by path: inodes by name, or the errno.
 Listings = MutableMapping[str, Mapping[str, int] | int | None]
 
 
@@ -28,16 +28,16 @@ Listings = MutableMapping[str, Mapping[str, int] | int | None]
 class JobDirectory:
     """One job's control group, by its path from the root: the same in every hierarchy of v1.
 
-    `groups` has its directories by controller, `UNIFIED` for that of v2, and
-    `inodes` tells them from others that had the same path before: a job that
-    runs again, or the next one in a slot, has directories of its own.
+    `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
+    distinguishes them from earlier directories with the same path: a requeued
+    job, or the next job in a slot, gets new directories.
     """
 
     path: str
     membership: Membership
     groups: Mapping[str, str]
     inodes: Mapping[str, int] = field(default_factory=dict)
-    cpu_source: str = field(init=False, compare=False)  # tells the one that counts CPU time from all others
+    cpu_source: str = field(init=False, compare=False)  # unique id of the group that counts CPU time
 
     def __post_init__(self) -> None:
         own = next(iter(self.inodes.values()), None)
@@ -46,16 +46,16 @@ class JobDirectory:
 
     @property
     def version(self) -> int:
-        """Return which version of control groups counts for it: 2 where 1 counts nothing."""
+        """Return the version of control groups that counts for this job: 2 if no v1 hierarchy has it."""
         return 2 if self.groups.keys() == {UNIFIED} else 1
 
 
 def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, str]:
-    """Find the hierarchies below `root` by controller, by the names of its directories.
+    """Return the directory of each hierarchy below `root` by controller.
 
-    v2 shows itself by ``cgroup.controllers`` at the root; v1 has a directory
-    per controller or several (``cpu,cpuacct``), links between them aside; in
-    a hybrid layout v2 is in ``unified``. Raises OSError where `root` cannot be listed.
+    v2 is recognised by ``cgroup.controllers`` at the root; v1 has a directory per
+    controller or for several (``cpu,cpuacct``), ignoring symbolic links; in a hybrid
+    layout v2 is in ``unified``. Raises OSError if `root` cannot be listed.
     """
     if os.path.exists(f"{root}/cgroup.controllers"):
         return {UNIFIED: root}
@@ -75,11 +75,11 @@ def list_job_directories(
     known: Mapping[str, JobDirectory] = MappingProxyType({}),
     listings: Listings | None = None,
 ) -> tuple[list[JobDirectory], bool]:
-    """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
+    """Return the control groups of jobs below `prefix` in all hierarchies, and whether the list is complete.
 
-    What vanishes meanwhile is left out; where a directory cannot be listed for another reason, a job that is
-    missing need not be gone. Those that are as they are `known`, by path, are the same objects. All that
-    was looked into is noted in `listings`: as long as `are_same` says so, the answer is the same.
+    Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, missing jobs
+    may still exist. Unchanged directories are the objects in `known`, by path. `listings` is filled with all
+    directories listed: while `are_same` holds for it, the result does not change.
     """
     from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path  # while programs load
 
@@ -125,7 +125,7 @@ def list_job_directories(
 
 
 def are_same(listings: Listings) -> bool:
-    """Tell whether these directories have what they had."""
+    """Return whether the content of these directories is unchanged."""
     again: Listings = {}
     for path in listings:
         with suppress(OSError):
@@ -141,9 +141,9 @@ def _expand(
     seen: Listings,
     there: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """Yield the directories of a shape below `path`, each with its inode; `there` is what stands in it."""
+    """Yield the directories of a shape below `path`, with inodes; `there` is the listing of `path`."""
     while len(patterns) > 1 and not WILD.intersection(patterns[0]):
-        # A plain name needs no list: what stands below it is not there either if it is not.
+        # A plain name needs no listing: if it does not exist, listing it fails below.
         path, patterns, there = f"{path}/{patterns[0]}", patterns[1:], None
     if there is None:
         try:
@@ -161,7 +161,7 @@ def _expand(
 
 
 def _list(path: str, seen: Listings) -> Mapping[str, int]:
-    """Return the inodes of the directories in one by their names, and note them. Raises OSError."""
+    """Return the inodes of a directory's subdirectories by name, and record them. Raises OSError."""
     try:
         with os.scandir(path) as entries:
             found = {each.name: each.inode() for each in entries if each.is_dir(follow_symlinks=False)}

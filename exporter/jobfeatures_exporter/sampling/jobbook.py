@@ -1,4 +1,4 @@
-"""From control groups, processes and accumulated times to one record a job; remembers what must not fall."""
+"""Makes one record per job from control groups, processes and accumulated times; keeps counters monotonic."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ from jobfeatures_exporter.snapshot import (
 
 EXTERN_STEP = "extern"
 _NETWORK = Figures._fields.index("received_bytes")
-_IO_OF = attrgetter(*ProcessIo._fields)  # which the kernel sums under the same names
-_ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
+_IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
+_ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
 
 
 class _State:
     __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "owner", "reported", "seen", "uid")
 
     def __init__(self) -> None:
-        self.owner: str | int | None = None  # which user's or run's it is, as a path says
+        self.owner: str | int | None = None  # SLUID or uid in the control group's path
         self.counters = JobCounters()
         self.done = CounterLedger(len(Figures._fields))
         self.io: ProcessIo | None = None
         self.ledger = CpuLedger()
-        self.by_cgroup = False  # once the kernel counts for a job, it stays so
+        self.by_cgroup = False  # once the kernel has counted CPU time for the job, always True
         self.reported = NO_CPU_TIME
         self.uid: int | None = None
-        self.last: JobSample | None = None  # with control groups
-        self.seen: tuple[object, ...] | None = None  # which shows whether anything has changed
+        self.last: JobSample | None = None  # the last record made with control groups
+        self.seen: tuple[object, ...] | None = None  # what `_stands_still` compares
 
 
 class JobRecorder:
-    """Makes the records of jobs, and forgets jobs that have ended."""
+    """Makes the records of jobs, and drops the state of jobs that have ended."""
 
     def __init__(self, members: Members, steps: StepBook | None = None, *, tells_io: bool = False) -> None:
         self._members = members
         self._tells_io = tells_io
         self._steps = steps
         self.sums: Mapping[str, Sums] = {}  # the kernel's, by cpu_source of control groups
-        self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
+        self.other_devices: Collection[str] = ()  # block devices whose transfers count on others too
         self.reads_cores = False
         self.counts_network = False
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
     def forget_others(self, keys: Collection[WorkKey]) -> None:
-        """Forget all jobs, units and process groups but these. Ends a look."""
+        """Forget all jobs, units and process groups except these. Call it at the end of a sample."""
         if self._steps is not None:
             self._steps.forget_others()
         for ended in self._states.keys() - keys:
@@ -83,26 +83,26 @@ class JobRecorder:
     ) -> JobSample:
         """Return the record of a job that has control groups, processes or both.
 
-        CPU time is the kernel's where it counts it for the job, else that of
-        the processes; so is memory, independently.
+        CPU time is taken from control groups if these count it, else from the
+        processes; the same holds for memory, independently.
         """
         state = self._state(key, cgroups, processes)
         if state.last is not None and self._stands_still(state, cgroups, processes, io):
             return state.last
         figures = [(each, each.read()) for each in cgroups]
-        by_cpu = {each.directory.cpu_source: said.cpu for each, said in figures if each.counts_cpu}
+        by_cpu = {each.directory.cpu_source: read.cpu for each, read in figures if each.counts_cpu}
         counted = state.ledger.update(by_cpu)
         state.by_cgroup = state.by_cgroup or bool(by_cpu)
         cpu = counted if state.by_cgroup else _seconds(ticks)
         if cpu is not None:
             state.reported = cpu = state.reported.or_more(cpu)
-        counted_else = state.counters.update(
-            {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
+        counters = state.counters.update(
+            {each.directory.cpu_source: read.counters for each, read in figures}, self.other_devices
         )
-        sets = [said.cpus for _, said in figures if said.cpus is not None]
+        sets = [read.cpus for _, read in figures if read.cpus is not None]
         numbers = None if not sets else sets[0] if len(sets) == 1 else sets[0].union(*sets[1:])
-        memories = [said.memory for each, said in figures if each.counts_memory and not each.has_gone]
-        peaks = [said.memory.peak for each, said in figures if each.has_gone and said.memory.peak]
+        memories = [read.memory for each, read in figures if each.counts_memory and not each.has_gone]
+        peaks = [read.memory.peak for each, read in figures if each.has_gone and read.memory.peak]
         memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
         if peaks:
             memory = memory._replace(peak=max(memory.peak or 0, *peaks))
@@ -135,25 +135,25 @@ class JobRecorder:
             core_nanosecs=_sum_cores(cgroups, numbers) if self.reads_cores else {},
             steps=() if self._steps is None else self._steps.read(key, cgroups),
             **reported,
-            **counted_else,
+            **counters,
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,
             in_group=bool(memberships),
         )
         if state.last is not None and all(each.has_gone for each in cgroups):
-            sample = keep_counts(sample, state.last)  # what is still there of it has outlived its groups
+            sample = keep_counts(sample, state.last)  # its remaining processes have outlived its groups
         if cgroups:
             state.last = sample
         return sample
 
     def _state(self, key: JobKey, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> _State:
-        """Return what is remembered of a job: nothing of another user's or another run that had its id."""
+        """Return the state of a job; a new one if the id was another user's or another run's before."""
         named = (each.directory.membership for each in cgroups)
         owner = next((found for each in named if (found := each.sluid or each.uid) is not None), None)
         state = self._states.get(key)
         is_other = state is not None and owner is not None and state.owner not in {None, owner}
         if state is not None and state.uid and state.last is not None and not state.last.processes:
-            # Its group was left empty: whoever is in it now may be another user.
+            # Its group was empty before, so it may have been reused for another user's job.
             is_other = is_other or (self._uid(cgroups, processes) or state.uid) != state.uid
         if state is None or is_other:
             if state is not None and self._steps is not None:
@@ -169,10 +169,10 @@ class JobRecorder:
         processes: Sequence[ProcessSample],
         io: ProcessIo | None,
     ) -> bool:
-        """Tell whether none of a job's threads has run since the last look, nor waits for storage.
+        """Return whether none of a job's threads has run since the last sample, nor waits for storage.
 
-        Then nothing of it has changed but what others take from its memory. Where the kernel does not
-        sum, its processes tell, and CPU time that has not grown.
+        Then nothing has changed except memory that the kernel reclaimed. Without sums in the kernel, the
+        states of its processes and unchanged CPU time are the evidence.
         """
         if len(cgroups) != 1 or state.uid is None or self._steps is not None:
             state.seen = None
@@ -189,7 +189,7 @@ class JobRecorder:
         return sleep and bool(processes) and cgroups[0].stands_still(cpu=True)
 
     def _summed(self, state: _State, cgroups: Sequence[JobCgroup]) -> dict[str, Any]:
-        """Return the kernel's sums of a job; nothing if they lack one of its control groups."""
+        """Return the fields from the kernel's sums of a job; none if a control group has no sums."""
         living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
         sums = {
             source: found
@@ -216,7 +216,7 @@ class JobRecorder:
         }
 
     def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
-        """Return the record of processes without a job, the last one again where nothing has changed."""
+        """Return the record of processes without a job; the same object if nothing has changed."""
         uid = self._members.uid(processes[0].pid)
         last = self._units.get(key)
         if last is not None and last[0] is ticks and last[1].uid == uid and last[2] == processes:
@@ -235,7 +235,7 @@ class JobRecorder:
         return record
 
     def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:
-        """Return whose job it is: as its groups say in one way, else as a process of the user does."""
+        """Return the uid of a job's user, from its groups' paths if these agree, else from its processes."""
         uids = _path_uids(cgroups)
         if len(uids) == 1 and (uid := uids.pop()) is not None:
             return uid
@@ -251,7 +251,7 @@ class JobRecorder:
             if process.command in DAEMON_COMMANDS:
                 continue
             owner = self._members.uid(process.pid)
-            if owner:  # not root: set-user-ID programs are in any job
+            if owner:  # not root: any job may run set-user-ID programs
                 return owner
             if membership is None or membership.step != EXTERN_STEP:
                 owners.add(owner)
@@ -267,7 +267,7 @@ def _path_uids(cgroups: Sequence[JobCgroup]) -> set[int | None]:
 
 
 def _no_lower(now: ProcessIo | None, reported: ProcessIo | None) -> ProcessIo | None:
-    """Return each of two records' greater figures: a job's processes may be counted in another way by now."""
+    """Return the maximum of each figure: the way in which a job's processes are counted may have changed."""
     if now is None or reported is None or now == reported:
         return now
     return ProcessIo(*map(max, now, reported))

@@ -1,4 +1,4 @@
-"""Looks at the node where the kernel sums what the processes of jobs do: few are read, and seldom."""
+"""Sampling with sums in the kernel: of jobs' processes only a few are read, and rarely."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from jobfeatures_exporter.sampling.memorytree import list_directories
 from jobfeatures_exporter.snapshot import KernelChecks
 
 MAX_GAP_LOOKS = 32
-NO_GROUPS_BELOW = 2  # links of a directory that has no others
-SETTLED_LOOKS = 4  # a gap after which what a process has become is not awaited any more
+NO_GROUPS_BELOW = 2  # link count of a directory without subdirectories
+SETTLED_LOOKS = 4  # from this gap on, processes are no longer expected to change (by exec, or by a move)
 
 
 class _Due:
-    """When the processes of a control group are due, after what gap, and which they were then."""
+    """When the processes of a control group are next due, after which gap, and which they were last."""
 
     __slots__ = ("at_look", "counts", "gap", "is_again", "pids")
 
     def __init__(self, at_look: int) -> None:
         self.at_look = at_look
         self.gap = 0
-        self.is_again = False  # because there were others than before
+        self.is_again = False  # due once more because the processes had changed
         self.pids: frozenset[int] = frozenset()
-        self.counts: tuple[int, int] | None = None  # of tasks so far and of processes, when these were listed
+        self.counts: tuple[int, int] | None = None  # tasks so far and processes, at the last listing
 
 
 class KernelLooks:
-    """The kernel's sums look by look, and whose processes are to be read all the same.
+    """The kernel's sums at each sample, and the groups whose processes still have to be read.
 
-    Those of a control group are due at its 1st, 2nd, 4th … then every 32nd look: they tell who waits for the
-    job's end, and whose it is where the kernel does not say. After the 4th they are listed, and read where
-    others are there than before, at that look and the next; where the kernel counts as many and none that is
-    new, they are the same. A group of which it is not known whose it is, is due at every look.
+    A control group's processes are due at its 1st, 2nd, 4th … then every 32nd sample: they show whose end may
+    be the job's, and who owns it if the kernel does not know. After the 4th they are listed, and read in that
+    and the next sample if they have changed; they have not if the kernel counts as many and no new task. A
+    group whose job or owner is unknown is due at every sample.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
         self._kernel = kernel
         self._unreadable = unreadable
         self._due: dict[str, _Due] = {}  # by cpu_source
-        self._sums: Mapping[str, Sums] = {}  # likewise, of the latest look
+        self._sums: Mapping[str, Sums] = {}  # likewise, of the latest sample
         self._look = 0
 
     @property
     def processes(self) -> int:
-        """Return how many processes the latest look has found on the node."""
+        """Return how many processes the latest sample found on the node."""
         return self._kernel.processes
 
     def sums(self, directories: Collection[JobDirectory]) -> Mapping[str, Sums]:
-        """Take a look; return the sums by `cpu_source`, of the control groups that the kernel sums."""
+        """Take a sample; return the sums of the control groups that the kernel sums, by `cpu_source`."""
         self._sums = {}
         try:
             self._kernel.look(directories)
@@ -66,7 +66,7 @@ class KernelLooks:
     def due(
         self, directories: Iterable[JobDirectory], is_settled: Callable[[JobDirectory], bool]
     ) -> set[int]:
-        """Return the processes that are to be read at this look."""
+        """Return the processes to read in this sample."""
         self._look += 1
         known, self._due = self._due, {}
         found: set[int] = set()
@@ -89,14 +89,14 @@ class KernelLooks:
                     due.at_look = self._look + 1
                 else:
                     due.gap = min(max(1, 2 * due.gap), MAX_GAP_LOOKS)
-                    # Those that were there at the start do not all come due at once for ever.
+                    # Groups that existed at the start should not all be due in the same sample for ever.
                     spread = sum(each.inodes.values()) % due.gap if due.gap >= SETTLED_LOOKS else 0
                     due.at_look = self._look + due.gap + spread
             due.pids = pids
         return found
 
     def checks(self) -> KernelChecks | None:
-        """Return what the kernel says of its own counting."""
+        """Return the kernel programs' counts of their own errors, None if they cannot be read."""
         return self._unreadable.tried("kernel_sums", self._kernel.checks)
 
     def close(self) -> None:
@@ -115,5 +115,5 @@ class KernelLooks:
                         pending += list_directories(path)
                 except OSError as error:
                     self._unreadable.add("job_cgroup_procs", error)
-        found.discard(0)  # one of another pid namespace
+        found.discard(0)  # a process of another pid namespace
         return frozenset(found)

@@ -1,9 +1,9 @@
-"""What the kernel counted for a job in the last moments of its control groups, read before they go.
+"""Last readings of jobs' control groups, taken at the end of a job before its groups are removed.
 
-A group takes its figures with it, and a batch system removes the groups of a task within milliseconds of its
-end: OOM kills and the peak before them would be lost between two looks. So the first processes of each job's
-groups are waited for, by pidfd_open(2), and the groups are read when one of them has ended. Where the kernel
-has no such descriptors, and when a group was there for less than a look, the looks are all there is.
+A removed group's figures are lost, and a batch system removes the groups of a task within milliseconds of its
+end: OOM kills and the peak before them would be lost between two samples. So a thread waits for the end of
+the first processes in each job's groups, by pidfd_open(2), and then reads the groups. On kernels without it,
+and for groups created after the last sample, there are only the regular samples.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from jobfeatures_exporter.sampling.hierarchy import JobDirectory
 
 log = logging.getLogger(__name__)
 
-MAX_WAITED_FOR = 256  # half of what `DescriptorBudget` leaves to the rest of the program
-GAP_SECS = 0.01  # between two rounds: many that end at once are read once
+MAX_WAITED_FOR = 256  # pidfds; a small part of what `DescriptorBudget` leaves to the rest of the program
+GAP_SECS = 0.01  # between two rounds: if many processes end at once, their groups are read once
 
 
 def most_waited_for() -> int:
-    """Return for how many ends may be waited: listeners need descriptors too."""
+    """Return how many processes may be waited for: listeners need descriptors too."""
     return min(MAX_WAITED_FOR, limits()[0] // 4)
 
 
 def read_figures(directory: JobDirectory) -> JobFigures:
-    """Return what is counted now; what is not there, or cannot be read, is not known."""
+    """Return a directory's figures now; those that are missing or unreadable are None."""
     group = JobCgroup(directory, DescriptorBudget(0), Unreadable())
     return group.read()
 
 
 class LastWords:
-    """Waits for ends, and keeps what was read until a look takes it. `run` is the thread."""
+    """Waits for processes to end, and keeps the readings until a sample takes them. `run` is the thread."""
 
     def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
         self._read = read
@@ -52,7 +52,7 @@ class LastWords:
         self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
         self._wanted: Mapping[int, Collection[JobDirectory]] = {}  # by pid
         self._waiting: dict[int, int] = {}  # descriptor by pid
-        self._ended: set[int] = set()  # of those wanted; nobody may have waited for them yet
+        self._ended: set[int] = set()  # wanted pids that have ended; they may not have been reaped yet
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._wake_reader, select.POLLIN)
@@ -62,7 +62,7 @@ class LastWords:
     def follow(
         self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
     ) -> None:
-        """Say which groups there are, and of which processes the end may be that of groups. Any thread."""
+        """Set the existing groups, and the processes whose end may be that of groups, by pid. Any thread."""
         by_path: dict[str, list[JobDirectory]] = {}
         for each in directories:
             for path in each.groups.values():
@@ -71,12 +71,12 @@ class LastWords:
         self._wake()
 
     def note(self, path: str) -> None:
-        """Read the groups of the job that has a directory here. Any thread."""
+        """Read the groups of the job that has this directory. Any thread."""
         for each in self._directories.get(path, ()):
             self._note(each)
 
     def take(self) -> dict[str, JobFigures]:
-        """Return what was read since the last call, by `cpu_source`; waits for a reading under way."""
+        """Return the readings since the last call, by `cpu_source`; waits for one in progress."""
         with self._lock:
             taken, self._heard = self._heard, {}
         return taken
@@ -108,7 +108,7 @@ class LastWords:
             self._wake_reader = self._wake_writer = -1
 
     def _wake(self) -> None:
-        with self._lock, contextlib.suppress(BlockingIOError):  # full: it will wake all the same
+        with self._lock, contextlib.suppress(BlockingIOError):  # a full pipe wakes the thread too
             if self._wake_writer >= 0:
                 os.write(self._wake_writer, b"x")
 
@@ -125,7 +125,7 @@ class LastWords:
         with self._lock:
             try:
                 figures = self._read(directory)
-            except Exception:  # supervised: the looks go on without
+            except Exception:  # supervised: sampling continues without it
                 log.exception("the last figures of a job cannot be read")
                 return
             before = self._heard.get(directory.cpu_source)

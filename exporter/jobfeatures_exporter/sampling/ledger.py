@@ -1,4 +1,4 @@
-"""Counters of one job over all that counts for it, summed so that they never decrease: pure."""
+"""Counters of one job summed over all its sources so that they never decrease: pure."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from typing import Any
 
 from jobfeatures_exporter.snapshot import BlockIo
 
-KEPT_ABSENT = 256  # sources that are not there any more and could still come back
+KEPT_ABSENT = 256  # absent sources that are remembered because they could come back
 
-# Names a counter of a job: "oom_kills", "limit_hits", "throttled" (microseconds), "block_io" (rows of
-# `BlockIo`'s fields by device), or of its pressure the resource and the share (microseconds).
+# The name of a job's counter: "oom_kills", "limit_hits", "throttled" (microseconds), "block_io" (rows of
+# `BlockIo`'s fields by device), or for pressure the resource and the share (microseconds).
 Counter = str | tuple[str, str]
-Rows = Mapping[str, tuple[int, ...]] | None  # by source; None where one is unreadable
+Rows = Mapping[str, tuple[int, ...]] | None  # by source; None if one is unreadable
 
 
 class CounterLedger:
-    """The sum of some counters, several of which may be read together as one row.
+    """The sums of counters over several sources, each of which reports a row of counters.
 
-    A counter that is lower than before has begun anew (its group or device is a new one, somebody
-    wrote to it, or it overflowed): what it had stays, what it has now is added. One that is no
-    longer there keeps what it had.
+    A counter that is lower than before was reset (its group or device is a new one, somebody wrote
+    to it, or it overflowed): its new value is added to the earlier one. An absent counter keeps its
+    last value.
     """
 
     def __init__(self, width: int = 1) -> None:
-        self._before = [0] * width  # of counters that began anew
-        self._begun_anew = False
+        self._before = [0] * width  # sums of counters before they were reset
+        self._has_reset = False
         self._last: dict[Hashable, tuple[int, ...]] = {}
 
     def update(self, readings: Mapping[Hashable, Sequence[int] | None]) -> tuple[int, ...] | None:
-        """Take one row by source, None for what could not be read; sources that are not there are left out.
+        """Add the rows of existing sources, None for one that could not be read.
 
-        Return the sums; None where nothing was there, or where the sums are
-        not known because one of the rows could not be read.
+        Return the sums; None if there are no sources, or if the sums are unknown
+        because a row could not be read.
         """
         for source, row in readings.items():
             if row is None:
                 continue
             last = self._last.pop(source, ())
             if any(map(lt, row, last)):
-                self._begun_anew = True
-                for column, was in enumerate(last):
-                    if row[column] < was:
-                        self._before[column] += was
-            self._last[source] = tuple(row)  # the last in order now
+                self._has_reset = True
+                for column, earlier in enumerate(last):
+                    if row[column] < earlier:
+                        self._before[column] += earlier
+            self._last[source] = tuple(row)  # moves it to the end of the order
         if len(self._last) > len(readings) + KEPT_ABSENT:
             self._forget_oldest(readings)
         if not readings or None in readings.values():
             return None
-        if len(self._last) == 1 and not self._begun_anew:
+        if len(self._last) == 1 and not self._has_reset:
             return next(iter(self._last.values()))
         return tuple(map(sum, zip(self._before, *self._last.values(), strict=True)))
 
     def _forget_oldest(self, readings: Mapping[Hashable, object]) -> None:
         absent = [source for source in self._last if source not in readings]
-        self._begun_anew = True
+        self._has_reset = True
         for source in absent[: len(absent) - KEPT_ABSENT]:
             for column, last in enumerate(self._last.pop(source)):
                 self._before[column] += last
@@ -66,18 +66,18 @@ class JobCounters:
 
     def __init__(self) -> None:
         self._ledgers: dict[Counter, CounterLedger] = {}
-        self._basis: tuple[object, object] | None = None  # what the fields were made of
+        self._basis: tuple[object, object] | None = None  # the arguments that `_fields` were computed from
         self._fields: dict[str, Any] = {}
 
     def update(
         self, groups: Mapping[str, Mapping[Counter, Rows]], other_devices: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Take what each group counts, by path; return fields of `JobSample`, those that are known.
+        """Add the counters of each group, by path; return the known ones as fields of `JobSample`.
 
-        `other_devices` are block devices to leave out because their transfers show on others too.
+        `other_devices` are block devices to omit because their transfers count on others too.
         """
         basis = groups, other_devices
-        if basis != self._basis:  # most jobs have neither been killed nor met a limit since the last look
+        if basis != self._basis:  # most jobs have neither been killed nor hit a limit since the last sample
             self._basis, self._fields = basis, self._sum(groups, other_devices)
         return self._fields
 
@@ -117,6 +117,6 @@ def _readings(
         return {path: None}
     if counter != "block_io":
         return {(path, source): row for source, row in rows.items()}
-    # A group that has moved nothing has no devices, and that is a true zero.
+    # A group that has transferred nothing has no devices, which is a real zero.
     nothing: dict[Hashable, tuple[int, ...] | None] = {(path, ""): (0, 0, 0, 0)}
     return nothing | {(path, each): row for each, row in rows.items() if each not in other_devices}

@@ -1,23 +1,23 @@
-"""When the node is looked at beside the regular looks: pure."""
+"""When to take extra samples between the regular ones: pure."""
 
 from __future__ import annotations
 
 from collections import deque
 
-BURST_LOOKS = 8  # at once
-KEPT_LOOKS = 4  # of them, for what cannot wait
-LOOKS_PER_SEC = 2.0  # for long
+BURST_LOOKS = 8  # extra samples in a burst
+KEPT_LOOKS = 4  # of them, kept for urgent ones
+LOOKS_PER_SEC = 2.0  # sustained rate of extra samples
 FIRST_AGAIN_SECS = 0.5
 
 
 class LookPlan:
-    """When extra looks are due. Times are monotonic seconds.
+    """When extra samples are due. Times are monotonic seconds.
 
-    A job that is about to end asks for a look at once, since its figures go with it; so does one that begins.
-    One that has gone is noticed when there are looks to spare. Then one that began is also looked at again
-    after half a second, one, two and so on, until the regular looks suffice: whatever its life was, it was
-    seen when half of it was over. However many jobs come, the looks are at most `BURST_LOOKS` at once and
-    `LOOKS_PER_SEC` for long.
+    A job that is about to end needs a sample at once, as its figures vanish with it; so does one that begins.
+    The removal of a job is sampled when there is capacity to spare. So are follow-up samples of a new job
+    after half a second, one, two and so on, until the regular samples suffice: however short its life, it was
+    sampled in the second half of it. However many jobs there are, at most `BURST_LOOKS` samples are taken at
+    once and `LOOKS_PER_SEC` in the long run.
     """
 
     def __init__(self, interval_secs: float) -> None:
@@ -31,7 +31,7 @@ class LookPlan:
     def began(self, now_secs: float) -> None:
         """Note that a job has begun."""
         self._wanted = True
-        # Those that begin within half a second are looked at together.
+        # Jobs that begin within half a second share their follow-up samples.
         if not any(gap == FIRST_AGAIN_SECS for _, gap in self._young):
             self._young.append((now_secs + FIRST_AGAIN_SECS, FIRST_AGAIN_SECS))
 
@@ -40,11 +40,11 @@ class LookPlan:
         self._wanted = True
 
     def ended(self) -> None:
-        """Note that a job is no more."""
+        """Note that a job's control group was removed."""
         self._wanted_later = True
 
     def is_due(self, now_secs: float) -> bool:
-        """Return whether to look now; if so the look is taken for done."""
+        """Return whether a sample is due now, which then counts as taken."""
         self._refill(now_secs)
         for _ in range(len(self._young)):
             due_secs, gap_secs = self._young.popleft()
@@ -61,7 +61,7 @@ class LookPlan:
         return True
 
     def wait_secs(self, now_secs: float) -> float | None:
-        """Return how long nothing is due, None for as long as nothing happens."""
+        """Return the time until a sample is due; None if none is due until something happens."""
         self._refill(now_secs)
         times = [due_secs - now_secs for due_secs, _ in self._young]
         if self._wanted or self._wanted_later:

@@ -1,4 +1,4 @@
-"""What is known of a process beyond its stat line: control group, user, memory; read as rarely as may be."""
+"""Control group, user and memory of processes, which are not in the stat line: read as rarely as possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_GROUPS: frozenset[int] = frozenset()
 
 
 class _Known:
-    """One process. `memory` was read when its stat line was that of `memory_of`."""
+    """One process. `memory` was read when its stat line was `memory_of`."""
 
     __slots__ = ("command", "gap", "groups", "memory", "memory_of", "next_check", "start_ticks", "uid")
 
@@ -33,11 +33,11 @@ class _Known:
 
 
 class Members:
-    """Which processes belong to batch jobs and units by their control group, and whose they are.
+    """Maps processes to batch jobs and units by their control groups, and to their users.
 
-    A process may be moved: a batch system's daemon forks first and moves the child then. So each is checked
-    at its 1st and 2nd look, then at growing gaps up to every 32nd, and when its command changes, which is
-    when it has called exec. While `reads_groups` is set, its supplementary groups are read then too.
+    A process may be moved: a batch system's daemon first forks and then moves the child. So each is checked
+    at its 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as it does
+    by exec. While `reads_groups` is set, its supplementary groups are read then too.
     """
 
     def __init__(self, procfs: str, unreadable: Unreadable, *, root: str = "") -> None:
@@ -56,7 +56,7 @@ class Members:
         return self._by_group.get(gid, ())
 
     def update(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:
-        """Take one look at processes; where these are all there are, the others are forgotten."""
+        """Check the processes of one sample; if these are all processes, forget others."""
         known = self._known
         self._look += 1
         look = self._look
@@ -77,15 +77,15 @@ class Members:
                 self._forget(pid)
 
     def uid(self, pid: int) -> int | None:
-        """Return the owner of a process that the latest update knew: its effective user. See proc_pid(5)."""
+        """Return the effective uid of a process in the latest update. See proc_pid(5)."""
         known = self._known.get(pid)
         return None if known is None else known.uid
 
     def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
-        """Return the memory of processes that the latest update knew, by component, summed.
+        """Return the sum of the memory of processes in the latest update, by component.
 
-        Pages that processes share count once for each of them. A component is None where no process tells it.
-        What a process has is read again when its stat line has changed: without a page fault it is the same.
+        Shared pages count once per process. A component is None if no process reports it. A process's memory
+        is read again only when its stat line has changed: without a page fault it is the same.
         """
         memories = [self._memory(process) for process in processes]
         return MemoryBytes(
@@ -143,7 +143,7 @@ class Members:
 
 def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
-    # Those that were there at the start do not all come due at once.
+    # Processes that existed at the start should not all be due in the same sample.
     return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
 
 

@@ -1,12 +1,12 @@
-"""Out-of-memory kills and limit hits on cgroup v1, which counts them in the very group and in none above.
+"""Out-of-memory kills and limit hits on cgroup v1, which counts them in one group and not in its ancestors.
 
 A kill counts in the group of the process, which is that of a task; a failed charge in the group whose limit
-was in the way. So the job's count is the sum over its group and all below. What a group counted after the
-last look and before it was removed is lost: on v1 these counts are lower bounds, and none is said to be 0
-that may not be, see `unseenkills`.
+was hit. So the job's count is the sum over its group and all below. What a group counted between the last
+sample and its removal is lost: on v1 these counts are lower bounds. A count that may be wrong is not reported
+as 0, see `unseenkills`.
 
-Kills are rare and the node counts them too: while that count stands still no
-group's can have grown, none is read, and new groups are looked for less often.
+Kills are rare, and the node counts them too: while that count is unchanged no
+group's can have grown, so none is read, and new groups are searched less often.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Counter = GroupFile[int | Absence]
 
 
 class NodeKills:
-    """The node's OOM kills by /proc/vmstat, set before groups are read; None: not reported."""
+    """The node's OOM kills from /proc/vmstat, set before groups are read; None: not reported."""
 
     def __init__(self) -> None:
         self.count: int | None = None
@@ -43,15 +43,15 @@ class MemoryTree:
         self._unreadable = unreadable
         self._node_kills = kills
         self._kills_read_at: int | None = None
-        self._known: dict[str, tuple[int, list[str]]] = {}  # links and directories below, by path
+        self._known: dict[str, tuple[int, list[str]]] = {}  # link count and subdirectories, by path
         self._counts: dict[str, tuple[_Counter, _Counter]] = {}  # kills and hits, by path
         self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
-        self._reported: dict[str, Rows] = {}  # of these
+        self._reported: dict[str, Rows] = {}  # computed from `_last`
         self._look = 0
-        self.has_lost = False  # a group since the latest reading but one, with what it had counted
+        self.has_lost = False  # whether a group was removed between the latest two readings
 
     def read(self) -> dict[str, Rows]:
-        """Return the counts by group of ``oom_kills`` and ``limit_hits``, those that the kernel has."""
+        """Return ``oom_kills`` and ``limit_hits`` by group, as far as the kernel counts them."""
         node_kills = self._node_kills.count
         quiet = node_kills is not None and node_kills == self._kills_read_at
         self.has_lost = False
@@ -64,7 +64,7 @@ class MemoryTree:
             self._unreadable.add("job_memory_groups", error)
             return {"oom_kills": None, "limit_hits": None}
         files = [self._counts.get(path) or self._open(path) for path in groups]
-        # One that is new is read in any case: nothing is known of it.
+        # A new group is read in any case.
         every = 0 if quiet else 1
         kills: list[_Count] = [each.said(every=every) for each, _ in files]
         last = (groups, kills, [each.said() for _, each in files])
@@ -84,7 +84,7 @@ class MemoryTree:
         return found
 
     def _rows(self, groups: list[str], counts: list[_Count]) -> Rows:
-        """Return what is there as rows by path below the job; a kernel that does not count has none."""
+        """Return the counts as rows by path below the job; None if one is unreadable."""
         if None in counts:
             return None
         skipped = len(self._top)
@@ -92,9 +92,9 @@ class MemoryTree:
         return {path[skipped:]: (count,) for path, count in reported if isinstance(count, int)}
 
     def _walk(self, quiet: bool) -> list[str]:
-        """Return all groups; a directory is listed again when its count of links says so, or now and then.
+        """Return all groups; a directory is listed again if its link count has changed, or every 16 samples.
 
-        While nothing was killed, new groups can wait for a few looks.
+        While there are no kills on the node, the search for new groups may be delayed by a few samples.
         """
         self._look += 1
         if quiet and self._known and self._look % WALK_LOOKS:
@@ -106,7 +106,7 @@ class MemoryTree:
             try:
                 links = os.stat(path).st_nlink
                 last = self._known.get(path)
-                # Not every file system counts directories in their links: one link tells nothing.
+                # Not every file system counts subdirectories as links: a count of one means nothing.
                 if last is None or last[0] != links or links < 2 or self._look % RELIST_LOOKS == 0:
                     last = (links, list_directories(path))
             except OSError as error:
@@ -124,7 +124,7 @@ class MemoryTree:
 
 
 def list_directories(path: str) -> list[str]:
-    """Return the paths of the directories in one. Raises OSError."""
+    """Return the paths of a directory's subdirectories. Raises OSError."""
     with os.scandir(path) as entries:
         return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 

@@ -1,4 +1,4 @@
-"""How many files the processes of jobs have open, for names of another exporter that tell it."""
+"""How many files the processes of jobs have open, for another exporter's metric names that include it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
 
 
 def parse_open_limit(text: str) -> int | None:
-    """Return the soft limit of open files of /proc/PID/limits, see proc_pid_limits(5); None: unlimited."""
+    """Return the soft limit of open files in /proc/PID/limits, see proc_pid_limits(5); None: unlimited."""
     match = _LIMIT.search(text)
     if match is None:
         raise ParseError("no line of open files", source="limits", text=text)
@@ -23,7 +23,7 @@ def parse_open_limit(text: str) -> int | None:
 
 
 class OpenFileBook:
-    """Counts descriptors, from one look to the next; a limit is read once for a process."""
+    """Counts open descriptors at each sample; the limit of a process is read once."""
 
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -31,7 +31,7 @@ class OpenFileBook:
         self._limits: dict[tuple[int, int], int | None] = {}  # by pid and start
 
     def update(self, processes: Iterable[ProcessSample]) -> dict[int, OpenFiles]:
-        """Return what can be read, by pid. Those of other users are for root, see ptrace(2)."""
+        """Return what is readable, by pid. Only root may read other users' processes, see ptrace(2)."""
         found: dict[int, OpenFiles] = {}
         limits: dict[tuple[int, int], int | None] = {}
         for each in processes:
@@ -41,7 +41,7 @@ class OpenFileBook:
                     limit = self._limits[key]
                 else:
                     limit = parse_open_limit(read_text(f"{folder}/limits"))
-                # Since Linux 6.2 the size is the number; before it is 0, as for a process without any.
+                # Since Linux 6.2 the size is the number; before that it is 0, as for a process without any.
                 opened = os.stat(f"{folder}/fd").st_size or len(os.listdir(f"{folder}/fd"))
             except (OSError, ParseError) as error:
                 self._unreadable.add("process_files", error)

@@ -1,14 +1,13 @@
-"""The processes of the node, scanned for little: /proc/PID/stat through kept descriptors.
+"""Scans the processes of the node cheaply: /proc/PID/stat through descriptors that are kept open.
 
-Reading a kept descriptor spares the path walk, the open and the close, which cost more than the read itself.
-A descriptor belongs to one process, not to a number: once that process is gone, reading it answers ESRCH, and
-the number is looked up again. One whose line has not changed is not parsed again.
+Reading an open descriptor saves the path walk, the open and the close, which cost more than the read itself.
+A descriptor belongs to one process, not to a pid: once that process has ended, reading it fails with ESRCH,
+and the pid is looked up again. A line that has not changed is not parsed again.
 
-Most processes sleep, and the kernel tells how much CPU time a process has had for a fifth of what the 52
-numbers of stat cost it, without a file. One that has had none since has not changed what it says of itself,
-so where its line was the same at the last look this is asked first. What others do to a sleeper shows late:
-its parent is looked up again when the last one has gone, and its memory and process group at every 32nd look
-at the latest.
+Most processes sleep, and reading a process's CPU clock, which needs no file, costs the kernel a fifth of the
+52 numbers of stat. A process without new CPU time has not changed its own state, so if its line was unchanged
+in the last sample the clock is read first. What others do to a sleeping process shows late: its new parent
+when the old one has ended, its memory and process group at every 32nd sample at the latest.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from jobfeatures_exporter.sampling.descriptors import (
 from jobfeatures_exporter.snapshot import ProcessSample
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-READ_BYTES = 1024  # the 22 fields that count take 540 at most; what follows may be cut off
+READ_BYTES = 1024  # the 22 fields needed take at most 540; the rest may be truncated
 RELEASED_AT_ONCE = 64
-READ_ANYWAY = 32  # looks
+READ_ANYWAY = 32  # samples
 
-# Fields behind the name, from 0: ppid pgrp session, utime stime cutime cstime, num_threads,
+# Fields after the name, from 0: ppid pgrp session, utime stime cutime cstime, num_threads,
 # starttime vsize rss.
 _WANTED = itemgetter(1, 2, 3, 11, 12, 13, 14, 17, 19, 20, 21)
 _LAST_WANTED = 21
 
 
 def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessSample:
-    r"""Return one process of its /proc/PID/stat.
+    r"""Parse the /proc/PID/stat of a process.
 
     Source: proc_pid_stat(5). Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``,
     times in clock ticks, vsize in bytes, rss in pages. The name may hold any
@@ -59,7 +58,7 @@ def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessS
         raise _garbage(data)
     ppid, pgid, session, user, system, c_user, c_system, threads, start, virtual, resident = map(int, wanted)
     command, state = name.decode("utf-8", "replace"), fields[0].decode("ascii", "replace")
-    # By their places: this is done for every process that has run.
+    # Positional arguments, for speed: this is done for every process that has run.
     return ProcessSample(
         int(pid), ppid, pgid, session, start, command, state,
         user, system, c_user, c_system, threads, resident * page_bytes, virtual,
@@ -71,12 +70,12 @@ def _garbage(data: bytes) -> ParseError:
 
 
 def clock_of(pid: int) -> int:
-    """Return the CPU clock of a process with all its threads, in nanoseconds; clock_getcpuclockid(3)."""
+    """Return the id of a process's CPU clock, which covers all its threads; see clock_getcpuclockid(3)."""
     return ~pid << 3 | 2
 
 
 def find_clocks(procfs: str) -> Callable[[int], int] | None:
-    """Return what reads such clocks, None where `procfs` has other numbers than the kernel has for us."""
+    """Return a function that reads such clocks in ns, None if `procfs` is of another pid namespace."""
     try:
         time.clock_gettime_ns(clock_of(os.getpid()))
         status = read_file(f"{procfs}/self/status")
@@ -86,10 +85,10 @@ def find_clocks(procfs: str) -> Callable[[int], int] | None:
 
 
 class _Entry:
-    """One process: its descriptor (-1: not kept), its line, and what the line says.
+    """One process: its descriptor (-1: not kept open), its line, and the parsed line.
 
-    `used` is the CPU time that it had used before `data` was read: -1 where that is not known,
-    None where the line was another at the look before, so that there is no use in asking.
+    `used` is the CPU time that it had used before `data` was read: -1 if unknown, None if the line
+    differed from the previous sample's, so that reading the clock would be of no use.
     """
 
     __slots__ = ("clock", "data", "descriptor", "pid", "sample", "used")
@@ -104,11 +103,11 @@ class _Entry:
 
 
 class ProcessScanner:
-    """Looks at all processes below `procfs`, again and again, from one thread.
+    """Scans all processes below `procfs` at each sample, from one thread.
 
-    At most `max_open` descriptors are kept (default: as many as the hard limit of the process allows, less a
-    reserve); processes beyond are opened, read and closed. `budget` and `unreadable` are shared with other
-    readers where given.
+    At most `max_open` descriptors are kept open (default: as many as the hard limit of the process allows,
+    less a reserve); files of other processes are opened, read and closed. `budget` and `unreadable`, if
+    given, are shared with other readers.
     """
 
     def __init__(
@@ -128,11 +127,11 @@ class ProcessScanner:
         self._look = 0
 
     def scan(self) -> dict[int, ProcessSample]:
-        """Return the processes of this moment by pid, in the order of the directory, which is that of pids.
+        """Return the present processes by pid, in the order of the directory, which is that of pids.
 
-        A process that has not changed is the same object as last time. One that is there but cannot be read
-        this time keeps its last sample: to call it gone would be wrong; so would it be of one that is not
-        listed and still answers. Raises OSError where `procfs` itself cannot be listed.
+        A process that has not changed is the same object as last time. One that exists but cannot be read now
+        keeps its last sample, as it has not ended; so does one that is not listed although its descriptor can
+        be read. Raises OSError if `procfs` itself cannot be listed.
         """
         known = self._known
         names = os.listdir(self._procfs)
@@ -159,7 +158,7 @@ class ProcessScanner:
         return samples
 
     def _due(self) -> list[tuple[str, _Entry]]:
-        """Return those that are to be read: others have had no CPU since their line was."""
+        """Return the processes to read: the others have used no CPU time since their line was read."""
         read, turn = self._read_clock, self._look % READ_ANYWAY
         if read is None:
             return list(self._known.items())
@@ -169,7 +168,7 @@ class ProcessScanner:
             if entry.used is not None:
                 try:
                     used = read(entry.clock)
-                except OSError:  # it has gone
+                except OSError:  # it has ended
                     used = -1
                 if used == entry.used != -1 and entry.pid % READ_ANYWAY != turn:
                     continue
@@ -189,7 +188,7 @@ class ProcessScanner:
             entry.used = -1
 
     def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
-        """Return these processes, those that are there, and forget nothing of the others."""
+        """Return those of these processes that exist; what is known of others is kept."""
         self._budget.begin_look()
         samples = {}
         for pid in sorted(pids):
@@ -201,13 +200,13 @@ class ProcessScanner:
         return samples
 
     def _is_alive(self, name: str) -> bool:
-        """Return whether a process that was not listed still exists: its descriptor can be read."""
+        """Return whether a process that was not listed still exists: its descriptor is still readable."""
         entry = self._known[name]
         if entry.descriptor < 0:
             return False
         try:
             data = os.pread(entry.descriptor, READ_BYTES, 0)
-            is_there = os.fstat(entry.descriptor).st_nlink > 0  # a file that only we hold reports nothing
+            is_there = os.fstat(entry.descriptor).st_nlink > 0  # an unlinked regular file proves nothing
         except OSError:
             return False
         if is_there and data != entry.data:
@@ -223,7 +222,7 @@ class ProcessScanner:
         self._release(self._known.pop(name))
 
     def _forget_all(self, names: Collection[str]) -> list[str]:
-        """Forget those that have gone; return those whose parent was one of them, and who were not read."""
+        """Forget ended processes; return their children that were not read in this sample."""
         pids = {self._known[name].pid for name in names}
         for name in names:
             self._forget(name)
@@ -234,7 +233,7 @@ class ProcessScanner:
         entry = self._known[name]
         try:
             data = os.pread(entry.descriptor, READ_BYTES, 0)
-        except OSError:  # gone as well: the next look finds that out
+        except OSError:  # it has ended too: the next sample notices
             return
         if data != entry.data and self._changed(name, entry, data):
             samples[entry.pid] = entry.sample
@@ -246,7 +245,7 @@ class ProcessScanner:
             self._budget.give()
 
     def _look_up(self, name: str, last: _Entry | None) -> None:
-        """Know what stands behind a number now; the last where nobody can tell."""
+        """Open and read the process that has this pid now; keep `last` if that fails."""
         try:
             descriptor = self._open(name)
         except OSError as error:
@@ -268,7 +267,7 @@ class ProcessScanner:
                 os.close(descriptor)
 
     def _look_again(self, name: str, entry: _Entry, error: OSError) -> None:
-        """Look up a number whose descriptor is not kept, or failed."""
+        """Look up a pid again whose descriptor is not kept open, or failed."""
         if entry.descriptor >= 0 and error.errno not in VANISHED:
             self._unreadable.add("process_stat", error)
             return
@@ -308,7 +307,7 @@ class ProcessScanner:
         except OSError as error:
             if error.errno not in NO_MORE_FILES:
                 raise
-        # Somebody else needs descriptors more than we need ours.
+        # Other parts of the system need descriptors more than this scanner.
         kept = (entry for entry in self._known.values() if entry.descriptor >= 0)
         for entry in list(itertools.islice(kept, RELEASED_AT_ONCE)):
             self._release(entry)

@@ -1,7 +1,7 @@
 """What the processes of jobs read and wrote, by job: /proc/PID/io.
 
-Only what may have changed is read: a process whose stat line is the same has not used a clock tick since. As
-its input and output may still have grown a little, each is read at every `RELOOK`-th look in any case.
+Only processes that may have changed are read: one whose stat line is the same has not used a clock tick. As
+its input and output may still have grown a little, each is read at every `RELOOK`-th sample in any case.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget
 from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 RELOOK = 32
-FAILED_RELOOK = 8  # for those that could not be read: without the right to, it would be all of them each time
+FAILED_RELOOK = 8  # for those that could not be read: without the capability, all would be retried each time
 _NOTHING = ProcessIo(0, 0, 0, 0, 0)
 
 
 class _Entry(KeptFile):
-    """One process: its file, and what that said last."""
+    """One process: its file, and the last content."""
 
     def __init__(self, path: str, budget: DescriptorBudget, start_ticks: int) -> None:
         super().__init__(path, budget)
@@ -31,25 +31,25 @@ class _Entry(KeptFile):
 
 
 class ProcessIoBook:
-    """Input and output by job, never falling."""
+    """Input and output by job, which never decrease."""
 
     def __init__(self, procfs: str, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._procfs = procfs
         self._budget = budget
         self._unreadable = unreadable
         self._entries: dict[int, _Entry] = {}
-        self._processes: Mapping[int, ProcessSample] = {}  # those of the last look, by pid
+        self._processes: Mapping[int, ProcessSample] = {}  # those of the last sample, by pid
         self._readings: dict[int, IoReading] = {}
-        self._failed: set[int] = set()  # those that could not be read the last time
+        self._failed: set[int] = set()  # pids that could not be read the last time
         self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
         self._last: dict[JobKey, ProcessIo] = {}
-        self._before: dict[JobKey, ProcessIo] = {}  # of the time before a job had no processes for a while
+        self._before: dict[JobKey, ProcessIo] = {}  # totals from before a job had no processes for a while
         self._look = 0
 
     def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> dict[JobKey, ProcessIo]:
-        """Take one look at the processes of each job, by job, also of those that have none just now.
+        """Add one sample: the processes by job, empty for jobs without any now. Return the totals by job.
 
-        A job of which a process could not be read is left out. Jobs that are not there are forgotten.
+        A job with a process that could not be read is omitted. Jobs that are not in `members` are forgotten.
         """
         self._look += 1
         keys = {process.pid: key for key, processes in members.items() for process in processes}
@@ -63,10 +63,10 @@ class ProcessIoBook:
         for pid, process in processes.items():
             sleeps = before.get(pid) is process
             if not sleeps or (pid % RELOOK == due and pid not in failed):
-                self._look_at(process, sleeps=sleeps)
+                self._refresh(process, sleeps=sleeps)
         for pid in failed:
             if pid % FAILED_RELOOK == due_again and before.get(pid) is processes[pid]:
-                self._look_at(processes[pid], sleeps=True)
+                self._refresh(processes[pid], sleeps=True)
         unknown = {keys[pid] for pid in self._failed}
         readings = self._readings.copy()
         if len(readings) != len(keys):
@@ -74,7 +74,7 @@ class ProcessIoBook:
         totals = self._accumulator.update(readings, keys)
         return {key: sums for key, sums in self._sums(members, totals) if key not in unknown}
 
-    def _look_at(self, process: ProcessSample, *, sleeps: bool) -> None:
+    def _refresh(self, process: ProcessSample, *, sleeps: bool) -> None:
         pid = process.pid
         entry = self._entries.get(pid)
         if entry is not None and entry.start_ticks != process.start_ticks:
@@ -123,7 +123,7 @@ class ProcessIoBook:
             if last is None or data != entry.data:
                 io = parse_process_io(data.decode("ascii", "replace"))
             elif process.ppid == last.ppid and process.state == last.state:
-                return  # the very same reading: nobody has to look at it again
+                return  # keep the same object, which the accumulator skips
             else:
                 io = last.io
         except (OSError, ParseError) as error:

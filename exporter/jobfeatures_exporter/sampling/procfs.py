@@ -1,4 +1,4 @@
-"""The node as a whole: /proc/stat, meminfo, loadavg and pressure, see proc_stat(5) and so on."""
+"""The node as a whole: /proc/stat, meminfo, loadavg and pressure; see proc_stat(5) and related pages."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _TICKS = re.compile(r"[0-9]{1,18}(?: [0-9]{1,18}){7}\Z")
 _LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
 _ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
 _MEMORY = re.compile(r"^([A-Za-z0-9_()]{1,64}): +(?:([0-9]{1,16}) kB|[0-9]{1,19})$", re.MULTILINE)
-_OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # found by its beginning, among 190 lines
+_OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # a literal prefix, for speed: there are 190 lines
 
 
 def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> NodeSample:
     """Return CPU seconds and boot time of /proc/stat.
 
     Lines like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0``
-    (ticks) and ``btime 1753000000``; others are skipped. Raises ParseError for
-    a malformed line of these, and where no line is one of them.
+    (ticks) and ``btime 1753000000``; others are skipped. Raises ParseError if
+    such a line is malformed, and if there is none.
     """
     boot_time_secs = None
     cpu = None
     cores: dict[int, CpuSecs] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.startswith(("cpu", "btime")):  # one of the others has a number for each interrupt
+        if not line.startswith(("cpu", "btime")):  # other lines may be long, with a number per interrupt
             continue
         words = line.split()
         if words[0] == "btime":
@@ -64,8 +64,8 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
 def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
     """Return bytes by name of /proc/meminfo, lines like ``MemTotal:       32774796 kB``.
 
-    Lines without a unit count huge pages, not bytes, and are left out. Raises
-    ParseError for a malformed line, and where there is none.
+    Lines without a unit count huge pages, not bytes, and are omitted. Raises
+    ParseError if a line is malformed, and if there is none.
     """
     found = _MEMORY.findall(text)
     if len(found) != text.count("\n") or not text.endswith("\n"):
@@ -79,7 +79,7 @@ def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
 
 
 def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, float]:
-    """Return the load over 1, 5 and 15 minutes of ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
+    """Return the load averages of 1, 5 and 15 minutes: ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
     words = text.split()[:3]
     if len(words) != 3 or not all(_LOAD.match(word) for word in words):
         raise ParseError("not three loads", source=source, line=1, text=text)
@@ -87,7 +87,7 @@ def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, 
 
 
 def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
-    """Return how many threads run or would, and how many there are: ``1/80``. Raises ParseError."""
+    """Return how many threads are runnable, and how many exist: ``1/80``. Raises ParseError."""
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
     if match is None:
@@ -96,13 +96,13 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return how many processes the OOM killer has ended: ``oom_kill 7`` of vmstat; None: not reported."""
+    """Return how many processes the OOM killer has killed: ``oom_kill 7`` in vmstat; None: not reported."""
     match = _OOM_KILLS.search(f"\n{text}\n")
     return None if match is None else int(match[1])
 
 
 def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
-    """Read /proc/vmstat below `procfs`; one that is not there is no failure."""
+    """Return the OOM kills in vmstat below `procfs`; a missing file is not a failure."""
     text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return None if text is None else parse_oom_kills(text)
 
@@ -118,9 +118,9 @@ def read_meminfo(procfs: str) -> dict[str, int]:
 
 
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
-    """Return seconds stalled by resource and share of tasks, those that the kernel has.
+    """Return seconds stalled by resource and share of tasks, as far as the kernel reports them.
 
-    The kernel writes a zero where all tasks would wait for CPUs, of a whole node: that cannot be.
+    Omits ``full`` of ``cpu``: for a whole node the kernel always writes 0, as not all tasks can lack CPUs.
     """
     found: dict[tuple[str, str], float] = {}
     for resource in RESOURCES:
@@ -139,7 +139,7 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
 def read_node(
     procfs: str, unreadable: Unreadable, disks: Mapping[str, DiskSample] = MappingProxyType({})
 ) -> NodeSample:
-    """Read all of it but the disks; what cannot be read is None or empty, and counted."""
+    """Read the node's sample and add `disks` to it; what cannot be read is None or empty, and counted."""
     stat = unreadable.tried("node_stat", read_stat, procfs) or NodeSample()
     source = f"{procfs}/loadavg"
     text = unreadable.tried("node_loadavg", read_text, source)

@@ -1,7 +1,7 @@
-"""The energy counters of CPU packages (RAPL), as the kernel's powercap framework shows them.
+"""The energy counters of CPU packages (RAPL), from the kernel's powercap framework.
 
 Source: Documentation/power/powercap/powercap.rst. Intel and AMD have the same
-interface. ``energy_uj`` is readable by root only since Linux 5.10.
+interface. Since Linux 5.10 only root can read ``energy_uj``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jobfeatures_exporter.sampling.descriptors import (
 )
 from jobfeatures_exporter.sampling.energy import compute_increase_uj
 
-# intel-rapl:0 is a package, intel-rapl:0:2 a part of it; intel-rapl-mmio shows some of them once more.
+# intel-rapl:0 is a package, intel-rapl:0:2 a part of it; intel-rapl-mmio has some of them a second time.
 _ZONE = re.compile(r"(?P<kind>intel-rapl(?:-mmio)?):(?P<package>[0-9]{1,4})(?::[0-9]{1,4})?\Z")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _PACKAGE = re.compile(r"package-([0-9]{1,4}(?:-die-[0-9]{1,4})?)\Z")
@@ -38,10 +38,10 @@ class Zone(NamedTuple):
 
 
 def compute_domain(name: str, parent: str | None) -> str | None:
-    """Return what a zone counts, None for a part of a package that must not be added to it.
+    """Return the domain that a zone counts, None for a part already included in its package.
 
     `name` is the zone's, `parent` that of the zone it is a part of: the memory
-    of ``package-1`` is ``dram-1``. Cores and uncore are in their package already.
+    of ``package-1`` is ``dram-1``. Packages include their cores and uncore.
     """
     if parent is None:
         return name if name == "psys" or _PACKAGE.match(name) else None
@@ -50,13 +50,13 @@ def compute_domain(name: str, parent: str | None) -> str | None:
 
 
 def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
-    """Return the counters below `sysfs`; none where the machine has none."""
+    """Return the counters below `sysfs`, if any."""
     top = f"{sysfs}/class/powercap"
     names = sorted(filter(_ZONE.match, unreadable.tried("node_energy", os.listdir, top) or ()))
     found = ((name, unreadable.tried("node_energy", _read_name, f"{top}/{name}")) for name in names)
     words = {name: word for name, word in found if word is not None}
     zones: dict[str, Zone] = {}
-    # By name: ":" sorts behind "-", so the machine's own registers are put over the same ones by mmio.
+    # Sorted by name, ":" comes after "-": MSR zones replace those of the same domain by MMIO.
     for name, word in words.items():
         parent, colon, _ = name.rpartition(":")
         is_part = colon and parent in names
@@ -79,12 +79,12 @@ def _read_range(directory: str) -> int:
 
 
 def parse_energy(data: bytes) -> int:
-    """Return microjoules of ``energy_uj`` or ``max_energy_range_uj``: one number. Raises ParseError."""
+    """Return the microjoules in ``energy_uj`` or ``max_energy_range_uj``: one number. Raises ParseError."""
     return parse_count(data.decode("ascii", "replace").strip(), field="energy_uj")
 
 
 class NodeEnergy:
-    """The joules of each domain since our start. A counter that cannot be read stands still until it can."""
+    """The joules of each domain since our start. A counter keeps its value while it is unreadable."""
 
     def __init__(self, sysfs: str, clock: Clock, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._sysfs = sysfs
@@ -96,7 +96,7 @@ class NodeEnergy:
         self._total_uj: dict[str, int] = {}
 
     def read(self) -> Mapping[str, float]:
-        """Return the joules by domain; a domain is absent until it could be read once."""
+        """Return the joules by domain; a domain is absent until it has been read once."""
         if not self._files:
             self._files = {
                 zone: KeptFile(zone.path, self._budget) for zone in find_zones(self._sysfs, self._unreadable)
@@ -107,7 +107,7 @@ class NodeEnergy:
             except (OSError, ParseError) as error:
                 self._unreadable.add("node_energy", error)
                 if isinstance(error, OSError) and error.errno in VANISHED:
-                    self.close()  # what there is now is found at the next look
+                    self.close()  # the next sample finds the present zones
                     break
             else:
                 self._count(zone, now_uj)

@@ -1,4 +1,4 @@
-"""One look at the node, again and again: processes, control groups and jobs brought together."""
+"""Samples the node: combines processes, control groups and jobs into snapshots."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
     from jobfeatures_exporter.sampling.taskstats import ExitTimes
 
-FIRST_AGAIN_LOOKS = 16  # at which first processes are looked for in any case
-ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's sums would do
+FIRST_AGAIN_LOOKS = 16  # every so many samples the first processes of jobs are searched in any case
+ALL_AGAIN_LOOKS = 64  # every so many samples all processes are read even if the kernel's sums suffice
 
 
 class Sampler:
-    """Takes snapshots of the node. One thread calls `sample`; a snapshot may go to any.
+    """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
-    `jobs` returns the jobs known at the time, for those that name processes or sessions. With `node_name`,
-    control groups that name another node (several emulated on one host) are ignored, their processes count as
-    without a job; else all count, and a job on two of them is summed. `cgroup_root` is the path at which the
-    batch systems' control groups begin, other than ``/`` where the node is itself a container.
+    `jobs` returns the jobs known at the time, needed for those that name processes or sessions. With
+    `node_name`, control groups that name another node (several emulated on one host) are ignored, and their
+    processes belong to no job; else all count, and a job on several nodes is summed. `cgroup_root` is the
+    path at which the batch systems' control groups begin, if not ``/`` because the node is a container.
     `condor_execute` is HTCondor's EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
-    where its running process is not to tell. `steps` reads the steps of jobs too, `process_io` what their
+    if it is not to be found by its process. `steps` also reads the steps of jobs, `process_io` what their
     processes read and wrote, and `top_commands`, if not 0, rolls up their processes by command.
 
-    The processes and threads of a job include its slurmstepd, which is in its control groups. Memory of a job
-    without control groups is the sum over its processes, in which shared pages count once for each.
+    A job's processes and threads include its slurmstepd, which is in its control groups. Memory of a job
+    without control groups is the sum over its processes, in which shared pages count once per process.
 
-    Where `read_by` brings the kernel's sums, they tell what jobs in control groups do, and processes are only
-    read where a job has none, where `wants_all` says so, and of a few jobs at a time. `shows` says whether
-    names of other exporters need what is read on request: reads_processes, reads_cores, reads_open_files.
+    With the kernel's sums, set by `read_by`, the usage of jobs in control groups comes from these, and
+    processes are only read for jobs without groups, if `wants_all` is true, and for a few jobs at a time.
+    `shows` tells whether other exporters' names need reads_processes, reads_cores or reads_open_files.
     """
 
     def __init__(
@@ -131,34 +131,34 @@ class Sampler:
         self._shows = shows
         self._open_files = OpenFileBook(procfs, self._unreadable)
         self._looks = 0
-        self._first: dict[JobKey, tuple[int, ...]] = {}  # processes of each job whose end may be its own
-        self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # its processes when these were found
+        self._first: dict[JobKey, tuple[int, ...]] = {}  # pids of each job whose end may be the job's
+        self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
         self._process_io = ProcessIoBook(procfs, budget, self._unreadable) if process_io else None
         self._command_book = (
             CommandBook(top=top_commands, ticks_per_sec=TICKS_PER_SEC) if top_commands else None
         )
         self._last_words = last_words
         self._last_jobs: Mapping[WorkKey, JobSample] = {}
-        self._keys_of: dict[str, JobKey | None] = {}  # by cpu_source, at the last look; None: a stranger's
+        self._keys_of: dict[str, JobKey | None] = {}  # by cpu_source, in the last sample; None: a stranger's
         self._commands: Mapping[JobKey, tuple[CommandSample, ...]] = {}
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
         self._boot_time_secs: int | None = None
 
     def read_by(self, reader: Choice) -> None:
-        """Read processes in this way; before the first look."""
+        """Set how processes are read; call it before the first sample."""
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, self._unreadable)
         self._reader = reader
         self._book.counts_network = reader.no_network == ""
 
     def sample(self) -> Snapshot:
-        """Take one look at the node. What cannot be read is left out and counted."""
+        """Take a snapshot of the node. What cannot be read is omitted and counted."""
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         node = read_node(self._procfs, self._unreadable, self._disks.read())
         self._book.other_devices = self._disks.others
         self._cgroups.kills.count = node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
-            # Once only: the kernel derives the boot time from the clock, and groups must keep their names.
+            # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
         self._boot_time_secs = node.boot_time_secs
         if self._exits is not None:
@@ -173,7 +173,7 @@ class Sampler:
         if not lists_all:
             lists_all, processes = self._read_some(sums)
         if not lists_all:
-            self._scanner.close()  # what it keeps open is for looks at all that follow on each other
+            self._scanner.close()  # its open descriptors only pay off in consecutive samples of all processes
         read_at_secs = self._clock.monotonic_secs()
         self._book.reads_cores = self._shows("reads_cores")
         keys, jobs, final = self._attribute(processes, gone, are_all=lists_all)
@@ -216,7 +216,7 @@ class Sampler:
     def _with_energy(
         self, node: NodeSample, jobs: dict[WorkKey, JobSample]
     ) -> tuple[NodeSample, dict[WorkKey, JobSample]]:
-        """Return the same with the joules since the last look, those of the jobs by their CPU time."""
+        """Return node and jobs with their joules, which jobs get in the ratio of their CPU time."""
         if self._node_energy is None or not (domains := self._node_energy.read()):
             return node, jobs
         shares = self._job_energy.update(
@@ -231,13 +231,13 @@ class Sampler:
     def _scan(self) -> Mapping[int, ProcessSample]:
         try:
             self._processes = self._scanner.scan()
-        except OSError as error:  # nothing is known to have ended: what was there stays
+        except OSError as error:  # no process is known to have ended: keep the last list
             self._unreadable.add("process_list", error)
         self._attributor.read(self._processes)
         return self._processes
 
     def _needs_all(self) -> bool:
-        """Return whether this look has to read all processes, as it has to now and then in any case."""
+        """Return whether this sample has to read all processes, as every `ALL_AGAIN_LOOKS`th does."""
         return (
             self._kernel is None
             or self._looks % ALL_AGAIN_LOOKS == 1
@@ -250,14 +250,14 @@ class Sampler:
         )
 
     def _sum(self, gone: Mapping[JobKey, Sequence[JobCgroup]]) -> Mapping[str, Sums]:
-        """Return the kernel's sums by the control groups' `cpu_source`; empty without them."""
+        """Return the kernel's sums by the control groups' `cpu_source`; empty without sums in the kernel."""
         if self._kernel is None:
             return {}
         also = [each.directory for those in gone.values() for each in those]
         return self._kernel.sums([*self._cgroups.directories, *also])
 
     def _read_some(self, sums: Mapping[str, Sums]) -> tuple[bool, Mapping[int, ProcessSample]]:
-        """Return the processes that are due, and whether these are all because the sums do not suffice."""
+        """Return whether all processes were read because the sums do not suffice, and the processes read."""
         suffices = all(
             each.counts_memory
             and each.directory.cpu_source in sums
@@ -273,7 +273,7 @@ class Sampler:
         return False, processes
 
     def _is_settled(self, directory: JobDirectory) -> bool:
-        """Return whether no process has to say what job a control group is of, and whose."""
+        """Return whether job and user of a control group are known without reading its processes."""
         key, membership = self._keys_of.get(directory.cpu_source), directory.membership
         sample = None if key is None else self._last_jobs.get(key)
         if key is None or sample is None:
@@ -282,7 +282,7 @@ class Sampler:
         return has_number and (sample.uid is not None or not sample.processes)
 
     def _populated(self) -> list[Membership]:
-        """Return the control groups that hold processes by the kernel's sums."""
+        """Return the control groups that have processes according to the kernel's sums."""
         sums = self._book.sums
         found = (each.directory for each in self._cgroups if each.directory.cpu_source in sums)
         return [each.membership for each in found if sums[each.cpu_source].processes]
@@ -291,7 +291,7 @@ class Sampler:
         return self._node_name is None or membership.node in {None, self._node_name}
 
     def _hear(self) -> dict[JobKey, list[JobCgroup]]:
-        """Hand to the control groups what was read beside the looks; return those that left a last word."""
+        """Give control groups their readings from between samples; return removed groups that have one."""
         if self._last_words is None:
             return {}
         heard = self._last_words.take()
@@ -314,7 +314,7 @@ class Sampler:
         *,
         are_all: bool,
     ) -> tuple[dict[int, Key], dict[WorkKey, JobSample], dict[JobKey, JobSample]]:
-        """Return whose each process is, what each job and process group uses, and the last of gone jobs."""
+        """Return the key of each process, the record of each key, and the final records of ended jobs."""
         found = self._attributor.attribute(
             processes,
             self._cgroups.directories,
@@ -367,9 +367,9 @@ class Sampler:
         *,
         are_all: bool,
     ) -> None:
-        """Say whose end may be that of a job, where that is not as it was."""
+        """Tell `last_words` which processes' end may be that of a job, if these have changed."""
         read = {job: members.get(job, ()) for job in cgroups if are_all or job in members}
-        again = self._looks % FIRST_AGAIN_LOOKS == 1  # those above them may be others by now
+        again = self._looks % FIRST_AGAIN_LOOKS == 1  # their parents may have changed
         first = {
             job: tuple(find_first_processes(job, read[job], processes, found.keys))
             if job in read and (again or self._read.get(job) != read[job])
@@ -406,7 +406,7 @@ class Sampler:
 
 
 def make_sampler(config: DaemonConfig, clock: Clock, **more: Any) -> Sampler:
-    """Return what takes snapshots of this node, as the settings say where to look."""
+    """Return a sampler of this node for the paths in the settings."""
     return Sampler(
         procfs=config.path_procfs,
         cgroup=config.path_cgroup,

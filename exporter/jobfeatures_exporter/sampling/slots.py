@@ -1,10 +1,10 @@
-"""Which job runs in a slot of HTCondor, found on the node itself.
+"""Finds the job that runs in a slot of HTCondor, on the node itself.
 
 A control group of HTCondor names a slot. The slot's condor_starter keeps the job's ad in ``dir_PID/.job.ad``
-below EXECUTE, PID being its own process id. Users write environments, and what is in their scratch directory;
-they write neither EXECUTE nor the ancestry of their processes. So the way is: a process of the slot, its
-ancestor for which there is a ``dir_PID``, that directory's ad: see `jobfeatures.batch.htcondor.scratch`. An
-ad that the user could have written is a claim: it may not take a number that another slot has.
+below EXECUTE, PID being its own process id. Users can forge environments and the content of their scratch
+directory, but neither EXECUTE nor the ancestry of their processes. So the ad is found from a process of the
+slot by its ancestor that has a ``dir_PID``, see `jobfeatures.batch.htcondor.scratch`. An ad that the user
+could have written is not trusted: it cannot claim a job id that another slot has.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sluid import Answer
 from jobfeatures_exporter.snapshot import ProcessSample
 
-MAX_ASKED = 64  # processes of one slot and look
+MAX_ASKED = 64  # processes per slot and sample
 MAX_ANCESTORS = 256
 
 
 class _Answer(Answer):
-    """What is known of one slot, and of which starter."""
+    """The job of one slot, and the starter that it comes from."""
 
     __slots__ = ("starter",)
 
@@ -35,7 +35,7 @@ class _Answer(Answer):
 
 
 class SlotResolver:
-    """Keeps the jobs of the slots on the node. `execute` is HTCondor's EXECUTE directory."""
+    """Follows the jobs of the slots on the node. `execute` is HTCondor's EXECUTE directory."""
 
     def __init__(self, procfs: str, execute: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -50,11 +50,11 @@ class SlotResolver:
         processes: Mapping[int, ProcessSample],
         batch: Mapping[int, Membership],
     ) -> Mapping[str, str]:
-        """Return the job by slot, for those found so far, given the pids of each slot.
+        """Return the job id by slot, for those found so far, given the pids of each slot.
 
         `batch` are the processes in control groups of jobs: none of them is a
-        starter. A slot is asked about until its starter is known, at growing
-        gaps, and again when that has ended: the next job has one of its own.
+        starter. A slot is searched at growing gaps until its starter is known,
+        and again after that has ended, since each job has its own.
         """
         self._look += 1
         for gone in self._answers.keys() - slots.keys():
@@ -62,7 +62,7 @@ class SlotResolver:
         due = [slot for slot, pids in slots.items() if self._is_due(slot, pids, processes)]
         tried = self._unreadable.tried
         scratch = (tried("htcondor_execute", list_scratch, self._execute) if due else None) or {}
-        # None: others may write in EXECUTE, and make any ``dir_PID``.
+        # None: other users may write to EXECUTE, and create any ``dir_PID``.
         owner = tried("htcondor_execute", find_owner, self._execute) if scratch else None
         for slot in due if owner is not None else ():
             starter = _find_starter(slots[slot], processes, batch, scratch)
@@ -70,7 +70,7 @@ class SlotResolver:
                 self._ask(slot, starter, owner or 0)
         taken: dict[str, str] = {}
         numbers: dict[str, str] = {}
-        # An empty group may outlive its job, which has another slot by now.
+        # An empty group may outlive its job, which may run in another slot now.
         order = sorted(self._answers.items(), key=lambda each: (not slots[each[0]], not each[1].proven))
         for slot, answer in order:
             if answer.job_id is not None and taken.setdefault(answer.job_id, slot) == slot:

@@ -1,9 +1,9 @@
-"""Which job number a SLUID stands for, found on the node itself.
+"""Finds the job id of a SLUID on the node itself.
 
-Slurm 26.05 names control groups by SLUID. Two things on the node tell the number: the title of the job's
-slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment of its processes. Users write
-environments, and titles of their own processes, so a title counts only where its process belongs to root by
-its real user, and the environment only while there is no such title.
+Slurm 26.05 names control groups by SLUID. The job id is in two places on the node: the title of the job's
+slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment of its processes. Users can forge
+environments and the titles of their own processes, so a title counts only if the real user of its process is
+root, and the environment only while there is no such title.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from jobfeatures_exporter.snapshot import ProcessSample
 
 _TITLE = re.compile(rb"slurmstepd: \[([1-9][0-9]{0,9})\.[A-Za-z0-9_+]{1,32}\]")
 _VARIABLE = re.compile(rb"(?:\A|\0)SLURM_JOB_ID=([1-9][0-9]{0,9})(?:\0|\Z)")
-MAX_ASKED = 64  # processes of one job and look
+MAX_ASKED = 64  # processes per job and sample
 MAX_GAP_LOOKS = 32
 
 
 def parse_slurmstepd_title(cmdline: bytes) -> str | None:
-    """Return the job number in the command line of a slurmstepd, ``slurmstepd: [3385.0]``; else None."""
+    """Return the job id in the command line of a slurmstepd, ``slurmstepd: [3385.0]``; else None."""
     match = _TITLE.match(cmdline)
     return match[1].decode("ascii") if match else None
 
 
 def parse_job_variable(environ: bytes) -> str | None:
-    """Return SLURM_JOB_ID of /proc/PID/environ, None where there is none or it is no job number."""
+    """Return SLURM_JOB_ID in /proc/PID/environ, None if it is missing or not a job id."""
     match = _VARIABLE.search(environ)
     return match[1].decode("ascii") if match else None
 
 
 class Answer:
-    """What is known of one SLUID. `proven`: root's own title said so. It is asked for at growing gaps."""
+    """The job id of one SLUID; `proven` if from a title of root's. It is searched at growing gaps."""
 
     __slots__ = ("gap", "job_id", "next_look", "proven")
 
@@ -46,7 +46,7 @@ class Answer:
         self.next_look = 0
 
     def is_due(self, look: int) -> bool:
-        """Return whether to ask at this look; if so it is taken for asked."""
+        """Return whether a search is due in this sample, and schedule the next one if so."""
         if look < self.next_look:
             return False
         self.gap = min(max(1, self.gap * 2), MAX_GAP_LOOKS)
@@ -55,7 +55,7 @@ class Answer:
 
 
 class SluidResolver:
-    """Keeps the job numbers of the SLUIDs on the node."""
+    """Follows the job ids of the SLUIDs on the node."""
 
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -69,10 +69,10 @@ class SluidResolver:
         taken: Collection[str] = frozenset(),
         living: Collection[str] = frozenset(),
     ) -> Mapping[str, str]:
-        """Return the job number by SLUID, for those found so far, given the processes of each SLUID.
+        """Return the job id by SLUID, for those found so far, given the processes of each SLUID.
 
-        `taken` are numbers that certainly are other jobs'. What is not proven is asked again at growing gaps.
-        One without processes, which is not among the `living` either, keeps its number from no other.
+        `taken` are ids that certainly belong to other jobs. Unproven ids are searched again at growing gaps.
+        A SLUID without processes that is not among the `living` does not block its id for others.
         """
         self._look += 1
         for sluid in self._answers.keys() - jobs.keys():
@@ -88,7 +88,7 @@ class SluidResolver:
         )
         numbers: dict[str, str] = {}
         for sluid, answer in answers:
-            # A user may claim any number, but not one that is another job's.
+            # A user may claim any job id, but not that of another job.
             if answer.job_id is not None and (answer.proven or answer.job_id not in proven):
                 numbers[sluid] = answer.job_id
                 proven.add(answer.job_id)
@@ -118,7 +118,7 @@ class SluidResolver:
         job_id = parse_slurmstepd_title(self._read(pid, "cmdline"))
         if job_id is None:
             return None
-        # /proc/PID is root's also for a set-user-ID program, which a user runs with a title of his choice.
+        # Root also owns /proc/PID of a set-user-ID program, which a user can run with any title.
         status = self._unreadable.tried("process_status", read_status, self._procfs, pid)
         return job_id if status is not None and status.real_uid == 0 else None
 

@@ -1,12 +1,12 @@
-"""Software for cards that is there for all, by the folders that CUDA_ROOT and ROCm_ROOT name.
+"""GPU software installed for all users, in the directories that CUDA_ROOT and ROCm_ROOT name.
 
 Source: Sonar, NEW-FORMAT.md, "SysinfoSoftwareVersion": ``$CUDA_ROOT/version.json``, where key, name
 and version are encoded directly, such as
 
     {"cuda_cudart": {"name": "CUDA Runtime (cudart)", "version": "12.2.140"}, …}
 
-and ``$ROCm_ROOT/.info/.version*``, whose name has the component and whose content is its version;
-ROCm itself has ``version`` and ``version-COMPONENT``.
+and ``$ROCm_ROOT/.info/.version*``, where the name has the component and the content is its version;
+ROCm itself writes ``version`` and ``version-COMPONENT``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from jobfeatures_exporter.snapshot import Software
 
 MAX_BYTES: Final = 2**20
 MAX_FILES: Final = 100
-_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a site may link it
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # symbolic links are allowed
 _VERSION: Final = re.compile(r"\.?version(?:-([\w.+-]{1,100}))?\Z", re.ASCII)
 
 
 def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[Software]:
-    """Yield what version.json tells; an entry without a version is passed over. Raises ParseError."""
+    """Yield the software in version.json; entries without a version are skipped. Raises ParseError."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[
 
 
 def read_software(environ: Mapping[str, str], unreadable: Unreadable) -> tuple[Software, ...]:
-    """Return what the two folders tell, each component once; what cannot be read is left out and counted."""
+    """Return the software in both directories, each component once; failures are counted."""
     found: dict[str, Software] = {}
     for variable, read in (("CUDA_ROOT", _read_cuda), ("ROCm_ROOT", _read_rocm)):
         root = environ.get(variable, "")

@@ -1,4 +1,4 @@
-"""What /proc/PID/status adds to /proc/PID/stat: memory by component, and the real user."""
+"""Parses /proc/PID/status for what /proc/PID/stat lacks: memory by component, real user, groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_GROUPS = 65536  # NGROUPS_MAX of the kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """The lines that are of use here. A process without memory of its own (kernel, zombie) has none."""
+    """The fields used here. The memory of kernel threads and zombies is unknown, as they have none."""
 
     real_uid: int
     memory: MemoryBytes
@@ -48,7 +48,7 @@ def parse_process_status(text: str) -> ProcessStatus:
 
 
 def read_status(procfs: str, pid: int) -> ProcessStatus:
-    """Return that of one process. Raises OSError, ParseError."""
+    """Read the status of one process. Raises OSError, ParseError."""
     return parse_process_status(read_text(f"{procfs}/{pid}/status"))
 
 

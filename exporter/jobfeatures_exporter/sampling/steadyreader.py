@@ -1,4 +1,4 @@
-"""Reading a source that may fail or hang, again and again in a thread of its own: no look waits for it."""
+"""Reads a source that may fail or hang, at intervals in its own thread, so that no sample waits for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 class SteadyReader(ABC):
-    """Reads one source at intervals until `stop`; one that hangs or has a fault costs its own series only.
+    """Reads one source at intervals until `stop`; if it hangs or fails, only its own series are affected.
 
-    `kind` is what the log calls the source.
+    `kind` is the name of the kind of source in the log.
     """
 
     kind: str
@@ -24,31 +24,31 @@ class SteadyReader(ABC):
         self.name = name
         self._clock = clock
         self._interval_secs = interval_secs
-        self._answered_secs: float | None = None  # monotonic, in full
+        self._answered_secs: float | None = None  # monotonic time of the last complete reading
         self._complaint = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{self.kind}-{name}", daemon=True)
 
     @abstractmethod
     def _read(self) -> None:
-        """Read now, and keep it. Raises JobfeaturesError, OSError."""
+        """Read now, and store the result. Raises JobfeaturesError, OSError."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the source: after a failure, and at the end."""
+        """Release the source: called after a failure, and at the end."""
 
     def start(self) -> None:
         """Start reading."""
         self._thread.start()
 
     def stop(self, timeout_secs: float) -> None:
-        """Stop reading; a call that hangs is left behind."""
+        """Stop reading; a call that hangs is abandoned."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_secs)
 
     def answered_within(self, secs: float) -> bool:
-        """Return whether the latest reading that has ended was whole, and is not older than that."""
+        """Return whether the latest finished reading was complete, and is not older than `secs`."""
         answered = self._answered_secs
         if answered is None or self._complaint:
             return False
@@ -60,7 +60,7 @@ class SteadyReader(ABC):
             self._read()
         except (JobfeaturesError, OSError) as error:
             self._failed(str(error))
-        except Exception as error:  # supervised: a fault there costs its own series only
+        except Exception as error:  # supervised: a fault affects only this source's series
             log.exception("%s failed unexpectedly", self.kind, extra={"source": self.name})
             self._failed(f"{type(error).__name__}: {error}")
         else:

@@ -1,4 +1,4 @@
-"""The steps of jobs, each in a control group of its own below the job's: ``step_0``, ``step_batch``."""
+"""The steps of jobs, each in its own control group below the job's: ``step_0``, ``step_batch``."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _CONTROLLERS = ("cpuacct", "memory", UNIFIED)
 
 
 class StepBook:
-    """Reads the steps of jobs: at each look those of each job, then `forget_others`."""
+    """Reads the steps of jobs: at each sample call `read` for each job, then `forget_others`."""
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._budget = budget
         self._unreadable = unreadable
         self._groups: dict[str, JobCgroup] = {}  # by path
         self._ledgers: dict[tuple[JobKey, str], CpuLedger] = {}
-        self._read: set[object] = set()  # paths and names of steps of this look
+        self._read: set[object] = set()  # paths and keys of the steps in this sample
 
     def forget_others(self) -> None:
-        """Forget the steps that were not met since the last call."""
+        """Forget the steps that were not read since the last call."""
         for path in self._groups.keys() - self._read:
             self._groups.pop(path).close()
         for step in self._ledgers.keys() - self._read:
@@ -37,12 +37,12 @@ class StepBook:
         self._read.clear()
 
     def forget(self, key: JobKey) -> None:
-        """Forget what the steps of a job have used: the next one has its id."""
+        """Forget the usage of a job's steps, as another job has its id now."""
         for step in [each for each in self._ledgers if each[0] == key]:
             del self._ledgers[step]
 
     def read(self, key: JobKey, cgroups: Sequence[JobCgroup]) -> tuple[StepSample, ...]:
-        """Return what each step of a job uses, over all control groups of the job."""
+        """Return the usage of each step of a job, summed over all control groups of the job."""
         steps: dict[str, list[JobCgroup]] = {}
         for job in cgroups:
             for name, directory in self._find(job.directory).items():

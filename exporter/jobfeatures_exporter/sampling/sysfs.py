@@ -1,4 +1,4 @@
-"""Values below /sys, one a file: what is not there or readable is None, and counted where it should be."""
+"""Values below /sys, one per file: missing or unreadable ones are None, and failures are counted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _WHAT = "gpu_sysfs"
 
 
 class Sysfs:
-    """Reads values; failures are counted as those of cards, whose values all are that anybody counts."""
+    """Reads values; failures are counted as `gpu_sysfs`, as only GPU drivers report these counts."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without blanks around it."""
+        """Return a file's text without surrounding whitespace."""
         text = self._unreadable.tried(_WHAT, read_text, path, max_bytes=MAX_BYTES)
         return None if text is None else text.strip()
 
@@ -35,19 +35,19 @@ class Sysfs:
         return int(text)
 
     def scaled(self, path: str, scale: float) -> float | None:
-        """Return a file's number, scaled."""
+        """Return a file's number times `scale`."""
         value = self.number(path)
         return None if value is None else value * scale
 
     def first(self, *paths: str) -> int | None:
-        """Return the number of the first file that has one."""
+        """Return the number in the first file that has one."""
         return next((value for path in paths if (value := self.number(path)) is not None), None)
 
     def names(self, path: str) -> list[str]:
-        """Return the entries of a directory, sorted; none where it cannot be listed."""
+        """Return the entries of a directory, sorted; none if it cannot be listed."""
         return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
     def hwmon(self, device: str) -> str | None:
-        """Return the directory of a device's sensors."""
+        """Return the directory of a device's sensors, None if it has none."""
         names = [name for name in self.names(f"{device}/hwmon") if name.startswith("hwmon")]
         return f"{device}/hwmon/{names[0]}" if names else None

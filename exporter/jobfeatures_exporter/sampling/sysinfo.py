@@ -1,6 +1,6 @@
-"""How the node is made: sockets, cores, threads, memory, NUMA nodes, and hwloc's drawing of it.
+"""The hardware of the node: sockets, cores, threads, memory, NUMA nodes, and hwloc's drawing of it.
 
-The processors are those that are online. Source: Linux,
+Only online processors count. Source: Linux,
 Documentation/ABI/stable/sysfs-devices-system-cpu and -node.
 """
 
@@ -23,7 +23,7 @@ from jobfeatures_exporter.snapshot import GpuCard, Software, SysinfoSample
 
 LSTOPO = ("lstopo-no-graphics", "lstopo")
 LSTOPO_TIMEOUT_SECS = 10.0
-MAX_TOPOLOGY_BYTES = 2**19  # a message broker takes 1 MiB, and base64 makes 4 bytes of 3
+MAX_TOPOLOGY_BYTES = 2**19  # a message broker accepts 1 MiB, and base64 turns 3 bytes into 4
 SVG, TEXT = "svg", "text"
 _FORMATS = {SVG: "svg", TEXT: "console"}
 _ERRNOS = {"timeout": errno.ETIMEDOUT, "too large": errno.EFBIG}
@@ -33,14 +33,14 @@ _INFO = re.compile(r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,9})[ 
 
 
 class Processor(NamedTuple):
-    """Where one logical processor sits. A core's number counts within its package and may leave gaps."""
+    """The place of one logical processor. Core numbers are unique within a package and may have gaps."""
 
     package: int
     core: int | str
 
 
 class Layout(NamedTuple):
-    """Processors of a node whose cores are all alike."""
+    """The processors of a node, all of whose cores are taken to be alike."""
 
     sockets: int
     cores_per_socket: int
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
 
 
 def compute_layout(processors: Iterable[Processor]) -> Layout | None:
-    """Return the layout, the largest socket and core counting; None of no processors."""
+    """Return the layout by the largest socket and core; None without processors."""
     threads = Counter((each.package, each.core) for each in processors)
     if not threads:
         return None
@@ -57,9 +57,9 @@ def compute_layout(processors: Iterable[Processor]) -> Layout | None:
 
 
 def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
-    """Return the layout that /proc/cpuinfo tells: ``physical id : 0`` and ``core id : 1`` of each processor.
+    """Return the layout in /proc/cpuinfo: ``physical id : 0`` and ``core id : 1`` of each processor.
 
-    Where there are no such lines, as on ARM, the sockets are not known. Raises ParseError.
+    Raises ParseError without such lines, as on ARM, where sockets are therefore unknown.
     """
     found: list[Processor] = []
     place: dict[str, int] = {}
@@ -77,7 +77,7 @@ def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
 
 
 def parse_distances(rows: Collection[str], *, source: str = "distance") -> tuple[tuple[int, ...], ...]:
-    """Return the distances between NUMA nodes, one row like ``10 21`` a node. Raises ParseError."""
+    """Return the distances between NUMA nodes, one row like ``10 21`` per node. Raises ParseError."""
     matrix = []
     for number, row in enumerate(rows, 1):
         values = tuple(parse_count(word, field="distance") for word in row.split())
@@ -98,13 +98,13 @@ def read_processors(sysfs: str) -> list[Processor]:
                 core = read_text(f"{folder}/{name}/topology/thread_siblings_list").strip()
             except FileNotFoundError:  # offline
                 continue
-            # Some machines do not know their package: -1.
+            # Some machines do not report their package: -1.
             found.append(Processor(0 if package == "-1" else parse_count(package, field=name), core))
     return found
 
 
 def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> Layout | None:
-    """Return the layout by sysfs, else by cpuinfo; None where neither tells."""
+    """Return the layout from sysfs, else from cpuinfo; None if neither has it."""
     processors, path = unreadable.tried("cpu_topology", read_processors, sysfs), f"{procfs}/cpuinfo"
     return compute_layout(processors or ()) or unreadable.tried(
         "cpuinfo", lambda: parse_cpuinfo_layout(read_text(path), source=path)
@@ -112,7 +112,7 @@ def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> Layout | Non
 
 
 def read_numa_distances(sysfs: str, unreadable: Unreadable) -> tuple[tuple[int, ...], ...]:
-    """Return the distances of the online NUMA nodes by their numbers; empty where the kernel knows none."""
+    """Return the distances of the online NUMA nodes in order of number; empty if the kernel has none."""
     return unreadable.tried("numa_distances", _read_distances, f"{sysfs}/devices/system/node") or ()
 
 
@@ -150,7 +150,7 @@ def read_sysinfo(
     cards: tuple[GpuCard, ...] = (),
     software: tuple[Software, ...] = (),
 ) -> SysinfoSample:
-    """Read all; what cannot be found out is left out and counted. `topology` names the pictures wanted."""
+    """Read everything; what is unavailable is omitted and counted. `topology` names the drawings wanted."""
     layout = read_layout(procfs, sysfs, unreadable)
     pictures = dict.fromkeys(_FORMATS, "")
     for form in topology:

@@ -1,4 +1,4 @@
-"""The kernel's exit records, taken from its netlink socket. Needs CAP_NET_ADMIN in the first namespaces."""
+"""Receives the kernel's exit records by netlink. Needs CAP_NET_ADMIN in the initial namespaces."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ Key = TypeVar("Key", bound=Hashable)
 log = logging.getLogger(__name__)
 
 NETLINK_GENERIC = 16
-SO_RCVBUFFORCE = 33  # beyond net.core.rmem_max, by the same capability
-BUFFER_BYTES = 16 * 2**20  # the kernel allows twice that, and takes it only as records wait
+SO_RCVBUFFORCE = 33  # may exceed net.core.rmem_max, with the same capability
+BUFFER_BYTES = 16 * 2**20  # the kernel doubles it, and allocates memory only for waiting records
 ANSWER_SECS = 2.0
 _READ_BYTES = 65536
 
 
 class ExitRecords:
-    """Exits on all processors, for one thread. The last tick of a process is in no record."""
+    """Exits on all processors, for use by one thread. The last tick of a process is in no record."""
 
     def __init__(self, unreadable: Unreadable, *, sysfs: str = "/sys") -> None:
-        """Subscribe. Raises OSError where the kernel does not offer it or does not allow it, ParseError."""
+        """Subscribe. Raises OSError if the kernel does not support or allow it, ParseError."""
         self._unreadable = unreadable
         self._socket = socket.socket(
             socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC
@@ -68,7 +68,7 @@ class ExitRecords:
         self._socket.close()
 
     def drain(self) -> list[ExitRecord]:
-        """Return the records since the last call. Those that found no room, or are garbled, are counted."""
+        """Return the records since the last call. Overflows and garbled messages are counted."""
         records: list[ExitRecord] = []
         while True:
             try:
@@ -77,7 +77,7 @@ class ExitRecords:
                 return records
             except OSError as error:
                 self._unreadable.add("exit_records", error)
-                if error.errno != errno.ENOBUFS:  # which tells that some were lost; others wait
+                if error.errno != errno.ENOBUFS:  # ENOBUFS: some records were lost, others are waiting
                     return records
                 continue
             try:
@@ -88,7 +88,7 @@ class ExitRecords:
                 self._unreadable.add("exit_records", error)
 
     def _ask(self, message: bytes) -> bytes:
-        """Return the content of the answer, empty where there is an acknowledgement only."""
+        """Return the content of the reply, empty if there is only an acknowledgement."""
         self._socket.send(message)
         answer = b""
         while True:
@@ -102,7 +102,7 @@ class ExitRecords:
 
 
 class ExitTimes(Generic[Key]):
-    """The exits as they serve a sampler: records are taken before a look, and counted after it."""
+    """Exit records for a sampler: fetched before the processes are sampled, and counted afterwards."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         """Subscribe. Raises OSError, ParseError."""
@@ -112,11 +112,11 @@ class ExitTimes(Generic[Key]):
 
     @property
     def results(self) -> Mapping[str, int]:
-        """Return how many records there were since our start, by what became of them."""
+        """Return the number of records since our start, by result."""
         return self._account.results
 
     def take(self) -> None:
-        """Take the records of those that the look to come will not find."""
+        """Fetch the records of processes that have ended before the coming sample."""
         self._records = self._source.drain()
 
     def update(
@@ -127,9 +127,9 @@ class ExitTimes(Generic[Key]):
         *,
         boot_time_secs: float | None,
     ) -> Mapping[Key, CpuTicks]:
-        """Return `ticks` with more where the records know of more; see `ExitAccount.update`."""
+        """Return `ticks`, raised where the records show more; see `ExitAccount.update`."""
         if not self._account.has_started:
-            self._source.drain()  # of those that ended during the first look: it has them already
+            self._source.drain()  # processes that ended during the first sample are in it already
         of_jobs = set(keys.values())
         reported = self._account.update(
             self._records,
@@ -146,7 +146,7 @@ class ExitTimes(Generic[Key]):
 
 
 def subscribe(unreadable: Unreadable) -> ExitTimes[Any] | None:
-    """Return them; None where the kernel does not offer or allow it, which is said and counted."""
+    """Return the exit times; None if the kernel does not support or allow it, which is logged and counted."""
     try:
         return ExitTimes(unreadable)
     except (OSError, ParseError) as error:

@@ -1,7 +1,7 @@
-"""Jobs that may have been killed because memory ran out although no group shows it.
+"""Finds jobs that may have had OOM kills that no group shows.
 
-A group takes its count along when it is removed before it is read. The node counts all kills, and keeps the
-count: one that no group of a job shows was of a group that has gone, or of nothing that is a job's.
+The count of a group that is removed before it is read is lost. The node counts all kills: one that no group
+of a job shows was in a removed group, or outside all jobs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
 
 class UnseenKills:
-    """The kills that the node has counted and no group has shown, from one look to the next."""
+    """The kills that the node has counted and no group has shown, from one sample to the next."""
 
     def __init__(self) -> None:
         self._node: int | None = None
-        self._ahead = 0  # kills that groups have shown before the node's count, which is read first
+        self._ahead = 0  # kills shown by groups but not yet by the node's count, which is read first
         self._unsure: set[JobKey] = set()
 
     def doubt(
@@ -29,9 +29,9 @@ class UnseenKills:
         final: MutableMapping[JobKey, JobSample],
         lost: Collection[JobKey | None],
     ) -> None:
-        """Leave out that none of a job was killed where its groups, or some of them, went unread.
+        """Make a count of 0 kills unknown for jobs that may have lost some in removed groups.
 
-        `before` are the jobs of the last look, `lost` those of this one of which a group has gone unread.
+        `before` are the jobs of the last sample, `lost` those of which a group was removed unread since.
         """
         ended = {
             key: final.get(key, each)

@@ -1,8 +1,8 @@
-"""Which job is on which GPU, as the files that dcgm-exporter reads (`--hpc-job-mapping-dir`).
+"""Writes which job is on which GPU to the files that dcgm-exporter reads (`--hpc-job-mapping-dir`).
 
-A file is named after NVML's index of a card, or index and GPU instance of a part (``0.2``), and holds a job
-id a line; a GPU without jobs has no file. Releases of dcgm-exporter that know no parts pass those files over.
-Source: its README, "How to include HPC jobs in metric labels".
+A file is named after NVML's index of a card, or the index and GPU instance of a MIG instance (``0.2``), and
+has one job id per line; a GPU without jobs has no file. Releases of dcgm-exporter without support for MIG
+instances ignore the latter files. Source: its README, "How to include HPC jobs in metric labels".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def map_jobs(cards: Iterable[GpuCard], uses: Iterable[JobGpu]) -> dict[str, str]:
-    """Return the text of each file by its name: of jobs that a card is allocated to, or that use it."""
+    """Return the text of each file by name: the jobs that have a card allocated or use it."""
     by_uuid = {card.uuid: card for card in cards}
     found: dict[str, set[str]] = {}
     for use in uses:
@@ -47,15 +47,15 @@ def _name(uuid: str, cards: Mapping[str, GpuCard]) -> str | None:
 
 
 class JobMap:
-    """Keeps the files of one directory, which is ours alone; what has not changed is not written."""
+    """Maintains the files of a directory that only we write; unchanged files are not rewritten."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._written: dict[str, str] | None = None  # None: what is there is not known
+        self._written: dict[str, str] | None = None  # None: the directory's content is unknown
         self._complaint = ""
 
     def write(self, wanted: Mapping[str, str]) -> None:
-        """Make the directory hold exactly these files. What fails is logged, once, and tried again."""
+        """Make the directory hold exactly these files. A failure is logged once, and retried."""
         if wanted == self._written:
             return
         try:
@@ -73,7 +73,7 @@ class JobMap:
 
     def _write(self, folder: int, wanted: Mapping[str, str]) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(_TEMPORARY, dir_fd=folder)  # of one that was killed
+            os.unlink(_TEMPORARY, dir_fd=folder)  # left by a daemon that was killed
         known = self._written or {}
         for name in os.listdir(folder):
             if name not in wanted and _NAME.fullmatch(name):

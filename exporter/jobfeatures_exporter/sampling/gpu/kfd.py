@@ -1,4 +1,4 @@
-"""AMD's compute driver (KFD) below /sys/class/kfd/kfd: text to records, and the walk over its files.
+"""AMD's compute driver (KFD) below /sys/class/kfd/kfd: finds its files and parses them.
 
 See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own kfd_topology.c, kfd_process.c.
 """
@@ -23,7 +23,7 @@ class KfdNode:
 
 
 def parse_properties(text: str) -> dict[str, int]:
-    """Return the numbers of ``topology/nodes/N/properties``: a name and a number a line."""
+    """Return the numbers in ``topology/nodes/N/properties``: a name and a number per line."""
     found: dict[str, int] = {}
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")
@@ -35,8 +35,8 @@ def parse_properties(text: str) -> dict[str, int]:
 def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
     """Return a card from its properties, None for a node that is a CPU.
 
-    ``location_id`` is bus, device and function as PCI packs them, ``domain``
-    its domain; ``gfx_target_version`` 90010 stands for gfx90a.
+    ``location_id`` is PCI bus, device and function in PCI's encoding, ``domain``
+    the PCI domain; ``gfx_target_version`` 90010 means gfx90a.
     """
     location = properties.get("location_id")
     if not gpu_id or location is None:
@@ -51,7 +51,7 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
 
 
 class Kfd:
-    """Reads what KFD tells."""
+    """Reads cards and processes from KFD."""
 
     def __init__(self, sysfs: str, reader: Sysfs) -> None:
         self._top = f"{sysfs}/class/kfd/kfd"
@@ -70,7 +70,7 @@ class Kfd:
         return found
 
     def processes(self, nodes: Iterable[KfdNode]) -> dict[str, list[GpuProcess]]:
-        """Return who computes, by the card's address: its share of compute units that it occupies now."""
+        """Return the processes by the card's address, with the share of compute units they occupy now."""
         cards = {str(node.gpu_id): node for node in nodes}
         found: dict[str, list[GpuProcess]] = {}
         for name in self._reader.names(f"{self._top}/proc"):

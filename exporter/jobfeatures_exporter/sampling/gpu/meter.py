@@ -1,4 +1,4 @@
-"""One card's counters, integrated over its readings. Pure but for what it remembers."""
+"""One card's counters, integrated over its readings. Does no I/O, but keeps state."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 
 class CardMeter:
-    """Makes counters of what a driver reports about one card; they start with our first reading.
+    """Turns what a driver reports about one card into counters, which start at our first reading.
 
-    Busy seconds are utilisation times the time since the reading before, and so are those in which something
-    held clocks back. Joules are the growth of the driver's counter where it has one at the first reading,
-    else power times time. A gap of more than `max_gap_secs` counts nothing of what is integrated: what
-    happened in it is not known.
+    Busy seconds are utilisation times the time since the previous reading; so are the seconds of each clock
+    reason. Joules are the increase of the driver's counter if it had one at the first reading, else power
+    times time. Nothing is integrated over a gap longer than `max_gap_secs`, as what happened in it is
+    unknown.
     """
 
     def __init__(self, max_gap_secs: float) -> None:
@@ -27,7 +27,7 @@ class CardMeter:
         self._reason_secs: dict[GpuCount, float] = {}
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
-        """Return a reading with its counters; one that cannot be had now is None and goes on later."""
+        """Return a reading with its counters; one that is unavailable now is None and continues later."""
         elapsed = 0.0 if self._read_secs is None else monotonic_secs - self._read_secs
         self._read_secs = monotonic_secs
         counted = elapsed if 0.0 < elapsed <= self._max_gap_secs else 0.0
@@ -57,7 +57,7 @@ class CardMeter:
         )
 
     def _growth(self, counter: float | None) -> float | None:
-        """Return the joules since the reading before; a counter that fell began anew."""
+        """Return the joules since the previous reading; a counter that decreased was reset."""
         if counter is None:
             return None
         before, self._counter = self._counter, counter

@@ -1,4 +1,4 @@
-"""The drivers at work, each in a thread of its own: a driver that hangs costs its own series only."""
+"""Runs each driver in a thread of its own: a driver that hangs affects only its own series."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-DEADLINE_SECS = 5.0  # beyond its interval, after which a driver is reported to be down
-ABSENT_INTERVALS = 6  # after which a card that was not read any more is left out, but at least
+DEADLINE_SECS = 5.0  # a driver without a reading for its interval and this time is reported as down
+ABSENT_INTERVALS = 6  # a card that was not read for so many intervals is omitted, but not before
 ABSENT_SECS = 60.0
-GAP_INTERVALS = 3  # between two readings of a card; nothing is counted in a longer gap
-MAX_READINGS = 4096  # that wait for attribution
+GAP_INTERVALS = 3  # nothing is counted in a longer gap between two readings of a card
+MAX_READINGS = 4096  # waiting for attribution
 
 
 class DriverReader(SteadyReader):
-    """Reads one driver, which is made anew after a failure. `latest` is replaced as a whole, at each card."""
+    """Reads one driver, which is created again after a failure. Each card replaces the `latest` mapping."""
 
     kind = "driver"
 
@@ -44,7 +44,7 @@ class DriverReader(SteadyReader):
     ) -> None:
         super().__init__(name, clock, interval_secs)
         self.latest: Mapping[str, GpuSample] = {}  # by UUID
-        self.fresh: deque[GpuSample] = deque(maxlen=MAX_READINGS)  # that nobody has attributed yet
+        self.fresh: deque[GpuSample] = deque(maxlen=MAX_READINGS)  # not attributed yet
         self.unreadable = Unreadable()
         self._make = make
         self._driver: Driver | None = None
@@ -52,18 +52,18 @@ class DriverReader(SteadyReader):
 
     @property
     def is_up(self) -> bool:
-        """Return whether the driver has answered in full, and not too long ago."""
+        """Return whether the latest reading of the driver was complete and is recent enough."""
         return self.answered_within(self._interval_secs + DEADLINE_SECS)
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         driver, self._driver = self._driver, None
         if driver is None:
             return
         try:
             driver.close()
-        except Exception:  # supervised: as reading
-            log.exception("driver does not close", extra={"source": self.name})
+        except Exception:  # supervised, like reading
+            log.exception("cannot close the driver", extra={"source": self.name})
 
     def _read(self) -> None:
         if self._driver is None:
@@ -82,10 +82,10 @@ class DriverReader(SteadyReader):
 
 
 class GpuMonitor:
-    """All drivers that are here, and what their cards do for whom.
+    """All drivers of this node, and the usage of their cards by job.
 
     `names` are drivers, ``auto`` (those whose kernel driver is loaded) or
-    ``none``. Nothing is imported and no thread runs for a driver that is not here.
+    ``none``. For other drivers nothing is imported and no thread is started.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class GpuMonitor:
             reader.start()
 
     def stop(self, timeout_secs: float = 2.0) -> None:
-        """Stop them; one that hangs is left behind."""
+        """Stop the drivers' threads; one that hangs is abandoned."""
         for reader in self.readers:
             reader.stop(timeout_secs)
         if self._job_map is not None:
-            self._job_map.write({})  # nobody would take a job away that ends
+            self._job_map.write({})  # from now on nothing would remove jobs that end
 
     def fill(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> Snapshot:
-        """Return a snapshot with the cards as they were last read, never waiting. One thread calls this."""
+        """Return the snapshot with the latest readings of cards added; never waits. One thread calls this."""
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
@@ -183,7 +183,7 @@ class GpuMonitor:
 
 
 def chosen_drivers(names: Collection[str], paths: Paths) -> list[str]:
-    """Return the drivers that `names` asks for, in the table's order."""
+    """Return the drivers that `names` selects, in the table's order."""
     if NO_GPUS in names:
         return []
     return [name for name in DRIVERS if name in names or (AUTO in names and is_loaded(name, paths))]

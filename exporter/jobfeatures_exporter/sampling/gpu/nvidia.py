@@ -1,7 +1,7 @@
-"""NVIDIA's cards, by the library that comes with their driver (NVML), through nvidia-ml-py.
+"""NVIDIA's cards, read by the library that comes with their driver (NVML), through nvidia-ml-py.
 
-Every call may fail by itself, as old drivers lack functions and old cards lack sensors: that field is None
-and the others live. See NVIDIA's "NVML API Reference Guide"; the functions are named here as they are there.
+Any call may fail on its own, as old drivers lack functions and old cards lack sensors: then only its field is
+None. See NVIDIA's "NVML API Reference Guide", whose function names are used here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ARCHITECTURES = {
     13: "Rubin",
 }
 COMPUTE_MODES = {0: "Default", 1: "ExclusiveThread", 2: "Prohibited", 3: "ExclusiveProcess"}
-MAX_PERFORMANCE_STATE = 15  # 32 stands for unknown
+MAX_PERFORMANCE_STATE = 15  # 32 means unknown
 
 _PROCESS_LISTS = (
     ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
@@ -47,16 +47,16 @@ _PROCESS_LISTS = (
 
 @dataclass(frozen=True, slots=True)
 class CardFile:
-    """What the kernel's driver reports about one card; `minor` is the N of /dev/nvidiaN."""
+    """What the kernel driver reports about one card; `minor` is the N of /dev/nvidiaN."""
 
     uuid: str
     minor: int | None
 
 
 def parse_card_file(text: str) -> CardFile:
-    """Return UUID and minor number of /proc/driver/nvidia/gpus/ADDRESS/information. Raises ParseError.
+    """Return UUID and minor number in /proc/driver/nvidia/gpus/ADDRESS/information. Raises ParseError.
 
-    Sample, shortened; the UUID holds question marks before the card was first used::
+    Sample, shortened; the UUID consists of question marks until the card is first used::
 
         Model:           NVIDIA A100-SXM4-40GB
         GPU UUID:        GPU-6bc1b3ea-2d5c-bd93-8e7b-6f1b1c0a9d1c
@@ -76,7 +76,7 @@ def parse_card_file(text: str) -> CardFile:
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
-    """Return the driver, its library loaded. Raises DriverError."""
+    """Return the driver, with its library loaded. Raises DriverError."""
     return NvidiaDriver(paths, clock, unreadable, detail=detail)
 
 
@@ -96,22 +96,22 @@ class NvidiaDriver:
         except self._nvml.NVMLError as error:
             raise DriverError(f"NVML: {error}") from error
         self._version = self._driver_version()
-        self._by_index: dict[int, GpuCard] = {}  # for cards that have ceased to answer
+        self._by_index: dict[int, GpuCard] = {}  # for cards that no longer respond
         self._cards: dict[str, GpuCard] = {}
         self._seen_usecs: dict[tuple[str, str], int] = {}  # by card and function
-        self._lists = [0] * len(_PROCESS_LISTS)  # which name of each list exists
+        self._lists = [0] * len(_PROCESS_LISTS)  # index of the function of each list that exists
         self._wants_detail = detail
         self._details: dict[str, CardDetail] = {}  # by card
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Shut down the library."""
         for detail in self._details.values():
             detail.close()
-        with suppress(self._nvml.NVMLError):  # it was not there any more
+        with suppress(self._nvml.NVMLError):  # it may be shut down already
             self._nvml.nvmlShutdown()
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield each card, and each MIG instance behind its card. Raises DriverError."""
+        """Yield each card, followed by its MIG instances. Raises DriverError."""
         try:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
@@ -132,7 +132,7 @@ class NvidiaDriver:
         return version if isinstance(version, str) else ""
 
     def _silent(self, index: int, code: int) -> Iterator[GpuSample]:
-        """Yield a card that was known and gives no handle any more."""
+        """Yield a card without values, if it was known and no longer responds."""
         self._unreadable.count(f"gpu_nvmlDeviceGetHandleByIndex_{code}")
         card = self._by_index.get(index)
         if card is not None:
@@ -222,7 +222,7 @@ class NvidiaDriver:
         )
 
     def _read_instance(self, parent: GpuCard, handle: Any) -> Iterator[GpuSample]:
-        """Yield one MIG instance. It has memory and processes of its own; power is the card's alone."""
+        """Yield one MIG instance, which has its own memory and processes; only the card has power."""
         ask = Asked(self._nvml, handle, self._unreadable)
         uuid = ask.text("nvmlDeviceGetUUID")
         if not uuid:
@@ -264,7 +264,7 @@ class NvidiaDriver:
                 yield instance
 
     def _memory(self, ask: Asked) -> tuple[int, int] | tuple[None, None]:
-        """Return used and total; the newer form does not take what the driver reserves for used."""
+        """Return used and total bytes; the newer API does not count memory reserved by the driver as used."""
         newer = getattr(self._nvml, "nvmlMemory_v2", None)
         found = ask("nvmlDeviceGetMemoryInfo", newer) if newer is not None else None
         found = found if found is not None else ask("nvmlDeviceGetMemoryInfo")
@@ -294,7 +294,7 @@ class NvidiaDriver:
         for which in range(len(_PROCESS_LISTS)):
             for process in self._running(which, ask):
                 used, known = process.usedGpuMemory, memory.get(process.pid)
-                # A process that computes and draws stands in both lists with all its memory.
+                # A process that both computes and draws is in both lists, each time with all its memory.
                 memory[process.pid] = known if used is None else max(used, known or 0)
         utilisation = self._process_utilisation(card.uuid, ask) if has_utilisation and memory else None
         return tuple(
@@ -312,7 +312,7 @@ class NvidiaDriver:
         return ()
 
     def _process_utilisation(self, uuid: str, ask: Asked) -> dict[int, float] | None:
-        """Return percent by process since the last reading; who is not named has done nothing."""
+        """Return utilisation in percent by process since the last reading; others were idle."""
         place = (uuid, "processes")
         since = self._seen_usecs.get(place, 0)
         samples = ask("nvmlDeviceGetProcessUtilization", since)
@@ -327,7 +327,7 @@ class NvidiaDriver:
         return {pid: percent for pid, (_, percent) in newest.items()}
 
     def _card_files(self) -> Iterator[CardFile]:
-        """Yield what the kernel's driver reports about its cards in /proc/driver/nvidia/gpus."""
+        """Yield what the kernel driver reports about its cards in /proc/driver/nvidia/gpus."""
         top = f"{self._paths.procfs}/driver/nvidia/gpus"
         tried = self._unreadable.tried
         for name in tried("gpu_procfs", os.listdir, top) or ():

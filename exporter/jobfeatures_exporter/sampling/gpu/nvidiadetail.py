@@ -1,8 +1,8 @@
-"""What is read of NVIDIA's cards on request only: profile, memory errors, XID events, held clocks.
+"""Optional details of NVIDIA's cards: profile, memory errors, XID events, clock reasons.
 
-A profile (GPM, Hopper and later) is what a card counted between two samples; the
-earlier one is kept. A GPU instance (MIG) has a profile of its own, which is told
-where it has no more than one compute instance: else it is of all of them.
+A profile (GPM, Hopper and later) is what a card counted between two samples, of
+which the earlier is kept. A GPU instance (MIG) has its own profile, reported only
+if it has a single compute instance, as it covers all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPO
 from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 PERCENT, MIB = 0.01, 2**20
-# Each figure of a profile by its number, `NVML_GPM_METRIC_…`, with its unit.
+# The figures of a profile by number, `NVML_GPM_METRIC_…`, with their units.
 FIGURES: Mapping[int, tuple[GpuCount, float]] = {
     2: ((BUSY, "sm"), PERCENT),
     3: ((BUSY, "warps"), PERCENT),
@@ -42,7 +42,7 @@ FIGURES: Mapping[int, tuple[GpuCount, float]] = {
     60: ((LINK, "nvlink", "receive"), MIB),
     61: ((LINK, "nvlink", "transmit"), MIB),
 }
-# `nvmlClocksEventReason…`; that a card is idle (1) holds nothing back.
+# `nvmlClocksEventReason…`, without idle (1), which does not limit clocks.
 CLOCK_REASONS = {
     0x002: "application_clocks",
     0x004: "power_cap",
@@ -57,13 +57,13 @@ CLOCK_REASONS = {
 }
 KINDS = ("corrected", "uncorrected")  # in the order of their numbers
 NEVER = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
-SETTLE_SECS = 0.1  # between two samples at least: the library makes none anew sooner
-MAX_EVENTS = 1000  # of one card in one reading
+SETTLE_SECS = 0.1  # minimum between two samples: the library does not update them sooner
+MAX_EVENTS = 1000  # per card and reading
 NO_INSTANCE = 0xFFFFFFFF
 
 
 class _Sample(NamedTuple):
-    """A sample of GPM, and when it was taken (monotonic)."""
+    """A GPM sample, and when it was taken (monotonic)."""
 
     buffer: Any
     taken_secs: float
@@ -76,13 +76,13 @@ class Profile:
         self._nvml = nvml
         self._clock = clock
         self._get = ("nvmlGpmSampleGet",) if instance is None else ("nvmlGpmMigSampleGet", instance)
-        self._buffers: list[Any] = []  # the library's, two at most
+        self._buffers: list[Any] = []  # allocated by the library, at most two
         self._before: _Sample | None = None
         self._counts: dict[GpuCount, float] = {}
         self._latest: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
     def read(self, ask: Asked) -> dict[GpuCount, float]:
-        """Return what has been counted of all figures that this reading has; `ask` is of the card."""
+        """Return the counts of all figures in this reading; `ask` queries the card."""
         before = self._before
         if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
             return self._latest
@@ -106,7 +106,7 @@ class Profile:
         self._before = None
 
     def _spare(self, ask: Asked) -> Any | None:
-        """Return a sample that may be written over."""
+        """Return a sample buffer that may be overwritten."""
         kept = None if self._before is None else self._before.buffer
         for buffer in self._buffers:
             if buffer is not kept:
@@ -138,7 +138,7 @@ class Profile:
 
 
 class XidEvents:
-    """The XID events of one card since it was first read. Asking never waits."""
+    """The XID events of one card since it was first read. Reading never waits."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -156,13 +156,13 @@ class XidEvents:
             if event is None:
                 if ask.error != TIMEOUT:
                     self.is_watched = False
-                    self.close(ask)  # after an error it is undefined what a set holds
+                    self.close(ask)  # after an error the content of a set is undefined
                 return
             if event.eventType & self._nvml.nvmlEventTypeXidCriticalError:
                 self.counts[event.gpuInstanceId, event.eventData] += 1
 
     def close(self, ask: Asked) -> None:
-        """Free the set."""
+        """Free the event set."""
         if self._set is not None:
             ask.call("nvmlEventSetFree", self._set)
             self._set = None
@@ -180,19 +180,19 @@ class XidEvents:
 
 
 class CardDetail:
-    """All of it, of one card and the instances on it."""
+    """All details of one card and its instances."""
 
     def __init__(self, nvml: Any, clock: Clock) -> None:
         self._nvml = nvml
         self._clock = clock
         self._profiles: dict[int | None, Profile] = {}  # by GPU instance, None: the card
         self._xids = XidEvents(nvml)
-        self._reasons: int | None = None  # that the card can tell
+        self._reasons: int | None = None  # supported by the card
         self._has_profile: bool | None = None
         self._ask: Asked | None = None
 
     def add_to_card(self, sample: GpuSample, ask: Asked) -> GpuSample:
-        """Return what was read of a card with its details."""
+        """Return the card's sample with its details added."""
         self._ask = ask
         self._xids.read(ask)
         flags = {} if self._xids.is_watched is None else {XIDS_WATCHED: self._xids.is_watched}
@@ -204,7 +204,7 @@ class CardDetail:
         return replace(sample, counts=counts, flags=flags, clock_reasons=self._clock_reasons(ask))
 
     def add_to_parts(self, parts: Sequence[GpuSample], ask: Asked) -> Iterator[GpuSample]:
-        """Yield what was read of a card's instances with what is the instance's own."""
+        """Yield the samples of a card's instances with each instance's own details added."""
         compute_instances = Counter(part.card.instance_id for part in parts)
         for part in parts:
             instance = part.card.instance_id
@@ -215,7 +215,7 @@ class CardDetail:
                 yield replace(part, counts=counts)
 
     def close(self) -> None:
-        """Free what the library holds for us."""
+        """Free what the library has allocated for us."""
         if self._ask is not None:
             self._xids.close(self._ask)
             for profile in self._profiles.values():

@@ -1,9 +1,9 @@
-"""ROCm SMI through pyrsmi: what it knows of AMD's cards, where it is installed.
+"""AMD's cards by ROCm SMI through pyrsmi, where it is installed.
 
-pyrsmi below version 1 speaks to librocm_smi64.so. Later versions speak to libamd_smi.so through prototypes of
-their own that differ from amdsmi.h (the library would read arguments that nobody passed) and import the
-package amdsmi, which prints and raises at import without hardware: they are left alone, and the kernel's
-files serve in their stead.
+pyrsmi below version 1 uses librocm_smi64.so. Later versions use libamd_smi.so with their own prototypes,
+which differ from amdsmi.h (the library would read arguments that were not passed), and import the package
+amdsmi, which prints and raises at import without hardware: these are not used, and the kernel's files are
+read instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIBRARY = "librocm_smi64.so"
 
 
 class RocmSmi:
-    """The cards of one ROCm SMI by their address on the bus."""
+    """The cards known to ROCm SMI, by PCI address."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -31,7 +31,7 @@ class RocmSmi:
         }
 
     def number(self, function: str, address: str) -> float | None:
-        """Return a number, None where the library does not answer."""
+        """Return a number, None if the library has none."""
         value = self._ask(function, address)
         if isinstance(value, int | float) and value >= 0:
             return value
@@ -39,12 +39,12 @@ class RocmSmi:
         return None
 
     def text(self, function: str, address: str) -> str:
-        """Return a text, empty where the library does not answer."""
+        """Return a text, empty if the library has none."""
         value = self._ask(function, address)
         return value if isinstance(value, str) else ""
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Shut down the library."""
         self._library.smi_shutdown()
 
     def _ask(self, function: str, address: str) -> Any | None:
@@ -54,30 +54,30 @@ class RocmSmi:
             return None
         try:
             return call(number)
-        except (AttributeError, UnicodeDecodeError):  # an older library lacks it, or its text is garbage
+        except (AttributeError, UnicodeDecodeError):  # an older library lacks it, or the text is garbled
             self._refuse(function, address)
             return None
 
     def _refuse(self, function: str, address: str) -> None:
-        """Ask no more for what was not answered: pyrsmi writes a line into the log each time."""
+        """Stop calling a function without a result: pyrsmi would write a log line each time."""
         number = self._numbers.get(address)
         if number is not None:
             self._refused.add((function, number))
 
 
 def open_rocm() -> RocmSmi | None:
-    """Return ROCm SMI, None where pyrsmi or its library is missing or does not start."""
+    """Return ROCm SMI, None if pyrsmi or its library is missing or does not start."""
     try:
         helpers: Any = importlib.import_module("pyrsmi.util")
-        # pyrsmi.rocml runs rocminfo at import, and prints where there is none. UUIDs come from the kernel.
+        # pyrsmi.rocml runs rocminfo at import, and prints if it is missing. UUIDs come from the kernel.
         helpers.get_device_uuids = list
         library: Any = importlib.import_module("pyrsmi.rocml")
     except ImportError:
         return None
     if getattr(library, "LIBROCM_NAME", "") != LIBRARY:
-        log.info("this pyrsmi does not speak to ROCm SMI: the kernel's files serve instead")
+        log.info("this pyrsmi does not use ROCm SMI: the kernel's files are read instead")
         return None
-    library._driver_initialized = lambda: True  # noqa: SLF001  # would start a shell; files have told us
+    library._driver_initialized = lambda: True  # noqa: SLF001  # it would start a shell; we know from files
     try:
         library.smi_initialize()
         return RocmSmi(library)
@@ -87,5 +87,5 @@ def open_rocm() -> RocmSmi | None:
 
 
 def format_address(place: int) -> str:
-    """Return ``0000:03:00.0`` of ROCm SMI's number: domain << 32 | bus << 8 | device << 3 | function."""
+    """Return ``0000:03:00.0`` from ROCm SMI's number: domain << 32 | bus << 8 | device << 3 | function."""
     return f"{place >> 32:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"

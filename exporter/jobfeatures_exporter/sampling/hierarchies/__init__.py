@@ -1,4 +1,4 @@
-"""Which job, container, service or session a control group is, by its path: pure."""
+"""Maps the path of a control group to its job, container, service or session: pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from jobfeatures_exporter.snapshot import Kind, UnitKey
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
     each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
 )
-MAX_REMEMBERED = 4096  # paths of jobs, and texts of /proc/PID/cgroup: the processes of one job have the same
+MAX_REMEMBERED = 4096  # cached job paths, and texts of /proc/PID/cgroup, which processes of a job share
 
 
 @lru_cache(MAX_REMEMBERED)
 def match_path(path: str, *, root: str = "") -> Membership | None:
-    """Return which batch job's control group a path from the hierarchy's root is, None where it is no job's.
+    """Return the batch job that a path from the hierarchy's root belongs to, None if it is no job's.
 
-    Only the start of a path proves anything: users may create groups of any name below groups that were
-    delegated to them. `root` is the one prefix that is allowed, for a node that is itself a container.
+    Only the start of a path is trusted: users may create groups of any name below groups delegated to them.
+    `root` is the only prefix allowed before it, for a node that is itself a container.
     """
     below = _below(path, root)
     if below is None:
@@ -33,11 +33,11 @@ def match_path(path: str, *, root: str = "") -> Membership | None:
 
 @lru_cache(MAX_REMEMBERED)
 def parse_process_cgroup(text: str, *, root: str = "") -> Membership | UnitKey | None:
-    """Return whose process it is by the text of /proc/PID/cgroup, None where no group of it is known.
+    """Return what a process belongs to by the text of its /proc/PID/cgroup, None if no group is recognised.
 
     Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1:
-    slurmstepd joins the job in freezer only. The first line that names a job's step is the best answer, then
-    the first that names a job, a container, and a service or session.
+    slurmstepd joins the job only in freezer. The first line that names a job's step takes precedence, then
+    the first that names a job, then a container, then a service or session.
     """
     job: Membership | None = None
     unit: UnitKey | None = None

@@ -1,4 +1,4 @@
-"""Containers, services and user sessions by their control groups: pure."""
+"""Recognises containers, services and user sessions by their control groups' paths: pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUNTIMES = {
 _SCOPE = re.compile(rf"(?:.{{0,255}}:)?(?P<runtime>{'|'.join(_RUNTIMES)})[-:]{_HEX}(?:\.scope)?", re.ASCII)
 _IMAGE = re.compile(r"(?P<runtime>apptainer|singularity)-(?P<id>[0-9]{1,10})\.scope", re.ASCII)
 _MACHINE = re.compile(r"machine-(?P<name>.{1,200})\.scope|systemd-nspawn@(?P<nspawn>.{1,200})\.service")
-# Where the runtimes make the groups themselves, by the rest of the path from the root.
+# Groups created by the runtimes themselves, without systemd, by the path from the root.
 _DIRECT = (
     ("docker", re.compile(rf"/docker/{_HEX}(?:/|\Z)")),
     ("podman", re.compile(rf"/libpod_parent/libpod-(?:conmon-)?{_HEX}(?:/|\Z)")),
@@ -38,11 +38,11 @@ _USER = re.compile(r"/user\.slice/(?P<name>user-[0-9]{1,10})\.slice(?:/|\Z)", re
 
 
 def match_unit(path: str) -> UnitKey | None:
-    """Return whose control group a path is, if a container's, a service's or a user session's.
+    """Return the container, service or user session that a control group's path belongs to, None for others.
 
-    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and what the runtimes make. Slices are passed
-    over; the first thing below them, which is root's, decides. Whatever a user makes below ``user-UID.slice``
-    is that user's session: containers without root are, too.
+    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and groups made by the runtimes. Slices are
+    skipped; the first unit below them, which only root can create, decides. Everything below
+    ``user-UID.slice`` is that user's session, including rootless containers.
     """
     if found := _USER.match(path):
         return UnitKey(Kind.SESSION, found["name"])

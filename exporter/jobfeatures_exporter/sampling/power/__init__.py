@@ -1,10 +1,10 @@
-"""Sensors of what the whole machine draws: one file each, one line in `SOURCES` each, a thread each at work.
+"""Power sensors of the whole machine: each has a module, a line in `SOURCES`, and a thread at run time.
 
-A file offers `make`, which returns a function that reads the watts now; it
-raises `PowerError`, ParseError or OSError.
+A module has `make`, which returns a function that reads the present watts; both
+raise `PowerError`, ParseError or OSError.
 """
 
 from __future__ import annotations
 
-# By how near to the mains they measure: of several the first is what a factor for the supply multiplies.
+# In order of closeness to the mains: `power.pdu_factor` multiplies the first one in use.
 SOURCES = ("dcmi", "hwmon")

@@ -1,8 +1,8 @@
-"""What of the whole machine's energy is whose: pure but for what it remembers.
+"""Attributes the whole machine's energy to jobs: does no I/O, but keeps state.
 
-Between two looks the cards' part, as their drivers tell it, goes to those who
-used them; the rest is shared by CPU time, as the packages' energy is. Neither
-exceeds what the machine drew, so what is nobody's is never less than none.
+Between two samples the cards' part, as reported by their drivers, goes to the
+jobs that used them; the rest is divided by CPU time, like the packages' energy.
+The parts never exceed what the machine drew, so what is left is never negative.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ UsedCards = Mapping[tuple[JobKey, str], float]
 
 
 class BoardEnergy:
-    """The joules of each job, by one way of measuring the machine; they never decrease while it is there."""
+    """The joules of each job by one sensor of the machine; they never decrease during the job's lifetime."""
 
     def __init__(self) -> None:
         self._joules: float | None = None
-        self._rest = 0.0  # what no card drew: a counter
+        self._rest = 0.0  # joules not drawn by cards: a counter
         self._by_cpu = JobEnergy()
         self._cards: Mapping[str, float] = {}
         self._used_cards: UsedCards = {}
@@ -36,10 +36,10 @@ class BoardEnergy:
         cards: Mapping[str, float],
         used_cards: UsedCards,
     ) -> Mapping[JobKey, float]:
-        """Take one look; return the joules by job.
+        """Add one sample; return the joules by job.
 
-        All are counters: `joules` of the machine, `cards` of each card by uuid, `used_cards` of each
-        job's part. A job that begins on a card counts from none there.
+        All arguments are counters: `joules` of the machine, `cards` of each card by UUID, `used_cards` of
+        each job's part of a card, which starts at 0 for a job that is new there.
         """
         for key in self._of_cards.keys() - used_secs.keys():
             del self._of_cards[key]
@@ -61,7 +61,7 @@ class BoardEnergy:
 
 
 def card_joules(snapshot: Snapshot) -> tuple[Mapping[str, float], UsedCards]:
-    """Return the joules of each whole card, and of each job on it; a part of a card has none of its own."""
+    """Return the joules of each physical card, and of each job on it; MIG instances have no counter."""
     cards = {
         each.card.uuid: each.energy_joules
         for each in snapshot.gpus

@@ -1,8 +1,8 @@
-"""Power by the board's management controller: what `ipmitool` or FreeIPMI's `ipmi-dcmi` prints.
+"""Power from the board's management controller, by the output of `ipmitool` or FreeIPMI's `ipmi-dcmi`.
 
 Source: DCMI 1.5 6.6.1, Get Power Reading, whose answer ipmitool prints as "Instantaneous power reading:  220
 Watts" and "Power reading state is: activated", ipmi-dcmi as "Current Power : 164 Watts" and "Power
-Measurement : Active". Both take up to seconds.
+Measurement : Active". Both may take seconds.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ACTIVE = frozenset({"active", "activated"})
 
 
 def parse_power(text: str) -> float:
-    """Return the watts of an answer that says them once, and that they are measured. Raises ParseError."""
+    """Return the watts of an output with exactly one reading and an active state. Raises ParseError."""
     lines = [line.partition(":") for line in text.split("\n")]
-    said = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]
-    found = [watts[1] for name, value in said if name in _WATTS and (watts := _VALUE.fullmatch(value))]
-    states = [value for name, value in said if name in _STATE and value]
+    pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]
+    found = [watts[1] for name, value in pairs if name in _WATTS and (watts := _VALUE.fullmatch(value))]
+    states = [value for name, value in pairs if name in _STATE and value]
     if len(found) != 1:
         raise ParseError("not one reading of power", source="dcmi", text=text[:80])
     if not states or not all(state.lower() in _ACTIVE for state in states):
@@ -42,7 +42,7 @@ def parse_power(text: str) -> float:
 
 
 def make(config: DaemonConfig) -> Callable[[], float]:
-    """Return what runs the command and reads its answer."""
+    """Return a function that runs the command and parses its output. Raises PowerError."""
     try:
         command = shlex.split(config.power_dcmi)
     except ValueError as error:

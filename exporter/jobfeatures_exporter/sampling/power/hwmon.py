@@ -1,8 +1,8 @@
-"""Power by the board's own sensor, where the kernel has a driver for it (hwmon).
+"""Power from the board's own sensor, where the kernel has a driver for it (hwmon).
 
-Source: Documentation/hwmon/sysfs-interface.rst: `powerN_average` and `powerN_input` are microwatts,
-`powerN_label` says of what. ACPI's meters (acpi_power_meter.rst) say that in `powerN_oem_info`. Most chips
-with power are of a card, a disk or a rail: which one is the board's is chosen by name.
+Source: Documentation/hwmon/sysfs-interface.rst: `powerN_average` and `powerN_input` are microwatts, and
+`powerN_label` names what is measured; ACPI's meters (acpi_power_meter.rst) name it in `powerN_oem_info`. Most
+power sensors are those of a card, a disk or a rail, so the board's has to be configured by name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_CHIPS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One sensor: `name` is its chip's, `label` what it measures, where that is said."""
+    """One sensor: `name` is its chip's, `label` what it measures, if given."""
 
     name: str
     label: str
@@ -39,8 +39,8 @@ class Sensor:
 
 
 def find_sensors(sysfs: str) -> list[Sensor]:
-    """Return all sensors of power; of the two files of one the mean over its own interval."""
-    top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # what cannot be read is no sensor
+    """Return all power sensors; of one with both files, that of the average over its own interval."""
+    top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # unreadable ones are ignored
     found: list[Sensor] = []
     for chip in list(filter(_CHIP.match, read.names(top)))[:MOST_CHIPS]:
         folder = f"{top}/{chip}"
@@ -55,9 +55,9 @@ def find_sensors(sysfs: str) -> list[Sensor]:
 
 
 def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
-    """Return the sensors that names with commas between them mean: ``chip``, or ``chip:label``.
+    """Return the sensors in a comma-separated list of names: ``chip``, or ``chip:label``.
 
-    Raises PowerError where one is not there, or a chip alone means several: what they measure may overlap.
+    Raises PowerError if a name matches no sensor, or several, whose readings might overlap.
     """
     chosen: list[Sensor] = []
     for word in filter(None, map(str.strip, wanted.split(","))):
@@ -71,13 +71,13 @@ def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
 
 
 def read_watts(sensors: list[Sensor]) -> float:
-    """Return the sum. Raises OSError, ParseError."""
+    """Return the sum of the sensors' readings. Raises OSError, ParseError."""
     microwatts = [parse_count(read_text(each.path, max_bytes=64).strip(), field="power") for each in sensors]
     return checked_watts(sum(microwatts) / 1e6, "hwmon")
 
 
 def make(config: DaemonConfig) -> Callable[[], float]:
-    """Return what reads the sensors, which are looked for again where they have gone."""
+    """Return a function that reads the sensors, and searches for them again after they have disappeared."""
     sensors: list[Sensor] = []
 
     def read() -> float:

@@ -1,4 +1,4 @@
-"""The sensors of power at work, each in a thread of its own: no look and no scrape waits for one."""
+"""Runs the power sensors, each in a thread of its own: no sample and no scrape waits for one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
 
-STALE_INTERVALS = 3  # after which a reading says nothing of now; no longer gap between two looks is counted
-PDU = "pdu"  # the best of the others, times what lies between it and the mains
+STALE_INTERVALS = 3  # maximum age of a reading, and maximum gap between two samples that is counted
+PDU = "pdu"  # the best other source, times the configured factor for losses between it and the mains
 
 
 class PowerReader(SteadyReader):
@@ -39,11 +39,11 @@ class PowerReader(SteadyReader):
 
     @property
     def watts(self) -> float | None:
-        """Return what was drawn at the latest reading, None where that is too long ago or failed."""
+        """Return the latest reading, None if it is too old or failed."""
         return self._latest if self.answered_within(STALE_INTERVALS * self._interval_secs) else None
 
     def close(self) -> None:
-        """Look for the sensor anew at the next reading."""
+        """Release the sensor; the next reading searches for it again."""
         self._sensor = None
 
     def _read(self) -> None:
@@ -53,9 +53,9 @@ class PowerReader(SteadyReader):
 
 
 class PowerMonitor:
-    """All sensors that the site asks for, and what the jobs have of what they measure.
+    """All configured sensors, and the jobs' shares of the energy they measure.
 
-    Between two looks the machine is taken to draw what the latest reading says.
+    Between two samples the machine is assumed to draw the power of the latest reading.
     """
 
     def __init__(self, config: DaemonConfig, clock: Clock) -> None:
@@ -68,7 +68,7 @@ class PowerMonitor:
             for name in SOURCES
             if name in config.power_sources
         ]
-        self._looked_at: float | None = None
+        self._sampled_secs: float | None = None  # monotonic
         self._joules: dict[str, float] = {}
         self._energies: dict[str, BoardEnergy] = {}
         self._last: Mapping[JobKey, Mapping[str, float]] = {}
@@ -79,19 +79,19 @@ class PowerMonitor:
             reader.start()
 
     def stop(self, timeout_secs: float = 2.0) -> None:
-        """Stop them; one that hangs is left behind."""
+        """Stop the sensors' threads; one that hangs is abandoned."""
         for reader in self.readers:
             reader.stop(timeout_secs)
 
     def fill(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with what the machine drew until now, and its jobs. One thread calls this."""
+        """Return the snapshot with the energy of the machine and its jobs added. One thread calls this."""
         if not self.readers or snapshot.node is None:
             return snapshot
         watts = self._watts()
         now_secs = self._clock.monotonic_secs()
-        elapsed = 0.0 if self._looked_at is None else now_secs - self._looked_at
+        elapsed = 0.0 if self._sampled_secs is None else now_secs - self._sampled_secs
         counted = elapsed if 0.0 < elapsed <= self._max_gap_secs else 0.0
-        self._looked_at = now_secs
+        self._sampled_secs = now_secs
         cards, used_cards = card_joules(snapshot) if self._includes_gpus else ({}, {})
         samples = {key: each for key, each in snapshot.jobs.items() if isinstance(key, JobKey)}
         used_secs = {key: cpu_secs_of(each) for key, each in samples.items()}

@@ -1,1 +1,1 @@
-"""Work of jobs that have the node to themselves, by the processor's own counters."""
+"""Work done by jobs that have the node to themselves, from hardware performance counters."""

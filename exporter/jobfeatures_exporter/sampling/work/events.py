@@ -1,10 +1,10 @@
-"""Which events of a processor are counted, and what each is worth: pure.
+"""Hardware performance events, and the weight of each: pure.
 
-Source: perf_event_open(2) for the generic ones. Floating-point operations have none. Intel:
-FP_ARITH_INST_RETIRED (event C7h) counts instructions by width, a fused multiply and add twice; so a count is
-worth the elements of its vector. AMD: Retired SSE/AVX FLOPs (PMCx003) counts operations, a multiply and
-accumulate two. Both as in Linux' tools/perf/pmu-events/arch/x86, of which mapfile.csv says which model is
-which. x87 and matrix units (AMX) are in neither.
+Source: perf_event_open(2) for the generic ones. Floating-point operations have no generic event. Intel:
+FP_ARITH_INST_RETIRED (event C7h) counts instructions by width, a fused multiply-add twice, so the weight is
+the number of elements of the vector. AMD: Retired SSE/AVX FLOPs (PMCx003) counts operations, a
+multiply-accumulate as two. Both as in Linux' tools/perf/pmu-events/arch/x86, whose mapfile.csv lists the
+models. Neither includes x87 and matrix units (AMX).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HARDWARE, _SOFTWARE, _RAW = 0, 1, 4  # enum perf_type_id
 
 
 class Event(NamedTuple):
-    """One counter: `type` and `config` of perf_event_attr, and what a count is worth."""
+    """One counter: `type` and `config` of perf_event_attr, and the weight of a count."""
 
     type: int
     config: int
@@ -30,7 +30,7 @@ GENERIC = {
     "cache_misses": (Event(_HARDWARE, 3),),
 }
 NAMES = (*GENERIC, FLOPS)
-# Not offered: what any kernel counts, without counters of the processor. Tests drive the same calls by them.
+# For tests only, which use the same calls: events that every kernel counts without hardware counters.
 SOFTWARE = {"task_clock": (Event(_SOFTWARE, 1),), "page_faults": (Event(_SOFTWARE, 2),)}
 
 _INTEL_WIDTHS = (
@@ -40,7 +40,7 @@ _INTEL_WIDTHS = (
     Event(_RAW, 0x60C7, 8),  # 256 single, 512 double
 )
 _INTEL_512 = (*_INTEL_WIDTHS, Event(_RAW, 0x80C7, 16))  # 512 single
-# By model of family 6. Not: Haswell, Atoms (other events or none), hybrids (two kinds of cores).
+# By model of family 6. Omitted: Haswell, Atoms (other events or none), hybrids (two kinds of cores).
 _INTEL_MODELS = {
     **dict.fromkeys((0x3D, 0x47, 0x4F, 0x56), _INTEL_WIDTHS),  # Broadwell
     **dict.fromkeys((0x4E, 0x5E, 0x8E, 0x9E, 0xA5, 0xA6), _INTEL_WIDTHS),  # Skylake to Comet Lake
@@ -53,7 +53,7 @@ _FIELD = re.compile(r"^(vendor_id|cpu family|model)[ \t]*:[ \t]*(\S{1,64})$", re
 
 
 def parse_cpu(cpuinfo: str) -> tuple[str, int, int] | None:
-    """Return vendor, family and model of /proc/cpuinfo's first processor, None where they are not there."""
+    """Return vendor, family and model of the first processor in /proc/cpuinfo, None if one is missing."""
     found: dict[str, str] = {}
     for match in _FIELD.finditer(cpuinfo.partition("\n\n")[0]):
         found.setdefault(match[1], match[2])
@@ -64,7 +64,7 @@ def parse_cpu(cpuinfo: str) -> tuple[str, int, int] | None:
 
 
 def find_flops(cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
-    """Return the events that make floating-point operations on a processor; none where they are not known."""
+    """Return the events whose weighted sum is floating-point operations; none for unknown processors."""
     if cpu is None:
         return ()
     vendor, family, model = cpu
@@ -81,15 +81,15 @@ def find_flops(cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
 
 
 def find_events(name: str, cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
-    """Return the events that make one figure."""
+    """Return the events whose weighted sum is the figure `name`."""
     return find_flops(cpu) if name == FLOPS else {**GENERIC, **SOFTWARE}[name]
 
 
 class Count:
-    """The growth of one counter, scaled for the time in which the processor had another in its place.
+    """The increase of one counter, scaled for the time in which it was multiplexed off the processor.
 
-    The kernel takes turns where it has more counters to keep than the processor. Between two readings
-    the count is multiplied by time enabled ÷ time running; where it never ran nothing is known, and counted.
+    The kernel multiplexes if it has more counters than the processor. The increase between two readings is
+    multiplied by time enabled ÷ time running; if the counter did not run, it is unknown and counts as 0.
     """
 
     __slots__ = ("_last",)
@@ -98,7 +98,7 @@ class Count:
         self._last = (0, 0, 0)
 
     def grow(self, value: int, enabled_ns: int, running_ns: int) -> float:
-        """Take one reading of a counter that began at none; return the growth since the one before."""
+        """Add one reading of a counter that started at 0; return the increase since the previous one."""
         before, self._last = self._last, (value, enabled_ns, running_ns)
         counted, enabled, running = (now - last for now, last in zip(self._last, before, strict=True))
         if counted <= 0 or running <= 0:

@@ -1,4 +1,4 @@
-"""Counters of jobs that have the node to themselves: opened, read at each look, and given up on request."""
+"""Performance counters of jobs that have the node to themselves: read at each sample, closed on request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REMEDY = "CAP_PERFMON and the call perf_event_open (work.conf), or kernel.perf_e
 
 
 class _Job:
-    """The counters of one job: figure, weight, descriptor, growth."""
+    """The counters of one job, each with its figure, weight, descriptor and increase."""
 
     def __init__(self, budget: DescriptorBudget) -> None:
         self._budget = budget
@@ -39,7 +39,7 @@ class _Job:
 
     def open(self, name: str, event: Event, cpu: int, group: int) -> None:
         if len(self._counters) >= MOST_COUNTERS or not self._budget.take():
-            raise OSError(errno.EMFILE, "more counters than descriptors are to be had")
+            raise OSError(errno.EMFILE, "not enough descriptors for the counters")
         try:
             descriptor = open_counter(event, cpu, group)
         except OSError:
@@ -59,12 +59,12 @@ class _Job:
 
 
 class WorkMonitor:
-    """What programs of jobs do, by figure. One thread calls `fill`; without `work.events` it does nothing."""
+    """The work of jobs, by figure. One thread calls `fill`, which does nothing without `work.events`."""
 
     def __init__(self, config: DaemonConfig, budget: DescriptorBudget) -> None:
         self._config = config
         self._budget = budget
-        self._events: dict[str, tuple[Event, ...]] | None = None  # those to be had, once that was tried
+        self._events: dict[str, tuple[Event, ...]] | None = None  # available ones, None until tried
         self._cpus: list[int] = []
         self._jobs: dict[JobKey, _Job] = {}
         self._failed: set[JobKey] = set()
@@ -76,7 +76,7 @@ class WorkMonitor:
         whole_node: Callable[[], Mapping[JobKey, bool]],
         gives_up: Callable[[JobKey], bool],
     ) -> Snapshot:
-        """Return a snapshot with what was counted until now; what it asks for is asked if needed."""
+        """Return the snapshot with the work counted so far; `gives_up` tells which jobs want no counting."""
         if not self._config.work_events or snapshot.node is None:
             return snapshot
         if self._events is None:
@@ -89,7 +89,7 @@ class WorkMonitor:
         }
         ended: dict[JobKey, dict[str, float]] = {}
         for key in self._jobs.keys() - wanted.keys():
-            self._read(key)  # a group that has gone still has what it did
+            self._read(key)  # counters of a removed group can still be read
             if (job := self._jobs.pop(key, None)) is not None:
                 job.close()
                 ended[key] = self._totals[key]
@@ -115,7 +115,7 @@ class WorkMonitor:
             self._jobs.popitem()[1].close()
 
     def _try_out(self) -> dict[str, tuple[Event, ...]]:
-        """Return the events that this machine counts for us, by figure; say once why others are not."""
+        """Return the events that can be counted on this machine, by figure; log why others cannot."""
         try:
             cpu = parse_cpu(read_text(f"{self._config.path_procfs}/cpuinfo"))
             online = read_text(f"{self._config.path_sysfs}/devices/system/cpu/online")
@@ -130,7 +130,7 @@ class WorkMonitor:
                 for event in events:
                     os.close(open_counter(event, self._cpus[0], None))
             except OSError as error:
-                why = f"{error.strerror}; it takes {REMEDY}" if error.errno in _REFUSED else error.strerror
+                why = f"{error.strerror}; it requires {REMEDY}" if error.errno in _REFUSED else error.strerror
                 log.warning("%s of jobs are not counted: %s", name, why)
             else:
                 if events:
@@ -160,17 +160,17 @@ class WorkMonitor:
         try:
             self._jobs[key].read(self._totals[key])
         except OSError as error:
-            log.warning("work of job %s is counted no more: %s", key.job_id, error)
+            log.warning("work of job %s is no longer counted: %s", key.job_id, error)
             self._jobs.pop(key).close()
             self._failed.add(key)
 
 
 def _open_group(root: str, path: str) -> int:
-    """Return a descriptor of a control group in v1's hierarchy for perf, else in v2. Raises OSError."""
+    """Return a descriptor of a control group in v1's perf_event hierarchy, else in v2. Raises OSError."""
     tops = [f"{root}/perf_event"]
     if (unified := find_hierarchies(root).get(UNIFIED)) is not None:
         tops.append(unified)
     for top in tops:
         with suppress(FileNotFoundError):
             return os.open(top + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    raise FileNotFoundError(errno.ENOENT, "no control group of it where perf counts", path)
+    raise FileNotFoundError(errno.ENOENT, "no control group in perf's hierarchy", path)

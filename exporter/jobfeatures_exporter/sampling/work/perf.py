@@ -1,4 +1,4 @@
-"""Counters of the kernel's perf subsystem, of one control group on one CPU: perf_event_open(2)."""
+"""Counters of the kernel's perf subsystem, for one control group on one CPU: perf_event_open(2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from struct import Struct
 
 from jobfeatures_exporter.sampling.work.events import Event
 
-# By machine, as syscall(2) has them; tables of others are not ours to guess.
+# System call numbers by machine, see syscall(2); other machines are not supported.
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 # Type, size, config, period, kinds of samples, format, flags, wakeup, breakpoint: PERF_ATTR_SIZE_VER0.
 _ATTRIBUTES = Struct("=IIQQQQQIIQ")
@@ -21,7 +21,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
-    """Return a counter's descriptor: of programs on a CPU, in a control group or all. Raises OSError."""
+    """Open a counter of user-mode code on a CPU, in one control group or everywhere. Raises OSError."""
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open on {os.uname().machine}")
@@ -44,9 +44,9 @@ def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
 
 
 def read_counter(descriptor: int) -> tuple[int, int, int]:
-    """Return count, and nanoseconds enabled and running. Raises OSError."""
+    """Return the count, and the nanoseconds enabled and running. Raises OSError."""
     data = os.read(descriptor, _READING.size)
     if len(data) != _READING.size:
-        raise OSError("a counter that counts no more")
+        raise OSError("the counter is in an error state")
     value, enabled_ns, running_ns = _READING.unpack(data)
     return value, enabled_ns, running_ns
