@@ -115,7 +115,7 @@ class LastWords:
     def _hear(self, ended: Collection[int]) -> None:
         wanted = self._wanted
         found = {each.cpu_source: each for pid in ended for each in wanted.get(pid, ())}
-        for pid in ended:
+        for pid in self._waiting.keys() & ended:
             self._forget(pid)
         self._ended.update(ended)
         for each in found.values():
@@ -137,20 +137,24 @@ class LastWords:
         for pid in self._waiting.keys() - wanted.keys():
             self._forget(pid)
         most = most_waited_for()
+        vanished = set()
         for pid in wanted.keys() - self._waiting.keys() - self._ended if self._works else ():
             if len(self._waiting) >= most:
                 break
             try:
                 descriptor = os.pidfd_open(pid)
             except OSError as error:
-                if error.errno in VANISHED:
+                if error.errno in VANISHED:  # it has ended since the sample
+                    vanished.add(pid)
                     continue
                 if error.errno not in NO_MORE_FILES:
                     self._works = False
                     log.warning("ends of processes cannot be waited for: %s", error.strerror)
-                return
+                break
             self._waiting[pid] = descriptor
             self._poll.register(descriptor, select.POLLIN)
+        if vanished:
+            self._hear(vanished)
 
     def _forget(self, pid: int) -> None:
         descriptor = self._waiting.pop(pid)

@@ -133,11 +133,12 @@ class Members:
     def _memory(self, process: ProcessSample) -> MemoryBytes:
         known = self._known[process.pid]
         if known.memory_of is not process:
-            known.memory_of = process
             status = None
             if process.virtual_bytes:  # kernel threads and zombies have none
                 status = self._unreadable.tried("process_status", read_status, self._procfs, process.pid)
             known.memory = _NO_MEMORY if status is None else status.memory
+            # A failed read is retried at the next sample, even if the process sleeps.
+            known.memory_of = None if status is None and process.virtual_bytes else process
         return known.memory
 
 

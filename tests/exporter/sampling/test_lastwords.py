@@ -68,6 +68,19 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended(start):
         until(lambda: not words._ended)
 
 
+def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for():
+    words = LastWords(lambda _: figures(9))
+    with started(["sleep", "1000"]) as child:
+        child.kill()
+        child.wait()
+        words.follow([directory()], {child.pid: [directory()]})
+        words._wait_for_others()
+        assert list(words.take()) == [directory().cpu_source]
+        words._wait_for_others()
+        assert words.take() == {}  # it is read once
+    words.close()
+
+
 def test_what_is_read_later_is_no_lower_and_keeps_what_has_gone():
     told = [figures(7, task_0=1), figures(5, task_1=2), JobFigures(memory=MemoryBytes())]
     words = LastWords(lambda _: told.pop(0))

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What tasks use, summed in the kernel by control group: exact, and never falling.
+/* Sums the resource usage of tasks in the kernel by control group; the sums are exact and never decrease.
  *
- * The rule. A task's own counters only grow. In storage that follows the task stands what they were
- * when it was last charged; charging adds the difference to the record of its group, under the
- * task's lock. A task is charged by the iterator (a look), at its exit, when it is freed (the rest)
- * and when it is moved (to the group that it leaves). So sums telescope: order does not matter, and
- * a charge that is made twice adds nothing. Counters of the whole process (signal->*) are left
- * alone: a parent that waits for a child inherits the child's there.
+ * Rules: a task's own counters only grow. Task storage holds their values at the time of the last
+ * charge; charging adds the difference to the record of the task's group, under the task's lock. A
+ * task is charged by the iterator (a sample), at its exit, when it is freed (the rest), and when it
+ * is moved (to the group that it leaves). So sums telescope: order does not matter, and charging
+ * twice adds nothing. Counters of the whole process (signal->*) are not used: they include those of
+ * children that the process has waited for.
  *
- * Only fields that are read are declared, and relocated to where the running kernel has them.
- * Memory of the kernel is read by typed pointers and never by bpf_probe_read*, which a locked-down
+ * Only fields that are read are declared, and relocated to their offsets in the running kernel.
+ * Kernel memory is read through typed pointers and never by bpf_probe_read*, which a locked-down
  * kernel refuses. */
 
 typedef unsigned char u8;
@@ -23,7 +23,7 @@ typedef _Bool bool;
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, type) type *name
 
-/* Numbers of the kernel's interface: include/uapi/linux/bpf.h. */
+/* Constants of the kernel's interface: include/uapi/linux/bpf.h. */
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_TASK_STORAGE = 29, NO_PREALLOC = 1, CREATE = 1, ANY = 0, NOEXIST = 1 };
 struct bpf_spin_lock {
 	u32 val;
@@ -42,7 +42,7 @@ static u64 (*const group_of_packet)(struct __sk_buff *packet) = (void *)79;
 static u64 (*const above)(struct __sk_buff *packet, int level) = (void *)83;
 static void *(*const storage_of)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 
-/* The kernel's records, as far as they are read. */
+/* The kernel's structures, with the fields that are read. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct kernfs_node {
 	u64 id;
@@ -109,19 +109,19 @@ enum cgroup_subsys_id { cpuacct_cgrp_id = 1000, freezer_cgrp_id };
 enum { TCP = 6, UDP = 17 };
 enum { PF_EXITING = 4, UNINTERRUPTIBLE = 2, NOLOAD = 0x400, TASK_NEW = 0x800, EXIT_DEAD = 16, CSS_ONLINE = 2 };
 
-/* What is charged. records.py beside this file reads these records: the order has to be the same. */
+/* The figures charged. records.py in this directory reads the records: the order has to be the same. */
 enum { CPU, RCHAR, WCHAR, SYSCR, SYSCW, READ, WRITTEN, CANCELLED, DELAY, MAJOR, VOLUNTARY, INVOLUNTARY, TASKS,
        RECEIVED_BYTES, RECEIVED_PACKETS, SENT_BYTES, SENT_PACKETS, FIGURES };
 #define OF_TASKS RECEIVED_BYTES
-#define LEVELS 12 /* below the root, of the ancestors that are told: jobs are not deeper */
+#define LEVELS 12 /* levels of ancestors recorded, from below the root: jobs are not deeper */
 #define DEPTH 64
 #define OF_FREEZER (1ULL << 63) /* inodes are unique within a hierarchy only */
 
 struct record {
 	u64 look, total[FIGURES];
-	u64 ancestors[LEVELS]; /* from below the root, its own group included */
-	u32 processes, threads, running, blocked; /* as of `look` */
-	u32 user; /* of one of them that is not root, 0: of none */
+	u64 ancestors[LEVELS]; /* from below the root, including the group itself */
+	u32 processes, threads, running, blocked; /* in sample `look` */
+	u32 user; /* uid of a task that is not root's, 0 if there is none */
 	u8 ready, removed, unused[2];
 };
 struct last {
@@ -130,7 +130,7 @@ struct last {
 	u64 group, value[OF_TASKS];
 };
 
-/* Elements are made one by one, and never evicted. What finds no room goes to group 0, which the loader makes. */
+/* Elements are allocated one by one, and never evicted. A full map charges group 0, which the loader creates. */
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 16384);
@@ -138,7 +138,7 @@ struct {
 	TYPE(key, u64);
 	TYPE(value, struct record);
 } groups SEC(".maps");
-struct { /* one, of zeros: the stack has no room for it */
+struct { /* one record of zeros, which is too large for the stack */
 	UINT(type, MAP_ARRAY);
 	UINT(max_entries, 1);
 	TYPE(key, u32);
@@ -150,7 +150,7 @@ struct {
 	TYPE(key, int);
 	TYPE(value, struct last);
 } lasts SEC(".maps");
-/* Tasks, by address, that ended when they could have no storage: all they did is due when they are freed. */
+/* Tasks, by address, that exited when they had no storage: all their usage is due when they are freed. */
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 4096);
@@ -159,7 +159,7 @@ struct {
 	TYPE(value, u32);
 } unsaved SEC(".maps");
 
-/* What groups of a job had that have been removed. Only the reader writes it, for the one that comes after it. */
+/* Sums of a job's removed groups. Only the reader writes them, for its successor. */
 struct ended {
 	u64 total[FIGURES];
 };
@@ -172,8 +172,8 @@ struct {
 } ended SEC(".maps");
 
 const volatile u32 unified = 0; /* 1: control groups v2; 0: those of v1 */
-/* Charges that found no room; tasks that could have no storage; ends of which a rest was left out;
- * threads that the latest look has seen. */
+/* Charges that found the map full; tasks without storage; exits after which a rest was not charged;
+ * threads seen in the latest sample. */
 struct {
 	u64 full, without_storage, tails, threads;
 } checks;
@@ -189,7 +189,7 @@ INLINE struct cgroup *group_in(struct css_set *set, u64 index)
 	return (*(struct cgroup_subsys_state **)(states + index * sizeof(void *)))->cgroup;
 }
 
-/* On v1 the batch system's own process may have joined its job in the freezer only. */
+/* On v1 the batch system's own process may have joined its job only in the freezer hierarchy. */
 INLINE struct cgroup *group_of(struct task_struct *task, u64 *mark)
 {
 	struct css_set *set = task->cgroups;
@@ -272,7 +272,7 @@ INLINE u32 state_of(struct task_struct *task)
 	return __builtin_preserve_field_info(task->__state, 2) ? task->__state : (u32)old->state;
 }
 
-/* Who has not run, or come, since its group was last charged for it is the same user. */
+/* Record the user of a task that has run or arrived since the last charge; others cannot have changed user. */
 INLINE void note_user(struct record *record, struct task_struct *task)
 {
 	if (record && !record->user)
@@ -289,7 +289,7 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 	u64 id = group->kn->id | mark, at = id;
 	struct last *last = storage_of(&lasts, task, 0, when == FREED || when == MOVED ? 0 : CREATE);
 
-	/* A task that sleeps and has had no CPU has done nothing; the less is touched of it, the better. */
+	/* A sleeping task without new CPU time has done nothing; touch as little of it as possible. */
 	if (last && when == LOOKED_AT && state_of(task) && last->group == id &&
 	    last->value[CPU] == task->se.sum_exec_runtime)
 		return record_of(group, id, mark, 0);
@@ -302,21 +302,21 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 		last->charged = 1;
 		u64 before = last->group;
 		last->group = id;
-		if (when == MOVED && before && before != id) { /* what it did until now it did there */
+		if (when == MOVED && before && before != id) { /* its usage until now belongs there */
 			id = before;
 			group = 0;
 		}
 		unlock(&last->lock);
 	} else if (when == MOVED) {
 		return 0;
-	} else if (when != FREED) { /* busy, or no memory: a later charge takes all of it */
+	} else if (when != FREED) { /* storage is busy, or out of memory: a later charge takes everything */
 		u32 one = 1;
 
 		ADD(checks.without_storage, 1);
 		if (task->flags & PF_EXITING)
 			update(&unsaved, &address, &one, ANY);
 		return 0;
-	} else if (delete(&unsaved, &address)) { /* it was charged at its exit, and storage is busy now */
+	} else if (delete(&unsaved, &address)) { /* it was charged at its exit, but storage is busy now */
 		ADD(checks.tails, 1);
 		return 0;
 	} else {
@@ -324,7 +324,7 @@ INLINE struct record *charge(struct task_struct *task, enum occasion when)
 		due[TASKS] = 1;
 	}
 	if (when == MOVED && !group)
-		note_user(record_of(arrived, at, mark, 0), task); /* when it goes on from there, nobody will know what is above */
+		note_user(record_of(arrived, at, mark, 0), task); /* describe the new group: a move away from it cannot */
 	struct record *record = record_of(group, id, mark, 0);
 
 	if (!record)
@@ -350,7 +350,7 @@ int look(struct bpf_iter__task *context)
 		checks.threads = 0;
 	u32 state = state_of(task);
 
-	/* Within fork a child is still in the root group; one on its way out has been charged. */
+	/* During fork a child is still in the root group; an exiting task has already been charged. */
 	if (state & TASK_NEW || task->exit_state & EXIT_DEAD)
 		return 0;
 	checks.threads++;
@@ -387,7 +387,7 @@ int freed(u64 *arguments)
 	return 0;
 }
 
-SEC("tp_btf/cgroup_attach_task") /* called when the move is done */
+SEC("tp_btf/cgroup_attach_task") /* called after the move */
 int moved(u64 *arguments)
 {
 	charge((struct task_struct *)arguments[2], MOVED);
@@ -416,7 +416,7 @@ int removed(u64 *arguments)
 	return 0;
 }
 
-/* The headers of a packet by IP that each segment has into which the card cuts it, or had that it was made of. */
+/* Return the length of the headers that every segment of a GSO or GRO packet has on the wire. */
 INLINE u32 headers_of(struct __sk_buff *packet)
 {
 	u8 head[10], offset = 0;
@@ -434,8 +434,8 @@ INLINE u32 headers_of(struct __sk_buff *packet)
 	return length;
 }
 
-/* Packets by IP as they are on the wire, of the group in which their socket was made; loaded, and attached to the
- * root of v2, where that is asked for. */
+/* Count IP packets as they are on the wire, for the group in which their socket was created. Only loaded, and
+ * attached to the root of v2, if requested. */
 INLINE int count(struct __sk_buff *packet, u32 bytes, u32 packets)
 {
 	u64 id = group_of_packet(packet);
@@ -450,7 +450,7 @@ INLINE int count(struct __sk_buff *packet, u32 bytes, u32 packets)
 		ADD(record->total[bytes], length);
 		ADD(record->total[packets], 1 + others);
 	}
-	return 1; /* it may pass */
+	return 1; /* let the packet pass */
 }
 
 SEC("cgroup_skb/ingress")

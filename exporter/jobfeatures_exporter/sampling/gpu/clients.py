@@ -68,6 +68,9 @@ class DrmClients:
             self.is_whole = True
         left = MAX_LOOKS
         for pid in sorted(pids if due else pids - self._known):
+            if left <= 0:  # the remaining processes keep the descriptors found in earlier scans
+                self._unreadable.count("gpu_descriptors_limit")
+                break
             numbers = self._descriptors(pid)[: min(left, MAX_DESCRIPTORS)]
             left -= len(numbers)
             self.is_whole = self.is_whole and left > 0

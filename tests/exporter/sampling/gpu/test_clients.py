@@ -79,6 +79,16 @@ def test_one_process_with_very_many_clients_is_bounded(tree, clients):
     assert clients.read(100) == {CARD: [GpuProcess(10, MAX_CLIENTS * 1024, None)]}
 
 
+def test_beyond_the_limit_of_a_scan_known_clients_are_kept(tree, clients, unreadable, monkeypatch):
+    for pid in (10, 11):
+        tree.client(pid, 3, "/dev/dri/renderD128", fdinfo(pid))
+    assert [use.pid for use in clients.read(100)[CARD]] == [10, 11]
+    monkeypatch.setattr("jobfeatures_exporter.sampling.gpu.clients.MAX_LOOKS", 1)
+    assert [use.pid for use in clients.read(100 + RESCAN_SECS)[CARD]] == [10, 11]
+    assert not clients.is_whole
+    assert unreadable.counts == {"gpu_descriptors_limit": 1}
+
+
 def test_the_view_is_whole_where_every_process_could_be_looked_at(tree, clients, monkeypatch):
     tree.client(10, 3, "/dev/dri/renderD128", fdinfo(1))
     clients.read(100)

@@ -181,7 +181,7 @@ def test_without_the_right_nothing_is_counted_and_the_remedy_is_told_once(make, 
     assert snapshot.node.work_up == {"cycles": False}
     assert snapshot.jobs[A].work == {}
     assert [record.getMessage() for record in caplog.records] == [
-        f"cycles of jobs are not counted: Permission denied; it takes {module.REMEDY}"
+        f"cycles of jobs are not counted: Permission denied; it requires {module.REMEDY}"
     ]
 
 
