@@ -1,18 +1,18 @@
 #!/bin/bash -p
-# What the hooks of all batch systems have in common; each system's script sources this file, which
-# lies beside it. A hook ends with 0 and within a time limit, always: a script sets PATH, LC_ALL and
-# its traps first, sources this, sets hook_job, and calls hook_settings, then hook_do.
+# Functions shared by the hooks of all batch systems; each system's script sources this file from its
+# own directory. A hook always exits with 0 and within a time limit: a script first sets PATH, LC_ALL
+# and its traps, sources this file, sets hook_job, and calls hook_settings, then hook_do.
 
-hook_job='?' # the job, as messages name it
-hook_id= # the job, as its directory names it, if not so; [ ] are %5B %5D there
-hook_quiet= # set where standard error is the job's own: news goes to syslog only
-hook_limit=2 # seconds that the work may take
-hook_command= # the command to run where no daemon does the work
+hook_job='?' # the job's name in messages
+hook_id= # the job's name in its directory if different from hook_job; [ ] are %5B %5D there
+hook_quiet= # set if standard error is the job's own: informational messages then go to syslog only
+hook_limit=2 # time limit of the work, in seconds
+hook_command= # the command to run if no daemon does the work
 hook_root=/run/jobfeatures # where features are published
-hook_log=/dev/log # where syslog listens
+hook_log=/dev/log # syslog's socket
 
-# hook_say PRIORITY TEXT: to standard error and to syslog, or where there is none to a file; nobody
-# waits for either, they may be stuck.
+# hook_say PRIORITY TEXT: write to standard error and to syslog, or without syslog to a file; do not
+# wait for either, as it may be stuck.
 hook_say() {
   local text="job $hook_job: $2"
   [ -n "$hook_quiet" ] && [ "$1" = info ] || printf 'jobfeatures: %s\n' "$text" >&2
@@ -24,7 +24,7 @@ hook_say() {
   disown 2>/dev/null || true # it may have ended already
 }
 
-# hook_note PRIORITY TEXT: add a line to the file of messages, of which the last thousand or so are kept.
+# hook_note PRIORITY TEXT: add a line to the file of messages; it keeps the last thousand or so.
 hook_note() {
   local file=$hook_root/failures/messages kept
   [ -d "${file%/*}" ] && [ -O "${file%/*}" ] || return
@@ -33,8 +33,8 @@ hook_note() {
   printf '%(%Y-%m-%dT%H:%M:%S%z)T %s %s\n' -1 "$1" "$2" >>"$file"
 }
 
-# hook_settings FILE: read shell assignments into the environment, from a file that only its owner,
-# who is whoever runs this, can write; set the limit, and the command where there is one.
+# hook_settings FILE: read shell assignments into the environment, if the file is owned by the user who
+# runs this and nobody else can write to it; set hook_limit, and hook_command if there is one.
 hook_settings() {
   local directory
   if [ -r "$1" ]; then
@@ -44,16 +44,16 @@ hook_settings() {
       . "$1" >/dev/null
       set +a
     else
-      hook_say warning "$1 is not read: others than root could have written it"
+      hook_say warning "$1 is ignored: users other than root could have written it"
     fi
   fi
   hook_root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
   hook_limit=${JOBFEATURES_HOOK_TIMEOUT-2}
   hook_limit=${hook_limit%s}
   if ! [[ $hook_limit =~ ^[0-9]{1,3}([.][0-9]{1,3})?$ && $hook_limit =~ [1-9] ]]; then
-    [ -z "$hook_limit" ] || hook_say warning "JOBFEATURES_HOOK_TIMEOUT is not a number of seconds, 2 is taken"
+    [ -z "$hook_limit" ] || hook_say warning "JOBFEATURES_HOOK_TIMEOUT is not a number of seconds, 2 is used"
     hook_limit=2
-    export JOBFEATURES_HOOK_TIMEOUT=2 # the command would refuse the other
+    export JOBFEATURES_HOOK_TIMEOUT=2 # the command would refuse the invalid value
   fi
   hook_command=${JOBFEATURES_COMMAND:-}
   if [ -z "$hook_command" ]; then
@@ -63,8 +63,8 @@ hook_settings() {
   fi
 }
 
-# hook_do ACTION BATCH VARIABLE...: have the work done by the daemon, which is told these variables of
-# ours, or, where it is not there, by the command.
+# hook_do ACTION BATCH VARIABLE...: have the work done by the daemon, which is given these variables of
+# the environment, or by the command if there is no daemon.
 hook_do() {
   hook_hand_over "$@"
   case $? in
@@ -74,8 +74,8 @@ hook_do() {
   esac
 }
 
-# hook_alive: whether the daemon takes requests: it has promised so for a time that is yet to come,
-# and has not died since.
+# hook_alive: whether the daemon serves requests: the time until which it has promised to is not over,
+# and its process still exists.
 hook_alive() {
   local until pid now
   read -r until pid <"$hook_root/intake/alive" || return
@@ -83,10 +83,10 @@ hook_alive() {
   [[ $until =~ ^[0-9]{11}$ && $pid =~ ^[0-9]{10}$ ]] && ((10#$until > now)) && [ -d "/proc/$((10#$pid))" ]
 } 2>/dev/null
 
-# hook_hand_over ACTION BATCH VARIABLE...: 0 where the daemon has done the work, 1 where there is none,
-# 2 where it has not done it, or not yet. Nothing is started: a shell is all that this costs.
-# The request is a file, its fields ended by NUL; what is incomplete does not count. The daemon takes it
-# away when it has done what it says. We wait at a pipe into which nobody writes, longer every time.
+# hook_hand_over ACTION BATCH VARIABLE...: 0 if the daemon has done the work, 1 if there is no daemon,
+# 2 if the daemon has failed or not finished in time. The shell does this without starting a program.
+# The request is a file of NUL-terminated fields; an incomplete one is ignored. The daemon removes it once
+# the work is done. To sleep, we read from a pipe that nobody writes to, with growing timeouts.
 hook_hand_over() {
   local action=$1 batch=$2 intake=$hook_root/intake name request variable value pipe millis pause=2 waited=0
   shift 2
@@ -103,11 +103,11 @@ hook_hand_over() {
       [ -z "$value" ] || [ "${#value}" -gt 65536 ] || printf '%s=%s\0' "$variable" "$value"
     done
     printf 'end\0'
-  } 2>/dev/null >"$request" || return 1 # what is there of it is of no use to anybody
+  } 2>/dev/null >"$request" || return 1 # the daemon ignores an incomplete request
   millis=${hook_limit#*.}000
   [ "$hook_limit" != "${hook_limit#*.}" ] || millis=000
   millis=$((10#${hook_limit%%.*} * 1000 + 10#${millis:0:3}))
-  SECONDS=0 # waits last longer on a busy machine: the clock counts as well
+  SECONDS=0 # waits last longer on a busy machine, so the clock is checked as well
   while [ -e "$request" ]; do
     if ((waited >= millis || SECONDS * 1000 > millis)); then
       hook_say warning "$action is left to the daemon, which has not done it in $hook_limit s"
@@ -125,11 +125,11 @@ hook_hand_over() {
   }
 }
 
-# hook_run ACTION BATCH: run the command for the job, and end it at the limit; 0 if it succeeded.
-# The command runs in the background, in a process group of its own (set -m), and holds none of our
-# streams, so that nobody who reads those to their end waits for it. Its end is one line in a pipe, for
-# which we wait. Where it cannot even be killed, because the kernel holds it, it is left behind.
-# What it says is a log line: its level is the priority, and a reason in it is counted.
+# hook_run ACTION BATCH: run the command for the job, and kill it at the time limit; 0 if it succeeded.
+# The command runs in the background, in its own process group (set -m), and has none of our streams
+# open, so that whoever reads those until end of file does not wait for it. When it ends, it writes a line
+# to a pipe, for which we wait. If it is stuck in the kernel and cannot be killed, it is left behind.
+# Its output is log lines: a level in them sets the priority, and each reason in them is counted.
 hook_run() {
   local runner answer go status said rest level=info
   if ! [ -f "$hook_command" ] || ! [ -x "$hook_command" ]; then
@@ -138,9 +138,9 @@ hook_run() {
     return 1
   fi
   set -m
-  coproc HOOK { # exec, since a redirected { } would keep the old streams to go back to them
+  coproc HOOK { # exec, since a redirected { } would keep the old streams open to restore them
     exec 2>/dev/null
-    read -r _ # the word to go: until then we take over its pipe, which ends with it
+    read -r _ # wait for "go": until then the parent duplicates the pipes, which end with the coprocess
     exec </dev/null
     hook_answer "$@"
   }
@@ -176,9 +176,9 @@ hook_run() {
   [ -z "$said" ] || hook_say "$level" "$said"
 }
 
-# hook_count ACTION REASON: leave a byte for the daemon, which shows how many there are; nobody waits for
-# it. The folder is the daemon's: where it is another user's, or not there, nothing is left. The daemon has
-# set space aside for the byte, so that a full disk is counted too.
+# hook_count ACTION REASON: append a byte to a file whose length the daemon reports as the number of
+# failures; do not wait for that. If the folder belongs to another user or does not exist, do nothing. The
+# daemon has preallocated space for the byte, so that a failure due to a full disk is counted too.
 hook_count() {
   local folder=$hook_root/failures file=$1.$2
   { [ -d "$folder" ] && [ -O "$folder" ] && { [ -e "$folder/$file" ] || file=$1.other; } &&
@@ -186,7 +186,7 @@ hook_count() {
   disown 2>/dev/null
 }
 
-# hook_answer ACTION BATCH: run the command; print its status and the beginning of what it says.
+# hook_answer ACTION BATCH: run the command; print its exit status and the beginning of its output.
 hook_answer() {
   local said status
   said=$("$hook_command" "$1" --batch "$2" --strict 2>&1 >/dev/null | { head -c 2000; cat >/dev/null; }
@@ -196,7 +196,7 @@ hook_answer() {
   printf '%s %s\n' "$status" "$said"
 }
 
-# hook_end PID: kill it and all that descend from it; stopped first, it starts no more.
+# hook_end PID: kill a process and all its descendants; each is stopped first, so that it starts no more.
 hook_end() {
   local list children child
   kill -STOP "$1" 2>/dev/null

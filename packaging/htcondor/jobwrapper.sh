@@ -1,16 +1,16 @@
 #!/bin/sh
-# HTCondor job wrapper (USER_JOB_WRAPPER): tells a job where its features are, then becomes the job.
+# HTCondor job wrapper (USER_JOB_WRAPPER): tells a job where its features are, then executes the job.
 # condor_starter runs it as the job's user, in the job's environment. The exporter's daemon publishes
-# the features when the job's scratch directory appears; its lines are waited for, a short time. Where
+# the features when the job's scratch directory appears; we wait a short time for its export lines. If
 # no daemon publishes, the features go into the scratch directory. Whatever fails, the job is started.
-# All work is done in a subshell, since names that are set here could be in the job's environment.
+# All work is done in a subshell, since variables set here could be in the job's environment.
 _jobfeatures_lines=$(
   exec </dev/null 2>/dev/null # the streams are the job's
   PATH=/usr/local/bin:/usr/bin:/bin
   limit=${JOBFEATURES_HOOK_TIMEOUT:-2}
   case $limit in '' | *[!0-9]* | ????*) limit=2 ;; esac
 
-  # show FILE: the lines of an exports file that name our variables, sixteen at most
+  # show FILE: print the lines of an exports file that set our variables, sixteen at most
   show() {
     [ -f "$1" ] && [ -r "$1" ] || return 1
     lines=0
@@ -25,7 +25,7 @@ _jobfeatures_lines=$(
     done <"$1"
   }
 
-  # number NAME: a whole number of the job's ad, where it stands there once
+  # number NAME: print a whole number from the job's ad
   number() { sed -n "s/^$1 = \([0-9][0-9]*\)\$/\1/p" "$_CONDOR_JOB_AD"; }
 
   [ -f "${_CONDOR_JOB_AD:-}" ] && [ -r "$_CONDOR_JOB_AD" ] || exit 0
@@ -47,7 +47,7 @@ _jobfeatures_lines=$(
   done
   [ -x "$command" ] && [ -d "${_CONDOR_SCRATCH_DIR:-}" ] || exit 0
   own=$_CONDOR_SCRATCH_DIR/.jobfeatures
-  mkdir -m 700 "$own" || exit 0 # not ours, or of an earlier start
+  mkdir -m 700 "$own" || exit 0 # not permitted, or left by an earlier start
   timeout -s KILL "$((limit + 1))" "$command" publish --batch htcondor --features.root "$own" >&2
   show "$own/exports/htcondor-$job"
 )
@@ -60,7 +60,7 @@ $_jobfeatures_lines
 END
 unset _jobfeatures_lines _jobfeatures_line
 
-# What stands in this file HTCondor takes for a failure of ours, and not for the job's.
+# HTCondor attributes an error in this file to the wrapper, and not to the job.
 if [ -n "${_CONDOR_WRAPPER_ERROR_FILE:-}" ] && ! command -v "$1" >/dev/null; then
   printf 'cannot start %s\n' "$1" >"$_CONDOR_WRAPPER_ERROR_FILE"
 fi

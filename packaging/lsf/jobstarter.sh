@@ -1,8 +1,8 @@
 #!/bin/sh
-# LSF job starter: tells a job where its features are, and becomes the job.
+# LSF job starter: tells a job where its features are, and then executes the job.
 # LSF runs it as the job's user, with the job's command as its arguments. The pre-execution command
-# has prepared the lines; where it has not, the job is told where its features are to be. Nothing is
-# started here, and the job starts whatever the lines say.
+# has prepared the lines; if it has not, the job is told where its features will be. No other program
+# is started here, and the job starts whatever the lines say.
 if [ -n "${LSB_JOBID:-}" ]; then
   _key=lsf-$LSB_JOBID
   [ "${LSB_JOBINDEX:-0}" = 0 ] || _key=$_key%5B$LSB_JOBINDEX%5D
@@ -35,7 +35,7 @@ if [ -n "${LSB_JOBID:-}" ]; then
 fi
 unset _key _root _lines _count _line _value
 [ "$#" -gt 0 ] || exit 0
-if [ -f "$1" ] && ! [ -x "$1" ]; then # a script that is there to be read by a shell
+if [ -f "$1" ] && ! [ -x "$1" ]; then # a script that is not executable, to be read by a shell
   exec /bin/sh "$@"
 fi
 exec "$@"

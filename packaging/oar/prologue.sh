@@ -1,21 +1,21 @@
 #!/bin/bash -p
-# OAR's prologue and epilogue in one: publishes the features of the job that starts here, and takes
-# away those of the job that ended here. Which of the two it is, its own name says.
+# OAR's prologue and epilogue in one: publishes the features of the job that starts here, or removes
+# those of the job that ended here. Which of the two, the script's name says.
 # OAR runs it as its own user on the job's first node. A status other than 0 ends the job and takes the
-# node out of service: this one ends with 0, within a time limit, and prints nothing.
+# node out of service: this one exits with 0, within a time limit, and prints nothing.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/oar/oardodo LC_ALL=C
 trap 'exit 0' EXIT HUP INT TERM
 exec </dev/null >/dev/null 2>&1
 
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
-if [ "$EUID" != 0 ]; then # OAR's own command runs this once more, as root, which is told what only we know
+if [ "$EUID" != 0 ]; then # OAR's own command runs this again as root, and passes variables that root lacks
   [ $# -gt 3 ] || oardodo "$0" "${1-}" "${2-}" "${3-}" "${OAR_JOB_WALLTIME_SECONDS-}" "${OAR_JOB_NAME-}" \
     "${OAR_PROJECT_NAME-}"
   exit 0
 fi
 
-# the functions hook_*, from the file beside this one; a link to this script needs none beside it
+# the functions hook_*, from the file next to this one; for a link to this script, next to its target
 if ! . "${here%/*}/hook.sh"; then
   timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" &
   exit 0
@@ -31,7 +31,7 @@ if [ "$action" = publish ]; then
   export OAR_USER=${2-}
   [ $# -le 3 ] || export OAR_JOB_WALLTIME_SECONDS=$4 OAR_JOB_NAME=${5-} OAR_PROJECT_NAME=${6-}
   printf -v OAR_HOOK_START '%(%s)T' -1
-  # a directory of users may be stuck: nobody waits for the end of id, only for its answer
+  # the directory service may be stuck: wait for id's answer only, not for its end
   read -r -t 1 OAR_HOOK_UID < <(timeout -s KILL 1 id -u -- "$OAR_USER")
   if [ -f "${3-}" ] && [ ! -L "$3" ]; then
     mapfile -t -n 65536 nodes <"$3"

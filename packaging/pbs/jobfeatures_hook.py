@@ -1,10 +1,10 @@
-"""PBS hook: publishes a job's features where it begins, tells its tasks, and takes them away at its end.
+"""PBS hook: publishes a job's features when it starts, tells its tasks, and removes them when it ends.
 
 Events: execjob_begin, execjob_launch, execjob_end. It runs as root, in PBS's
-own Python (3.6 or newer), once a job and host; a launch once a task. A hook
-that fails requeues its job and one that hangs delays it: this one accepts
-whatever happens, and waits for a limited time. README.md tells how it is
-installed and set.
+own Python (3.6 or newer), once per job and host; the launch event once per task.
+A hook that fails requeues its job and one that hangs delays it: this one accepts
+the event whatever happens, and waits only for a limited time. README.md describes
+how to install and configure it.
 """
 
 import json
@@ -26,13 +26,13 @@ SETTINGS = {"command": None, "timeout_secs": 2, "features_root": "/run/jobfeatur
 VARIABLES = tuple(
     name + suffix for suffix in ("", "_URL") for name in ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS")
 )
-MAX_CHARACTERS = 100000  # of a variable; the kernel allows 131072 bytes
-MAX_TOLD_CHARACTERS = 65536  # of one that the daemon is told
+MAX_CHARACTERS = 100000  # of a variable for the command; the kernel allows 131072 bytes
+MAX_REQUEST_CHARACTERS = 65536  # of a variable in a request to the daemon
 MAX_EXPORTS_BYTES = 4096
 
 
 def read_settings():
-    """Return the settings of the hook's configuration file, where it has one, above the defaults."""
+    """Return the defaults, overridden by the hook's configuration file if it has one."""
     name = getattr(pbs, "hook_config_filename", None) or os.environ.get("PBS_HOOK_CONFIG_FILE")
     settings = dict(SETTINGS)
     if name and os.path.exists(name):
@@ -42,7 +42,7 @@ def read_settings():
 
 
 def describe(job):
-    """Return what the command is told of a job, by variable."""
+    """Return the environment variables that describe a job to the command."""
     limits = job.Resource_List
     user = text(getattr(job, "euser", None)) or text(job.Job_Owner).partition("@")[0]
     values = {
@@ -60,34 +60,36 @@ def describe(job):
         "RUN_COUNT": job.run_count,
         "START": int(job.stime or time.time()),
     }
-    told = {"PBS_HOOK_" + name: text(value) for name, value in values.items()}
-    return {name: value for name, value in told.items() if value and len(value) <= MAX_CHARACTERS}
+    variables = {"PBS_HOOK_" + name: text(value) for name, value in values.items()}
+    return {name: value for name, value in variables.items() if value and len(value) <= MAX_CHARACTERS}
 
 
 def text(value):
-    """Return a value as text, without what no variable can hold."""
+    """Return a value as text, without NUL, which no variable can contain."""
     return "" if value is None else str(value).replace("\0", "")
 
 
 def uid_of(user):
-    """Return a user's number, None if this machine does not know it."""
+    """Return a user's uid, None if this machine does not know it."""
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
         return None
 
 
-def hand_over(action, job_id, told, settings):
-    """Have the exporter's daemon do it; False where there is none, or none any more.
+def hand_over(action, job_id, variables, settings):
+    """Have the exporter's daemon do the work; return False if no daemon is running, or it has died.
 
-    A file with fields that NUL ends tells it; it is gone when that is done.
+    The request is a file of NUL-terminated fields; the daemon removes it once the work is done.
     """
     root = str(settings["features_root"])
     intake, name = os.path.join(root, "intake"), directory_name(job_id)
     request = os.path.join(intake, name + "." + action)
     fields = ["jobfeatures 1", action, "pbs", "PBS_JOBID=" + job_id]
     fields += [
-        variable + "=" + value for variable, value in told.items() if len(value) <= MAX_TOLD_CHARACTERS
+        variable + "=" + value
+        for variable, value in variables.items()
+        if len(value) <= MAX_REQUEST_CHARACTERS
     ]
     try:
         if "/" in name or os.lstat(intake).st_uid != os.geteuid() or not is_alive(intake):
@@ -112,20 +114,20 @@ def hand_over(action, job_id, told, settings):
 
 
 def is_alive(intake):
-    """Return whether the daemon takes requests: it has promised so for a time to come, and lives."""
+    """Return whether the daemon serves requests: the time that it has promised is not over, and it runs."""
     with open(os.path.join(intake, "alive")) as file:
         until, pid = file.read(64).split()
     return int(until) > time.time() and os.path.isdir(f"/proc/{int(pid)}")
 
 
 def directory_name(job_id):
-    """Return how the folder of a job's features is called."""
+    """Return the name of the folder of a job's features."""
     return "pbs-" + job_id.partition(".")[0].replace("[", "%5B").replace("]", "%5D")
 
 
-def run(action, job_id, told, settings):
-    """Run the command and wait for it, but not for long; what it says goes into pbs_mom's log."""
-    if hand_over(action, job_id, told, settings):
+def run(action, job_id, variables, settings):
+    """Hand the work over, or run the command with a time limit; its output goes into pbs_mom's log."""
+    if hand_over(action, job_id, variables, settings):
         return
     command = settings["command"] or next((name for name in COMMANDS if os.access(name, os.X_OK)), None)
     if command is None:
@@ -133,7 +135,7 @@ def run(action, job_id, told, settings):
         raise RuntimeError("no command jobfeatures")
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     environment.update({name: str(value) for name, value in settings["environment"].items()})
-    environment.update(told)
+    environment.update(variables)
     environment["PBS_JOBID"] = job_id
     try:
         process = subprocess.Popen(
@@ -148,25 +150,25 @@ def run(action, job_id, told, settings):
         leave_failure(action, settings, "command")
         raise
     try:
-        _, said = process.communicate(timeout=float(settings["timeout_secs"]))
+        _, output = process.communicate(timeout=float(settings["timeout_secs"]))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # it is not waited for: the kernel may hold it
+        os.killpg(process.pid, signal.SIGKILL)  # do not wait for its end: it may be stuck in the kernel
         leave_failure(action, settings, "timeout")
         raise RuntimeError(f"{action} took longer than {settings['timeout_secs']} s") from None
-    said = said.decode("utf-8", "replace").strip()[:1000]
-    reasons = re.findall(" reason=([a-z]+)", said)
+    output = output.decode("utf-8", "replace").strip()[:1000]
+    reasons = re.findall(" reason=([a-z]+)", output)
     for reason in reasons:
         leave_failure(action, settings, reason)
     if process.returncode:
-        log(f"job {job_id}: {action} failed ({process.returncode}): {printable(said)}")
+        log(f"job {job_id}: {action} failed ({process.returncode}): {printable(output)}")
         if not reasons:
             leave_failure(action, settings, "other")
-    elif said:
-        log(f"job {job_id}: {printable(said)}", pbs.LOG_WARNING if reasons else pbs.LOG_DEBUG)
+    elif output:
+        log(f"job {job_id}: {printable(output)}", pbs.LOG_WARNING if reasons else pbs.LOG_DEBUG)
 
 
 def leave_failure(action, settings, reason):
-    """Leave a byte for the daemon, which shows how many there are, where it keeps a folder for them."""
+    """Count a failure: append a byte to a file in the daemon's folder, if there is one."""
     folder = os.path.join(str(settings["features_root"]), "failures")
     try:
         if os.stat(folder).st_uid == os.geteuid():
@@ -174,11 +176,11 @@ def leave_failure(action, settings, reason):
             with open(os.path.join(folder, action + "." + (reason if known else "other")), "ab") as file:
                 file.write(b".")
     except OSError:
-        pass  # the log has it
+        pass  # the failure is in the log, too
 
 
 def read_exports(job_id, settings):
-    """Return the variables that were prepared for a job, by name; else where its features are to be."""
+    """Return the job's prepared variables by name; without them, the paths that its features will have."""
     name = directory_name(job_id)
     if not re.match(r"pbs-[0-9]+(%5B[0-9]+%5D)?\Z", name):
         return {}
@@ -199,18 +201,18 @@ def read_exports(job_id, settings):
     return found
 
 
-def printable(said):
-    """Return foreign text as it may stand in a log."""
-    return "".join(each if each.isprintable() else " " for each in said)
+def printable(foreign):
+    """Return foreign text made safe for a log."""
+    return "".join(each if each.isprintable() else " " for each in foreign)
 
 
-def log(said, level=pbs.LOG_WARNING):
+def log(message, level=pbs.LOG_WARNING):
     """Write to pbs_mom's log."""
-    pbs.logmsg(level, "jobfeatures: " + said)
+    pbs.logmsg(level, "jobfeatures: " + message)
 
 
 def main():
-    """Do what the event asks for."""
+    """Handle the event."""
     event = pbs.event()
     try:
         settings = read_settings()
@@ -222,7 +224,7 @@ def main():
                 event.env[name] = value
         elif event.type == pbs.EXECJOB_END:
             run("remove", job_id, {}, settings)
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the job goes on
+    except Exception as error:  # noqa: BLE001  # no error of ours may stop the job
         log(f"{type(error).__name__}: {printable(str(error))}")
     event.accept()
 

@@ -1,13 +1,13 @@
 # shellcheck shell=sh
-# What the scripts of both kinds of package have in common. Nothing here fails: a machine without systemd,
-# such as a container or an image that is being made, gets the package too.
+# Functions shared by the scripts of both kinds of package. None of them fails, so that the package can be
+# installed without systemd, such as in a container or an image that is being built.
 units='jobfeatures-exporter.socket jobfeatures-exporter.service jobfeatures-controller.service
 jobfeatures-shutdowntime.timer'
 
 has() { command -v "$1" >/dev/null 2>&1; }
 runs_systemd() { [ -d /run/systemd/system ] && has systemctl; }
 
-# make_user [FILE]: the user of the controller's service, by systemd where it is there
+# make_user: create the user of the controller's service, by systemd if possible
 make_user() {
   if has systemd-sysusers && systemd-sysusers jobfeatures-exporter.conf >/dev/null 2>&1 &&
     getent passwd jobfeatures >/dev/null; then
@@ -19,15 +19,15 @@ make_user() {
       --shell /usr/sbin/nologin --comment jobfeatures-exporter jobfeatures || true
 }
 
-# What was there before the first installation is not ours to take away. In /run: a start of the machine forgets both.
+# Marks that /run/jobfeatures existed before the first installation and must not be removed. A reboot clears both.
 found=/run/jobfeatures-exporter.found
 
-# note_folders: before make_folders, of a first installation
+# note_folders: call it before make_folders, at a first installation
 note_folders() {
   if [ -d /run/jobfeatures ]; then : >"$found" || true; fi
 }
 
-# make_folders: what is otherwise made when the machine starts
+# make_folders: create what systemd would otherwise create at boot
 make_folders() {
   if has systemd-tmpfiles && systemd-tmpfiles --create jobfeatures-exporter.conf >/dev/null 2>&1; then
     return 0
@@ -35,7 +35,7 @@ make_folders() {
   [ -d /run/jobfeatures ] || mkdir -m 0755 /run/jobfeatures || true
 }
 
-# restart_services: those that run, with the new code
+# restart_services: restart the services that are running, with the new code
 restart_services() {
   if runs_systemd; then
     systemctl daemon-reload || true
@@ -47,7 +47,7 @@ restart_services() {
   fi
 }
 
-# stop_services: and start none at boot
+# stop_services: stop and disable all services
 stop_services() {
   if has systemctl; then
     for unit in $units; do
@@ -57,7 +57,7 @@ stop_services() {
   fi
 }
 
-# forget_jobs: what jobs read is of no use without what keeps it
+# forget_jobs: remove the published features, which nothing would keep up to date any longer
 forget_jobs() {
   if runs_systemd; then
     systemctl daemon-reload || true

@@ -1,15 +1,15 @@
 #!/bin/bash -p
-# Slurm Prolog and Epilog in one: publishes the features of the job that starts here, and takes
-# away those of the job that ended here. Which of the two it is, slurmd tells, else its own name.
-# slurmd runs it as root, with a bare environment. A hook that fails drains its node and one
-# that hangs delays its job or the next: this one ends with 0 and within a time limit, always.
+# Slurm Prolog and Epilog in one: publishes the features of the job that starts here, or removes
+# those of the job that ended here. Which of the two, slurmd's variable or else the script's name says.
+# slurmd runs it as root, with a minimal environment. A hook that fails drains its node and one
+# that hangs delays its job or the next: this one always exits with 0 and within a time limit.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 trap 'exit 0' EXIT HUP INT TERM
 
-# the functions hook_*, from the file beside this one; a link to this script needs none beside it
+# the functions hook_*, from the file next to this one; for a link to this script, next to its target
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
-if ! . "${here%/*}/hook.sh"; then # bash itself tells standard error
+if ! . "${here%/*}/hook.sh"; then # bash itself reports that to standard error
   timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" </dev/null >/dev/null 2>&1 &
   exit 0
 fi

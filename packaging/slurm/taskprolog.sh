@@ -1,17 +1,17 @@
 #!/bin/bash -p
 # Slurm TaskProlog: tells a task where the features of its job are.
-# slurmstepd runs it as the job's user before each task, and takes lines "export NAME=value"
-# on its standard output into the task's environment. The Prolog has prepared the lines; where it has
-# not, because it came too late or could not, a task is told where its features are to be.
-# Nothing is started here, since this runs as often as there are tasks.
+# slurmstepd runs it as the job's user before each task, and adds lines "export NAME=value" on its
+# standard output to the task's environment. The Prolog has prepared the lines; if it has not,
+# because it was late or failed, the task is told where its features will be.
+# It starts no program, since it runs once per task.
 LC_ALL=C
 case ${SLURM_JOB_ID:-} in
 '' | *[!0-9]*) exit 0 ;;
 esac
 root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
 job=$SLURM_JOB_ID
-# Every task of a heterogeneous job is told the number of its first component. Its own is the one of the
-# control group that slurmstepd has put us into; without groups, the first that has lines on this node.
+# Every task of a heterogeneous job gets the number of its first component. Its own number is in the path of
+# our control group, made by slurmstepd; without groups, it is the first one with export lines on this node.
 if [[ ${SLURM_HET_SIZE:-} =~ ^[1-9][0-9]{0,3}$ && $job =~ ^[1-9][0-9]{0,9}$ ]]; then
   group='^[^:]*:[^:]*:/(slurm[^/]*/uid_[0-9]+|system\.slice/[^/]*slurmstepd\.scope)/job_([0-9]+)(/|$)'
   for ((number = job; number < SLURM_JOB_ID + SLURM_HET_SIZE; number++)); do

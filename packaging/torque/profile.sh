@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Tells a Torque job where its features are: for /etc/profile.d, read by the login shell in which
-# pbs_mom runs a job's script. The prologue has prepared the lines; where it has not, the job is told
-# where its features are to be. Nothing is started here.
+# pbs_mom runs a job's script. The prologue has prepared the lines; if it has not, the job is told
+# where its features will be. No program is started here.
 if [ -n "${PBS_JOBID:-}" ] && [ -n "${PBS_ENVIRONMENT:-}" ]; then
   _jobfeatures=${PBS_JOBID%%.*}
   case $_jobfeatures in

@@ -1,13 +1,13 @@
 #!/bin/bash -p
-# Torque prologue and epilogue in one: publishes the features of the job that starts here, and takes
-# away those of the job that ended here. Which of the two it is, its own name says.
+# Torque prologue and epilogue in one: publishes the features of the job that starts here, or removes
+# those of the job that ended here. Which of the two, the script's name says.
 # pbs_mom runs it as root. A prologue that fails requeues or aborts its job, and what it prints
-# goes into the job's output: this one ends with 0, within a time limit, and prints nothing.
+# goes into the job's output: this one exits with 0, within a time limit, and prints nothing.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 trap 'exit 0' EXIT HUP INT TERM
 exec </dev/null >/dev/null 2>&1
 
-# the functions hook_*, from the file beside this one; a link to this script needs none beside it
+# the functions hook_*, from the file next to this one; for a link to this script, next to its target
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
 if ! . "${here%/*}/hook.sh"; then
@@ -25,7 +25,7 @@ hook_id=${PBS_JOBID%%.*}
 if [ "$action" = publish ]; then # arguments: "Prologue and epilogue scripts" in the administrator's guide
   export TORQUE_USER=${2-} TORQUE_JOB_NAME=${4-} TORQUE_LIMITS=${5-} TORQUE_QUEUE=${6-} TORQUE_ACCOUNT=${7-}
   printf -v TORQUE_START '%(%s)T' -1
-  # a directory of users may be stuck: nobody waits for the end of id, only for its answer
+  # the directory service may be stuck: wait for id's answer only, not for its end
   read -r -t 1 TORQUE_UID < <(timeout -s KILL 1 id -u -- "$TORQUE_USER")
   export TORQUE_START TORQUE_UID
 fi

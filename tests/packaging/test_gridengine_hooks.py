@@ -277,7 +277,7 @@ def test_a_limit_that_is_no_limit_is_replaced(
 ) -> None:
     done = run_hook("prolog.sh", folder, command("exit 0"), mark, limit=limit)
     assert done.returncode == 0
-    assert ("2 is taken" in done.stderr) == bool(limit)
+    assert ("2 is used" in done.stderr) == bool(limit)
 
 
 def test_settings_are_read_and_passed_on(
@@ -300,7 +300,7 @@ def test_settings_that_others_can_write_are_not_read(
     settings.write_text(f"touch {tmp_path}/was-read\n")
     settings.chmod(mode)
     done = run_hook("epilog.sh", folder, command("exit 0"), mark, JOBFEATURES_SETTINGS=str(settings))
-    assert "is not read" in done.stderr
+    assert "is ignored" in done.stderr
     assert not (tmp_path / "was-read").exists()
 
 

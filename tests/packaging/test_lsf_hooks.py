@@ -151,7 +151,7 @@ def test_a_command_that_hangs_is_ended(script: str, body: str, make: Make) -> No
 def test_a_limit_that_is_no_limit_is_replaced(limit: str, make: Make) -> None:
     done = run_hook("preexec.sh", make("exit 0", JOBFEATURES_HOOK_TIMEOUT=limit))
     assert done.returncode == 0
-    assert "2 is taken" in done.stderr
+    assert "2 is used" in done.stderr
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o664])
@@ -161,7 +161,7 @@ def test_settings_that_others_can_write_are_not_read(mode: int, make: Make, tmp_
     settings.chmod(mode)
     done = run_hook("preexec.sh", settings)
     assert done.returncode == 0
-    assert "is not read" in done.stderr
+    assert "is ignored" in done.stderr
     assert not (tmp_path / "was-read").exists()
 
 

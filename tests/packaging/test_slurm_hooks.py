@@ -141,7 +141,7 @@ def test_a_process_left_behind_by_the_command_does_not_hold_the_hooks_streams(
 def test_a_limit_that_is_no_limit_is_replaced(limit: str, command: MakeCommand, mark: str) -> None:
     done = run_hook("prolog.sh", command("exit 0"), mark, limit=limit)
     assert done.returncode == 0
-    assert ("2 is taken" in done.stderr) == bool(limit)
+    assert ("2 is used" in done.stderr) == bool(limit)
 
 
 def test_a_limit_may_carry_its_unit(command: MakeCommand, mark: str) -> None:
@@ -183,7 +183,7 @@ def test_settings_that_others_can_write_are_not_read(
     settings.chmod(mode)
     done = run_hook("prolog.sh", command("exit 0"), mark, JOBFEATURES_SETTINGS=str(settings))
     assert done.returncode == 0
-    assert "is not read" in done.stderr
+    assert "is ignored" in done.stderr
     assert not (tmp_path / "was-read").exists()
 
 
@@ -196,7 +196,7 @@ def test_settings_of_somebody_else_are_not_read(command: MakeCommand, mark: str,
     else:
         settings = Path("/etc/hostname")  # root's, and not ours
     done = run_hook("prolog.sh", command("exit 0"), mark, JOBFEATURES_SETTINGS=str(settings))
-    assert "is not read" in done.stderr
+    assert "is ignored" in done.stderr
     assert not (tmp_path / "was-read").exists()
 
 

@@ -1,6 +1,6 @@
-"""What builds the packages; `packaging/build.sh` starts it.
+"""Builds the packages; `packaging/build.sh` starts it.
 
-`grammar` reads the command lines, `man`, `completions` and `configfile` write
-what follows from them and from the settings; `source` makes wheel and source
-archive, `tree` the files of a package where `layout` says, `deb` and `rpm` wrap them.
+`grammar` reads the command lines; `man`, `completions` and `configfile` generate
+files from them and from the settings; `source` builds wheel and source archive,
+`tree` lays out a package's files as `layout` says, `deb` and `rpm` wrap them.
 """

@@ -1,4 +1,4 @@
-"""``packaging/build.sh``: build wheel, source archive, .deb and .rpm, and a list of what is in them."""
+"""``packaging/build.sh``: build wheel, source archive, .deb and .rpm, and a list of their contents."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ KINDS = ("wheel", "bundle", *PROGRAMS)
 
 
 def main() -> int:
-    """Build what is asked for."""
+    """Build the requested packages."""
     parser = argparse.ArgumentParser(prog="packaging/build.sh", description=__doc__)
-    parser.add_argument("--out", type=Path, default=CHECKOUT / "dist", help="folder for them (default: dist)")
-    parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,...", help=f"of {', '.join(KINDS)}")
-    parser.add_argument("--revision", default="1", help="of the packages, after the version (default: 1)")
+    parser.add_argument("--out", type=Path, default=CHECKOUT / "dist", help="output folder (default: dist)")
     parser.add_argument(
-        "--extras", default="web,top", metavar="EXTRA,...", help="in .deb and .rpm (default: web,top)"
+        "--only", default=",".join(KINDS), metavar="KIND,...", help=f"kinds to build, of {', '.join(KINDS)}"
+    )
+    parser.add_argument("--revision", default="1", help="packages' revision after the version (default: 1)")
+    parser.add_argument(
+        "--extras", default="web,top", metavar="EXTRA,...", help="extras in .deb and .rpm (default: web,top)"
     )
     parser.add_argument(
         "--repository", action="store_true", help="add .deb and .rpm to a signed repository below --out"
     )
     parser.add_argument(
-        "--key", default="", help="id or address of the secret key that signs it, of gpg's ring"
+        "--key", default="", help="id or address of the secret key in gpg's keyring that signs it"
     )
     parser.add_argument(
         "--release",
         action="store_true",
-        help=f"for others: needs {' and '.join(MAINTAINER)}",
+        help=f"build for others: needs {' and '.join(MAINTAINER)}",
     )
     arguments = parser.parse_args()
     try:
@@ -54,10 +56,12 @@ def main() -> int:
         parser.error(str(error))
     kinds = arguments.only.split(",")
     if unknown := [each for each in kinds if each not in KINDS]:
-        parser.error(f"--only: {unknown[0]} is none of {', '.join(KINDS)}")
+        parser.error(f"--only: {unknown[0]} is not one of {', '.join(KINDS)}")
     for kind in kinds:
         if kind in PROGRAMS and not shutil.which(PROGRAMS[kind]):
-            parser.error(f"{PROGRAMS[kind]} is not installed; leave the {kind} out by --only, or install it")
+            parser.error(
+                f"{PROGRAMS[kind]} is not installed; install it, or leave out the {kind} with --only"
+            )
     if arguments.repository:
         if not arguments.key:
             parser.error("--repository needs --key: nobody should install what nobody has signed")
@@ -78,7 +82,7 @@ def main() -> int:
 
 
 def build(work: Path, out: Path, kinds: list[str], revision: str, maintainer: str, extras: str) -> list[Path]:
-    """Build packages of some kinds; return their files."""
+    """Build packages of these kinds; return their files."""
     source, distributions, wheels, tree = (work / name for name in ("source", "dist", "wheels", "tree"))
     for folder in (distributions, wheels, tree):
         folder.mkdir()
@@ -111,7 +115,7 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, maintainer: st
 
 
 def release_of(source: Path, revision: str, maintainer: str, epoch: int) -> Release:
-    """Return what is released."""
+    """Return the release that a source tree describes."""
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     description = (source / "packaging/etc/description").read_text(encoding="utf-8").strip()
     summary, _, description = description.partition("\n\n")
@@ -119,7 +123,7 @@ def release_of(source: Path, revision: str, maintainer: str, epoch: int) -> Rele
 
 
 def source_date() -> int:
-    """Return the time of all files: SOURCE_DATE_EPOCH, else the last commit's, else pyproject.toml's."""
+    """Return the timestamp of all files: SOURCE_DATE_EPOCH, else the last commit's, else pyproject.toml's."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
     command = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]

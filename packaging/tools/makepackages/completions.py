@@ -1,4 +1,4 @@
-"""Completions for bash, zsh and fish from the grammar of a command. Pure."""
+"""Shell completions for bash, zsh and fish from the grammar of a command. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from makepackages.grammar import Command, Option
 
 
 def _below(command: Command, program: Command) -> str:
-    """Return the words of a command without its program's: the state in which its flags are completed."""
+    """Return a command's name without its program's: the completion state in which its flags are valid."""
     return command.name.removeprefix(program.name).strip()
 
 
@@ -22,14 +22,14 @@ def _function(program: Command) -> str:
 
 BASH = """\
 # Completion of {name} for bash. It needs nothing but bash.
-{function}_grammar() {{ # STATE: sets what may follow there
+{function}_grammar() {{ # STATE: sets the valid words and flags in this state
   words='' flags='' valued='' choices='' files=''
   case $1 in
 {states}
   esac
 }}
 
-{function}_values() {{ # "STATE FLAG": sets what the flag takes
+{function}_values() {{ # "STATE FLAG": sets the flag's valid values
   choices='' files=''
   case $1 in
 {values}
@@ -98,7 +98,7 @@ def write_bash(program: Command) -> str:
 
 
 def _takes_files(command: Command) -> bool:
-    """Return whether words that are no flags may be files: whatever is not a choice may."""
+    """Return whether a command has positional arguments without choices, which may be files."""
     return any(not argument.choices for argument in command.arguments)
 
 
@@ -160,7 +160,7 @@ def _zsh_option(option: Option) -> str:
 
 
 def _zsh_text(text: str) -> str:
-    """Return a text in which zsh finds no bracket or colon of its own."""
+    """Return a text with the brackets and colons escaped that are special to zsh."""
     return re.sub(r"([\\:\[\]])", r"\\\1", " ".join(text.split()))
 
 
@@ -185,7 +185,7 @@ def write_fish(program: Command) -> str:
 
 
 def _fish_condition(command: Command, program: Command) -> str:
-    """Return when a command's own words are completed: after it, and before any command below it."""
+    """Return the condition for completing a command's own words: after it, and before any subcommand."""
     terms = [f"__fish_seen_subcommand_from {word}" for word in _below(command, program).split()]
     if command.commands:
         below = " ".join(each.word for each in command.commands)

@@ -1,4 +1,4 @@
-"""The configuration file of a package, from the table of settings: every key and its default. Pure."""
+"""Generates a package's configuration file from the table of settings: every key and its default. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH = 100
 
 
 def write_config(config: type[Any], head: str) -> str:
-    """Return the TOML file of a configuration class, which as it is sets nothing."""
+    """Return the TOML file of a configuration class, with every setting commented out."""
     groups: dict[str, list[Setting]] = {"": []}
     for each in settings_of(config):
         groups.setdefault(each.key.rpartition(".")[0], []).append(each)
@@ -43,7 +43,7 @@ def _placeholder(kind: Kind) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return a default as TOML has it."""
+    """Return a default in TOML syntax."""
     if isinstance(value, tuple):
         return "[" + ", ".join(_quoted(each) for each in value) + "]"
     if isinstance(value, bool | int):
@@ -52,7 +52,7 @@ def toml_value(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)  # TOML has no pairs of surrogates
+    return json.dumps(text, ensure_ascii=False)  # TOML does not allow JSON's surrogate pairs
 
 
 def _comment(text: str) -> str:

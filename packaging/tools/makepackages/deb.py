@@ -1,4 +1,4 @@
-"""The package for Debian and its like."""
+"""The package for Debian and similar systems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from makepackages.source import NEWEST_GLIBC
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el", "i686": "i386"}
 OVERRIDES = f"""\
-# The environment and its libraries are its own, which is what /opt is for ...
+# The package brings its own environment and libraries, which is what /opt is for ...
 {NAME} binary: dir-or-file-in-opt
 {NAME} binary: wrong-path-for-interpreter
 {NAME} binary: python3-script-but-no-python3-dep
@@ -28,17 +28,17 @@ OVERRIDES = f"""\
 {NAME} binary: embedded-library
 {NAME} binary: script-not-executable *prometheus_client*
 {NAME} binary: unusual-interpreter python *prometheus_client*
-# What runs in the kernel is of no machine's architecture.
+# BPF objects run in the kernel and have no machine's architecture.
 {NAME} binary: binary-from-other-architecture
-# Only where it is there, and systemd runs; the same lines are in the rpm.
+# Only if it is installed and systemd runs; the same lines are in the rpm.
 {NAME} binary: maintainer-script-calls-systemctl
-# Debian does not distribute it.
+# This package is not distributed by Debian.
 {NAME} binary: initial-upload-closes-no-bugs
 """
 
 
 def build_deb(tree: Path, scripts: Path, functions: str, release: Release, machine: str, out: Path) -> Path:
-    """Wrap a tree; the tree is left as it is. Return the file."""
+    """Build the package of a tree, which is not changed; return the package's file."""
     architecture = ARCHITECTURES.get(machine, machine)
     staged = tree.with_name("deb")
     shutil.copytree(tree, staged, symlinks=True)
@@ -69,7 +69,7 @@ def build_deb(tree: Path, scripts: Path, functions: str, release: Release, machi
 
 
 def write_control(staged: Path, release: Release, architecture: str) -> str:
-    """Return the control file."""
+    """Return the text of the control file."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     size = sum((each.stat().st_size + 1023) // 1024 for each in files_of(staged))
     fields = {
@@ -79,7 +79,7 @@ def write_control(staged: Path, release: Release, architecture: str) -> str:
         "Maintainer": release.maintainer,
         "Installed-Size": str(size),
         "Depends": f"{python}, libc6 (>= {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]}), passwd",
-        "Recommends": "libbpf1 | libbpf0",  # to sum in the kernel what processes do
+        "Recommends": "libbpf1 | libbpf0",  # for summing processes' usage in the kernel
         "Section": "admin",
         "Priority": "optional",
         "Description": f"{release.summary}\n" + _indented(release.description),
@@ -88,11 +88,11 @@ def write_control(staged: Path, release: Release, architecture: str) -> str:
 
 
 def _add_documents(staged: Path, release: Release) -> None:
-    """Add what Debian wants: a changelog of the package, and what its checker need not complain of."""
+    """Add what Debian requires: a changelog of the package, and overrides for lintian."""
     changelog = staged / f"usr/share/doc/{NAME}/changelog.Debian"
     changelog.write_text(
         f"{NAME} ({release.version}-{release.revision}) stable; urgency=medium\n\n"
-        f"  * Version {release.version}: docs and CHANGELOG.md tell.\n\n"
+        f"  * Version {release.version}: see docs and CHANGELOG.md.\n\n"
         f" -- {release.maintainer}  {formatdate(release.epoch)}\n",
         encoding="utf-8",
     )

@@ -1,4 +1,4 @@
-"""Files and folders: copied, compressed, and made alike wherever they are built."""
+"""Files and folders: copying, compressing, and normalising them for reproducible packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file or folder with the links in it; nothing if it is not there."""
+    """Copy a file or a folder with its links; do nothing if it does not exist."""
     if source.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
@@ -28,19 +28,19 @@ def copy(source: Path, target: Path) -> None:
 
 
 def put(made: Path, folder: Path) -> Path:
-    """Copy a complete file into a folder; there it is whole or not at all, whoever looks meanwhile."""
+    """Copy a file into a folder atomically: it appears there complete or not at all."""
     partial = Path(shutil.copy(made, folder / f".{made.name}.part"))
     return partial.replace(folder / made.name)
 
 
 def compress(file: Path) -> None:
-    """Replace a file by its compressed form, without name and time in it."""
+    """Replace a file with its gzip form, without name and time in the header."""
     file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))
     file.unlink()
 
 
 def settle(root: Path, epoch: int) -> None:
-    """Give all files plain modes and one time, so that the same source makes the same package."""
+    """Give all files standard modes and one timestamp, so that the same source gives the same package."""
     for path in sorted(root.rglob("*"), reverse=True):
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & 0o100
@@ -49,7 +49,7 @@ def settle(root: Path, epoch: int) -> None:
 
 
 def settle_archive(archive: Path, epoch: int) -> None:
-    """Write a source archive anew with one time and no owner, in order: setuptools notes when and by whom."""
+    """Rewrite a source archive sorted, with one timestamp and no owners, which setuptools would record."""
     with tarfile.open(archive) as old:
         members = sorted(old.getmembers(), key=lambda each: each.name)
         with io.BytesIO() as made:

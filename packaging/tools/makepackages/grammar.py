@@ -1,4 +1,4 @@
-"""The grammar of a command line as records: what man pages and completions are written from. Pure."""
+"""The grammar of a command line as records, from which man pages and completions are generated. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATHS = frozenset({"PATH", "FILE", "FOLDER", "DIRECTORY", "DIR", "LOG"})
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A flag. `value` names what it takes, None if it takes nothing."""
+    """A flag. `value` is the name of its value, None if it takes none."""
 
     flags: tuple[str, ...]
     value: str | None
@@ -26,7 +26,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A word of a command that is no flag."""
+    """A positional argument of a command."""
 
     name: str
     choices: tuple[str, ...]
@@ -68,7 +68,7 @@ def read_program(build: Callable[[str | None], argparse.ArgumentParser], names: 
 
 
 def read_parser(parser: argparse.ArgumentParser, summary: str) -> Command:
-    """Return the grammar of a parser. What --help does not show is left out."""
+    """Return the grammar of a parser, without what --help does not show."""
     options: list[Option] = []
     arguments: list[Argument] = []
     commands: list[Command] = []
@@ -110,5 +110,5 @@ def _value(action: argparse.Action) -> str | None:
 
 
 def _words(metavar: object) -> tuple[str, ...]:
-    """Return the words that a name such as "local|http|both" stands for: those of a setting."""
+    """Return the choices in the placeholder of a setting's flag, such as "local|http|both"."""
     return tuple(metavar.split("|")) if isinstance(metavar, str) and "|" in metavar else ()

@@ -1,4 +1,4 @@
-"""What is where in a package, and what its environment holds."""
+"""The layout of a package, and the libraries in its environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAME = "jobfeatures-exporter"
 PREFIX = f"/opt/{NAME}"
 COMMANDS = ("jobfeatures", "jobfeatures-exporter")
 HOOKS = ("common", "gridengine", "htcondor", "lsf", "oar", "pbs", "slurm", "torque")
-# Where files of the project go; what is not there (yet) is left out.
+# Where files of the project go; those that do not exist are left out.
 COPIES = {
     "packaging/systemd": "/usr/lib/systemd/system",
     "packaging/systemd-variants": f"{PREFIX}/share/systemd",
@@ -28,7 +28,7 @@ COPIES = {
 
 
 def metadata_of(libraries: Path) -> list[tuple[str, str, Message]]:
-    """Return name, version and metadata of each library of an environment but ours."""
+    """Return name, version and metadata of each library of an environment, except ours."""
     found = []
     for file in sorted(libraries.glob("*.dist-info/METADATA")):
         metadata = HeaderParser().parsestr(file.read_text(encoding="utf-8"))
@@ -38,7 +38,7 @@ def metadata_of(libraries: Path) -> list[tuple[str, str, Message]]:
 
 
 def bundled(libraries: Path) -> str:
-    """Return what libraries the environment has, and their licences as they state them."""
+    """Return the list of the environment's libraries, with the licences that they state."""
     lines = []
     for name, version, metadata in metadata_of(libraries):
         classifiers = [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]

@@ -10,7 +10,7 @@ from makepackages.grammar import Command, Option
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What all pages say: `version`, `date` as 2026-01-31, the exit status, files and variables."""
+    """What all pages contain: `version`, `date` as 2026-01-31, the exit status, files and variables."""
 
     version: str
     date: str
@@ -22,7 +22,7 @@ class Facts:
 def write_pages(program: Command, facts: Facts, others: tuple[str, ...] = ()) -> dict[str, str]:
     """Return file names and texts: a page for the program, and one for each of its commands.
 
-    `others` are pages that the program's own page names at its end.
+    `others` are further pages in the SEE ALSO of the program's own page.
     """
     children = [_page_name(each) for each in program.commands]
     pages = {f"{_page_name(program)}.1": _page(program, facts, [*children, *others])}
@@ -53,7 +53,7 @@ def _page(command: Command, facts: Facts, see_also: list[str]) -> str:
             lines += [".TP", f".B {escaped(each.word)}", escaped(each.summary)]
     lines += _terms(command, ".SH")
     for each in command.commands:
-        if " " in command.name:  # those of the program have pages of their own
+        if " " in command.name:  # the program's direct commands have pages of their own
             lines += [f".SH {escaped(each.name.upper())}", *_synopsis(each), ".PP", escaped(each.description)]
             lines += _terms(each, ".SS")
     lines += [".SH EXIT STATUS", escaped(facts.exit_status)]
@@ -66,7 +66,7 @@ def _page(command: Command, facts: Facts, see_also: list[str]) -> str:
 
 
 def _synopsis(command: Command) -> list[str]:
-    """Return the usage; of a command with very many flags not all of them."""
+    """Return the usage; for a command with very many flags, without listing them."""
     usage = command.usage if len(command.usage) < 800 else "[OPTION ...] " + _after_options(command)
     return [f".B {escaped(command.name)}", escaped(usage)] if usage else [f".B {escaped(command.name)}"]
 
@@ -115,7 +115,7 @@ def _without_stop(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return text as roff shows it: no escape, no request, a dash that can be copied.
+    r"""Return text escaped for roff: no escapes, no requests, and hyphens that can be copied.
 
     >>> escaped("--log.level")
     '\\-\\-log.level'

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MAINTAINER = ("DEBFULLNAME", "DEBEMAIL")  # as Debian's tools have it
+MAINTAINER = ("DEBFULLNAME", "DEBEMAIL")  # as in Debian's tools
 OWN_USE = "built for own use <root@localhost>"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What is released, by whom and when; `epoch` is the time of all files."""
+    """What is released, by whom and when; `epoch` is the timestamp of all files."""
 
     version: str
     revision: str
@@ -23,12 +23,12 @@ class Release:
 
 
 def date_of(epoch: int) -> str:
-    """Return a day as rpm's changelog has it."""
+    """Return a date in the format of rpm's changelog."""
     return time.strftime("%a %b %d %Y", time.gmtime(epoch))
 
 
 def maintainer_of(environ: Mapping[str, str], *, for_others: bool) -> str:
-    """Return the maintainer's name and address; packages for others have one."""
+    """Return the maintainer's name and address, which are required for packages for others."""
     name, address = (environ.get(each, "").strip() for each in MAINTAINER)
     for variable, value in zip(MAINTAINER, (name, address), strict=True):
         if for_others and not value:

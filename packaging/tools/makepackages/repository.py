@@ -1,4 +1,4 @@
-"""A signed repository for apt and dnf in one folder, and the wheels for pip where no index can be reached."""
+"""A signed repository for apt and dnf in one folder, and a bundle of wheels for pip without an index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAMS = {
 REPO = """\
 [{name}]
 name={name}
-# Where this folder is served; file:///srv/repository/rpm does for a shared file system.
+# The URL of this folder; on a shared file system, file:///srv/repository/rpm will do.
 baseurl=https://repository.example.org/rpm
 enabled=1
 gpgcheck=1
@@ -32,7 +32,7 @@ gpgkey=file:///etc/pki/rpm-gpg/{name}.asc
 """
 SOURCES = """\
 Types: deb
-# Where this folder is served; file:/srv/repository/deb does for a shared file system.
+# The URL of this folder; on a shared file system, file:/srv/repository/deb will do.
 URIs: https://repository.example.org/deb
 Suites: ./
 Signed-By: /etc/apt/keyrings/{name}.asc
@@ -40,10 +40,10 @@ Signed-By: /etc/apt/keyrings/{name}.asc
 
 
 def build_repository(packages: Sequence[Path], folder: Path, key: str) -> list[Path]:
-    """Add packages to the repository in a folder, which is made if it is not there, and sign it.
+    """Add packages to the repository in a folder, which is created if necessary, and sign it.
 
-    `key` is an id, fingerprint or address of a secret key in the builder's own ring. What is there already
-    stays: nodes can go back to an earlier version.
+    `key` is an id, fingerprint or address of a secret key in the builder's own keyring. Earlier packages
+    stay in the repository, so that nodes can go back to an earlier version.
     """
     debs, rpms = folder / "deb", folder / "rpm"
     for place in (debs, rpms):
@@ -93,7 +93,7 @@ def _gpg(*flags: str, data: bytes = b"") -> bytes:
 
 
 def build_bundle(wheels: Sequence[Path], name: str, out: Path, epoch: int) -> Path:
-    """Put wheels into one archive, for `pip install --no-index --find-links` where it is unpacked."""
+    """Put wheels into one archive; once unpacked, `pip install --no-index --find-links` uses its folder."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0

@@ -1,4 +1,4 @@
-"""The package for Red Hat's systems and their like."""
+"""The package for Red Hat and similar systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRIVATE = f"/etc/{NAME}/web.yml"  # may hold hashes of passwords
 
 
 def build_rpm(tree: Path, spec: Path, functions: str, release: Release, machine: str, out: Path) -> Path:
-    """Wrap a tree; the tree is left as it is. Return the file."""
+    """Build the package of a tree, which is not changed; return the package's file."""
     work = tree.with_name("rpm")
     staged = work / "staged"
     shutil.copytree(tree, staged, symlinks=True)
@@ -62,7 +62,7 @@ def build_rpm(tree: Path, spec: Path, functions: str, release: Release, machine:
 
 
 def files_section(staged: Path) -> list[str]:
-    """Return the lines of %files: the folders that are ours alone, and single files elsewhere."""
+    """Return the lines of %files: folders that only this package owns, and single files elsewhere."""
     lines = [PREFIX, *(f"/usr/bin/{command}" for command in COMMANDS), f"%dir /etc/{NAME}"]
     for path in files_of(staged / "etc"):
         name = f"/{path.relative_to(staged)}"
@@ -70,7 +70,7 @@ def files_section(staged: Path) -> list[str]:
         lines.append(f"%config(noreplace) {rights}{name}")
     lines.append(f"%doc /usr/share/doc/{NAME}")
     for folder in ("fish", "fish/vendor_completions.d", "zsh", "zsh/site-functions"):
-        lines.append(f"%dir /usr/share/{folder}")  # of a shell that may not be there
+        lines.append(f"%dir /usr/share/{folder}")  # of a shell that may not be installed
     for folder in ("lib", "share/man", "share/bash-completion", "share/zsh", "share/fish"):
         lines += [f"/{each.relative_to(staged)}" for each in files_of(staged / "usr" / folder)]
     return lines

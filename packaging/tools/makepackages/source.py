@@ -1,4 +1,4 @@
-"""Wheel and source archive, and the wheels of all libraries."""
+"""Builds wheel and source archive, and collects the wheels of all libraries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from makepackages.files import settle_archive
 
 OLDEST_GLIBC = (2, 17)
-NEWEST_GLIBC = (2, 28)  # that of RHEL 8: what needs a newer one is not taken
+NEWEST_GLIBC = (2, 28)  # that of RHEL 8: wheels that need a newer one are not used
 
 
 def copy_checkout(checkout: Path, target: Path) -> None:
-    """Copy the project without what git ignores, so that nothing old gets into a package."""
+    """Copy the project without what git ignores, so that no stale files get into a package."""
     if (checkout / ".git").exists():
         command = ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
@@ -26,14 +26,14 @@ def copy_checkout(checkout: Path, target: Path) -> None:
         everything = [each for each in checkout.rglob("*") if each.is_symlink() or each.is_file()]
         files = [each for each in everything if not left_out & set(each.relative_to(checkout).parts)]
     for file in files:
-        if file.is_symlink() or file.is_file():  # not what was removed and not committed
+        if file.is_symlink() or file.is_file():  # skip files that were removed without a commit
             copy = target / file.relative_to(checkout)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, copy, follow_symlinks=False)
 
 
 def note_revision(checkout: Path, target: Path) -> None:
-    """Write the commit of a checkout where the programs look for it; nothing where it is not known."""
+    """Write the commit of a checkout to the file in which the programs look for it, if it is known."""
     command = ["git", "-C", str(checkout), "rev-parse", "--verify", "HEAD"]
     try:
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -43,7 +43,7 @@ def note_revision(checkout: Path, target: Path) -> None:
 
 
 def build_distributions(checkout: Path, out: Path, epoch: int) -> tuple[Path, Path]:
-    """Build the source archive, and from that the wheel; return wheel and archive."""
+    """Build the source archive, and from it the wheel; return wheel and archive."""
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(checkout)],
@@ -58,7 +58,7 @@ def build_distributions(checkout: Path, out: Path, epoch: int) -> tuple[Path, Pa
 
 
 def collect_wheels(wheel: Path, extras: str, target: Path) -> list[Path]:
-    """Fetch a wheel and those it needs, for this kind of machine and an old C library."""
+    """Download the wheels that a wheel needs, for this architecture and an old C library; return them all."""
     machine = platform.machine()
     tags = [f"manylinux_2_{minor}_{machine}" for minor in range(NEWEST_GLIBC[1], OLDEST_GLIBC[1] - 1, -1)]
     python = f"{sys.version_info.major}{sys.version_info.minor}"

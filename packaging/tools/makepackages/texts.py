@@ -1,4 +1,4 @@
-"""Write the texts that follow from the code into a folder: configuration, man pages, completions.
+"""Write the texts that are generated from the code into a folder: configuration, man pages, completions.
 
 ``python -m makepackages.texts FOLDER DATE``, with the code of the packages on the path.
 """
@@ -20,11 +20,11 @@ from makepackages.grammar import Command, read_program
 
 ETC = "/etc/jobfeatures-exporter"
 NODE_HEAD = """Settings of jobfeatures-exporter, and of the jobfeatures command, which hooks run.
-Every setting stands here with its default; take away the # to change one. What a file of an older version \
-sets stays valid or is refused by name: jobfeatures-exporter check-config."""
-CONTROLLER_HEAD = """Settings of jobfeatures-controller.service, which runs once a cluster: role "controller".
-Every setting stands here with its default; take away the # to change one. Hooks and the jobfeatures \
-command read config.toml beside this file."""
+Every setting is listed here with its default; remove the # to change one. Settings from an older version's \
+file stay valid or are refused by name: jobfeatures-exporter check-config."""
+CONTROLLER_HEAD = """Settings of jobfeatures-controller.service, one per cluster: role "controller".
+Every setting is listed here with its default; remove the # to change one. Hooks and the jobfeatures \
+command read config.toml in the same folder."""
 
 
 @functools.cache
@@ -37,17 +37,17 @@ def programs() -> tuple[Command, Command]:
 
 
 def facts(date: str, module_doc: str) -> man.Facts:
-    """Return what all man pages of a program say."""
+    """Return what all man pages of a program contain."""
     [status] = [part for part in module_doc.split("\n\n") if part.startswith("Exit status")]
     return man.Facts(
         version=__version__,
         date=date,
         exit_status=status.removeprefix("Exit status:").replace("`", "").strip(),
-        files={DEFAULT_FILE: "settings, in TOML; a package's file names them all"},
+        files={DEFAULT_FILE: "settings, in TOML; the package's file lists them all"},
         variables={
             FILE_VARIABLE: "another file with settings",
-            "JOBFEATURES_KEY": "a setting: its key in capitals, with underscores for dots. A flag beats the"
-            " environment, the environment beats the file.",
+            "JOBFEATURES_KEY": "a setting: its key in capitals, with underscores for dots. Flags override the"
+            " environment, the environment overrides the file.",
         },
     )
 

@@ -1,4 +1,4 @@
-"""The files of a package below a staging folder, as they will lie below / where it is installed."""
+"""Lays out a package's files below a staging folder, as they will be below / once installed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from makepackages.layout import COMMANDS, COPIES, NAME, PREFIX, bundled
 
 
 def make_tree(root: Path, checkout: Path, wheels: Sequence[Path], epoch: int) -> Path:
-    """Fill the empty folder `root` with files of the time `epoch`; return its folder of libraries."""
+    """Fill the empty folder `root` with files of the timestamp `epoch`; return its folder of libraries."""
     libraries = make_environment(root, wheels)
     for source, target in COPIES.items():
         copy(checkout / source, Path(f"{root}{target}"))
     date = time.strftime("%Y-%m-%d", time.gmtime(epoch))
     subprocess.run(
-        [sys.executable, "-P", "-m", "makepackages.texts", str(root), date],  # -P: of the tree, not of here
+        [sys.executable, "-P", "-m", "makepackages.texts", str(root), date],  # -P: import from the tree only
         check=True,
         env={**os.environ, "PYTHONPATH": f"{libraries}:{Path(__file__).parents[1]}"},
     )
@@ -53,7 +53,7 @@ def make_tree(root: Path, checkout: Path, wheels: Sequence[Path], epoch: int) ->
 def make_environment(root: Path, wheels: Sequence[Path]) -> Path:
     """Install wheels into a virtual environment for PREFIX; return its folder of libraries.
 
-    It is laid out by hand, since `venv` and pip can make one only where they run.
+    It is built by hand, since `venv` and pip can create one only at the path where it will be used.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     base = Path(f"{root}{PREFIX}")
