@@ -23,17 +23,19 @@ class HTCondorSettings:
     htcondor_wall_limit_attributes: str = node_option(
         TEXT,
         "BatchRuntime, MaxRuntime",
-        "job attributes with a wall limit in seconds, without AllowedJobDuration and "
-        "AllowedExecuteDuration; the first counts",
+        "job attributes with a wall limit in seconds, for jobs without AllowedJobDuration and "
+        "AllowedExecuteDuration; the first that is set counts",
     )
     htcondor_hs06_attribute: str | None = node_option(
-        TEXT, None, "machine attribute with the HS06 rating per processor, without machine.hs06"
+        TEXT, None, "machine attribute with the HS06 rating per processor, used if machine.hs06 is not set"
     )
     htcondor_hs23_attribute: str | None = node_option(
-        TEXT, None, "machine attribute with the HEPScore23 rating per processor, without machine.hs23"
+        TEXT,
+        None,
+        "machine attribute with the HEPScore23 rating per processor, used if machine.hs23 is not set",
     )
     htcondor_condor_status: str = node_option(
-        TEXT, "condor_status", "condor_status command; the others lie beside it"
+        TEXT, "condor_status", "condor_status command; the other commands are taken from its directory"
     )
 
 

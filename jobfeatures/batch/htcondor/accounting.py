@@ -23,6 +23,7 @@ from jobfeatures.batch.htcondor.jobad import (
     array_of,
     end_of,
     host_of,
+    restarts_of,
     state_of,
     wall_limit,
 )
@@ -37,16 +38,8 @@ from jobfeatures.nottaken import Asked, count_not_taken
 HISTORY_SOURCE = "condor_history"
 HISTORY_ATTRIBUTES = (
     *("ClusterId", "ProcId", "GlobalJobId", "JobStatus", "JobUniverse", "Owner", "AcctGroup"),
-    *(
-        "AccountingGroup",
-        "Cmd",
-        "JobBatchName",
-        "JobPrio",
-        "QDate",
-        "JobStartDate",
-        "JobCurrentStartDate",
-        "CompletionDate",
-    ),
+    *("AccountingGroup", "Cmd", "JobBatchName", "JobPrio", "QDate", "JobStartDate", "JobCurrentStartDate"),
+    "CompletionDate",
     *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "RemoteHost", "LastRemoteHost"),
     *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
     *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
@@ -109,7 +102,7 @@ def parse_record(
 ) -> JobRecord:
     """Return the record of a job from its ad. Raises ParseError without a job id.
 
-    Start, CPUs and CPU time of a job that ran several times are those of its last run.
+    Start, CPUs and CPU time of a job that ran several times are of its last run; a pending job has none.
     """
     job_id = parse_job_id(ad)
     if job_id is None:
@@ -119,9 +112,12 @@ def parse_record(
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
     ended = state in {JobState.COMPLETED, JobState.FAILED}
     nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
-    start = start_of(job, starts)
     user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
-    host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
+    start, host = start_of(job, starts), host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
+    run_secs = job.seconds("RemoteWallClockTime") if starts == 1 else None  # it adds up all runs
+    if state is JobState.PENDING:
+        start = run_secs = user_secs = system_secs = None
+        host = ()
 
     def of_all(amount: int | None) -> int | None:
         return None if amount is None or nodes is None else amount * nodes
@@ -139,7 +135,7 @@ def parse_record(
         start_secs=start,
         end_secs=end_of(job, state),
         suspended_secs=job.seconds("CumulativeSuspensionTime"),
-        restarts=None if starts is None else max(0, starts - 1),
+        restarts=restarts_of(job, state),
         exit_status=job.integer("ExitCode") if ended and not by_signal else None,
         exit_signal=job.integer("ExitSignal") if ended and by_signal else None,
         nodes=host,
@@ -151,7 +147,7 @@ def parse_record(
         requested_gpus=of_all(job.count("RequestGPUs")),
         requested_memory_bytes=of_all(job.count("RequestMemory", MIB)),
         wall_limit_secs=wall_limit(job, SITE_LIMITS),
-        run_secs=job.seconds("RemoteWallClockTime") if starts == 1 else None,  # it adds up all runs
+        run_secs=run_secs,
         used_cpu_secs=None if user_secs is None or system_secs is None else user_secs + system_secs,
         user_cpu_secs=user_secs,
         system_cpu_secs=system_secs,

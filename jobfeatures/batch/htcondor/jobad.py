@@ -141,6 +141,12 @@ def end_of(job: Fields, state: JobState) -> int | None:
     return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
 
 
+def restarts_of(job: Fields, state: JobState) -> int | None:
+    """Return the number of runs before this one; a pending job has had all of them."""
+    starts = job.count("NumJobStarts")
+    return starts if starts is None or state is JobState.PENDING else max(0, starts - 1)
+
+
 def host_of(slot: str | None) -> tuple[str, ...]:
     """Return the host of ``slot1_1@host``; () without one."""
     host = (slot or "").rpartition("@")[2]
@@ -207,7 +213,6 @@ def parse_queued_job(
     nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
     total_cpus = None if cpus is None or nodes is None else cpus * nodes
     wall = wall_limit(job, site_limits)
-    starts = job.count("NumJobStarts")
     return Job(
         key=JobKey(NAME, job_id),
         state=state,
@@ -231,7 +236,7 @@ def parse_queued_job(
         ),
         array_job_id=array_of(job),
         array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
-        restarts=None if starts is None else max(0, starts - 1),
+        restarts=restarts_of(job, state),
         reason="Held" if job.integer("JobStatus") == HELD else None,
         priority=job.integer("JobPrio"),
     )

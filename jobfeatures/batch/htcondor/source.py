@@ -168,7 +168,7 @@ class CondorSource:
         """Return the startd's notice, the last one if it reports no slot. Raises SourceError."""
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
         argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
-        with failing_source("does not say whether the node drains", SourceError, ParseError):
+        with failing_source("cannot read the node's drain state", SourceError, ParseError):
             text = ask_command(
                 argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
             )

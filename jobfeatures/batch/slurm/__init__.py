@@ -28,14 +28,14 @@ class SlurmSettings:
     slurm_ask: str = node_option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
-        "who is queried: Slurm's commands (auto, scontrol), slurmrestd (rest), or the controller role "
+        "what to query: Slurm's commands (auto, scontrol), slurmrestd (rest), or the controller role "
         "(controller)",
     )
     slurm_rest_url: str | None = node_option(
         TEXT, None, "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT"
     )
     slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
-    slurm_ask_max_nodes: int = node_option(COUNT, 32, "prologs of jobs on more nodes do not query")
+    slurm_ask_max_nodes: int = node_option(COUNT, 32, "prologs of jobs on more nodes send no query")
 
 
 KEY_SOURCES = {

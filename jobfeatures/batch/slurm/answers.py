@@ -148,7 +148,7 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     starts = [line for line in lines if line.startswith("JobId=")]
     own = [line for line in starts if line.startswith(f"JobId={job_id} ")]
     if len(own) != 1:
-        raise ParseError(f"not one record of job {job_id}", source=SOURCE, text=lines[0])
+        raise ParseError(f"not exactly one record of job {job_id}", source=SOURCE, text=lines[0])
     if len(starts) == 1 and lines[0] == own[0]:
         return "\n".join(lines)
     head = own[0].partition(" JobName=")[0]

@@ -207,7 +207,7 @@ def _of_both(
         "used_cpu_secs": used if is_used else None,
         "user_cpu_secs": _cpu_secs(record, "user"),
         "system_cpu_secs": _cpu_secs(record, "system"),
-        "energy_joules": given.get("energy"),
+        "energy_joules": given.get("energy") or None,
     }
 
 

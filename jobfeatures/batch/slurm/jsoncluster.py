@@ -123,7 +123,7 @@ def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | N
         return None
     start, end = record.count("start_time"), record.count("end_time")
     if start is None or end is None:
-        raise ParseError("maintenance without its times", field="start_time")
+        raise ParseError("maintenance without start or end", field="start_time")
     nodes = record.text("node_list")
     return start if nodes and node_name in expand_nodes(nodes) and end > now_secs else None
 

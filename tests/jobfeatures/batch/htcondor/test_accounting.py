@@ -86,6 +86,13 @@ def test_a_run_has_its_own_time_and_both_parts_of_its_cpu_time():
     assert once.run_secs == 4100
 
 
+def test_a_job_that_waits_again_has_no_run():
+    record = read(HISTORY.replace("JobStatus = 4", "JobStatus = 1"))[0]
+    assert (record.state, record.restarts) == (JobState.PENDING, 2)  # it has started twice
+    assert (record.start_secs, record.nodes, record.total_cpus) == (None, (), None)
+    assert (record.run_secs, record.used_cpu_secs, record.user_cpu_secs) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     ("head", "expected"),
     [

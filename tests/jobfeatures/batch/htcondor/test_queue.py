@@ -76,6 +76,12 @@ def test_held_failed_and_parallel_jobs():
     assert (parallel.total_nodes, parallel.total_cpus, parallel.limits.cpu_secs) == (3, 12, 1200)
 
 
+@pytest.mark.parametrize(("status", "restarts"), [(1, 2), (2, 1), (5, 2), (4, 1)])
+def test_a_pending_job_counts_all_its_runs_and_others_those_before(status, restarts):
+    ad = f'{{"ClusterId": 1, "ProcId": 0, "JobStatus": {status}, "NumJobStarts": 2}}'
+    assert by_id(queue_of(f"[{ad}]"))["1.0"].restarts == restarts
+
+
 def test_jobs_of_two_schedds_with_one_number_go_by_their_global_id():
     ad = '{"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "GlobalJobId": "%s#1.0#5"}'
     table = queue_of(f"[{ad % 'a'}]\n[{ad % 'b'}]\n")

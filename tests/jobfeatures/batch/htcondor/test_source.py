@@ -324,7 +324,7 @@ def test_without_an_answer_the_last_one_stays_and_the_jobs_are_told(node, make, 
     table = source.poll_jobs(())
     assert states(table) == {"12.0": JobState.RUNNING}
     assert table.node == NodeNotice(True, (1795250000,))
-    assert ["does not say whether the node drains" in each.reason for each in table.rejected] == [True]
+    assert ["cannot read the node's drain state" in each.reason for each in table.rejected] == [True]
 
 
 # ---------------------------------------------------------------- the pool

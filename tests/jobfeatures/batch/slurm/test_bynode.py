@@ -101,7 +101,7 @@ def test_what_is_announced_of_a_node_is_what_it_would_be_told_itself():
         assert found.table(name, 600).node == own.notice
     assert found.table("n1", 600).node == NodeNotice(True, (500, 700), 4)
     assert found.table("n1", 950).node == NodeNotice(True, (), 4)
-    assert "not one State" in found.table("n3", 600).node_problem
+    assert "not exactly one State" in found.table("n3", 600).node_problem
     assert found.table("n4", 600) is None
 
 

@@ -111,6 +111,13 @@ def test_energy_that_is_no_number_costs_itself_only(count):
     assert records_of(JsonRecord(values)) == records_of(document("accounting-v0.0.38"))
 
 
+@pytest.mark.parametrize(("count", "joules"), [(0, None), (512, 512)])
+def test_an_energy_of_0_is_not_known(count, joules):
+    values = document("accounting-v0.0.38").values
+    values["jobs"][0]["tres"]["allocated"].append({"type": "energy", "name": "", "id": 3, "count": count})
+    assert records_of(JsonRecord(values))[0].energy_joules == joules
+
+
 def test_cpu_time_that_neither_job_nor_steps_report_is_not_known():
     values = {"job_id": 5, "state": {"current": ["COMPLETED"]}, "time": {"elapsed": 10}}
     values["steps"] = [{"step": {"id": "5.batch"}, "state": ["COMPLETED"], "time": {"elapsed": 10}}]
