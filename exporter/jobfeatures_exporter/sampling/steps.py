@@ -64,6 +64,7 @@ class StepBook:
 
     def _find(self, job: JobDirectory) -> dict[str, JobDirectory]:
         found: dict[str, dict[str, str]] = {}
+        inodes: dict[str, dict[str, int]] = {}
         for controller in _CONTROLLERS:
             if controller not in job.groups:
                 continue
@@ -73,10 +74,13 @@ class StepBook:
                         match = _STEP.match(entry.name)
                         if match and entry.is_dir(follow_symlinks=False):
                             found.setdefault(match[1], {})[controller] = entry.path
+                            inodes.setdefault(match[1], {})[controller] = entry.inode()
             except OSError as error:
                 self._unreadable.add("job_steps", error)
         return {
-            name: JobDirectory(path=f"{job.path}/step_{name}", membership=job.membership, groups=groups)
+            name: JobDirectory(
+                path=f"{job.path}/step_{name}", membership=job.membership, groups=groups, inodes=inodes[name]
+            )
             for name, groups in found.items()
         }
 
@@ -84,7 +88,7 @@ class StepBook:
         self._read.add((key, name))
         ledger = self._ledgers.setdefault((key, name), CpuLedger())
         uses = [(group, *group.read_use()) for group in groups]
-        counted = {group.directory.path: cpu for group, cpu, _ in uses if group.counts_cpu}
+        counted = {group.directory.cpu_source: cpu for group, cpu, _ in uses if group.counts_cpu}
         cpu = ledger.update(counted) if counted else None
         memories = [memory for group, _, memory in uses if group.counts_memory]
         return StepSample(

@@ -164,7 +164,9 @@ def test_memory_that_cannot_be_read_is_left_out_and_counted(node, members, look,
     assert unreadable.counts == {"process_status_garbage": 1}
 
 
-def test_memory_that_could_not_be_read_is_read_at_the_next_sample_though_the_process_sleeps(node, members, look):
+def test_memory_that_could_not_be_read_is_read_at_the_next_sample_though_the_process_sleeps(
+    node, members, look
+):
     status = node.process(10, rss_kib=4) / "status"
     text = status.read_text()
     status.write_text("Name:\tx\n")

@@ -74,6 +74,15 @@ def test_the_time_of_a_step_never_falls_and_what_is_unreadable_is_unknown(node, 
     assert read(node.cgroup)["0"].user_cpu_secs == 3.0
 
 
+def test_a_step_that_is_made_again_between_two_looks_adds_to_what_the_first_one_used(node, read, tmp_path):
+    node.job_v1("slurm/uid_1/job_2/step_0", usage_secs=4, user=3, system=1)
+    assert read(node.cgroup)["0"].user_cpu_secs == 3.0
+    for number, each in enumerate(sorted(node.cgroup.glob("*/slurm/uid_1/job_2/step_0"))):
+        each.rename(tmp_path / f"gone{number}")
+    node.job_v1("slurm/uid_1/job_2/step_0", usage_secs=1, user=1)
+    assert read(node.cgroup)["0"].user_cpu_secs == 4.0
+
+
 def test_the_same_step_on_two_emulated_nodes_is_one(node, read):
     for name, secs in (("slurm_a", 1), ("slurm_b", 2)):
         node.job_v1(f"{name}/uid_1/job_2")

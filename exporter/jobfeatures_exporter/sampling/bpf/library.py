@@ -117,8 +117,8 @@ def load_object(
     """Load and attach everything; return descriptors, which keep it running while they are open.
 
     These are the links and the maps by name, and the hooks' programs with "-program" appended. `maps` gives
-    the maximum of entries of each map, 0 for the object's own. The `packets` programs are attached to the
-    control group `group`, or not loaded where that is None. Raises OSError, leaving nothing behind.
+    the maximum number of entries of each map, 0 for the object's own. The `packets` programs are attached to
+    the control group `group`, or not loaded if that is None. Raises OSError, leaving nothing behind.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []

@@ -202,8 +202,8 @@ def digest_of(path: str = OBJECT) -> str:
 def describe(error: OSError) -> str:
     """Return an error as text for a label: what failed, and how."""
     where = error.filename if isinstance(error.filename, str) else ""
-    said = error.strerror or str(error)
-    return f"{where}: {said}" if where else said
+    reason = error.strerror or str(error)
+    return f"{where}: {reason}" if where else reason
 
 
 def check_owner(path: str) -> None:
