@@ -81,7 +81,7 @@ def list_job_directories(
     may still exist. Unchanged directories are the objects in `known`, by path. `listings` is filled with all
     directories listed: while `are_same` holds for it, the result does not change.
     """
-    from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path  # while programs load
+    from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path  # BPF loads meanwhile
 
     memberships: dict[str, Membership] = {}
     inodes: dict[str, dict[str, int]] = {}  # by path, then by controller

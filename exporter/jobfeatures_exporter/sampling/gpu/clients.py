@@ -73,10 +73,10 @@ class DrmClients:
                 break
             numbers = self._descriptors(pid)[: min(left, MAX_DESCRIPTORS)]
             left -= len(numbers)
-            self.is_whole = self.is_whole and left > 0
-            held = tuple(number for number in numbers if self._leads_to_card(pid, number))[:MAX_CLIENTS]
+            held = tuple(number for number in numbers if self._leads_to_card(pid, number))
+            self.is_whole = self.is_whole and left > 0 and len(held) <= MAX_CLIENTS
             if held:
-                self._holders[pid] = held
+                self._holders[pid] = held[:MAX_CLIENTS]
             else:
                 self._holders.pop(pid, None)
         self._known = pids

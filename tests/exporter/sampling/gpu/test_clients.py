@@ -77,6 +77,7 @@ def test_one_process_with_very_many_clients_is_bounded(tree, clients):
     for number in range(MAX_CLIENTS + 5):
         tree.client(10, number, "/dev/dri/renderD128", fdinfo(number))
     assert clients.read(100) == {CARD: [GpuProcess(10, MAX_CLIENTS * 1024, None)]}
+    assert not clients.is_whole
 
 
 def test_beyond_the_limit_of_a_scan_known_clients_are_kept(tree, clients, unreadable, monkeypatch):
