@@ -78,9 +78,7 @@ def _evaluate(library: Any, expression: Expression, ad: ClassAd) -> Value:
 def _plain(value: object) -> Value:
     if isinstance(value, bool | str):
         return value
-    if (
-        type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER
-    ):  # the library's own constants are integers too
+    if type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER:  # not the library's IntEnums
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

@@ -29,7 +29,7 @@ NOTICE_ATTRIBUTES = ("Name", "State", "Draining", "ExpectedMachineGracefulDraini
 # State: https://htcondor.readthedocs.io/en/latest/admin-manual/ep-policy-configuration.html, "Slot States".
 CLAIMED = frozenset({"Claimed", "Preempting"})
 DRAINED = "Drained"
-MAX_RATING = 10_000  # per processor
+MIN_RATING, MAX_RATING = 0.0001, 10_000  # per processor
 NO_RATINGS: Mapping[str, str] = {}
 
 
@@ -109,6 +109,6 @@ def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNoti
 
 def _rating(slot: ClassAd, name: str) -> str | None:
     value = slot.value(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MAX_RATING:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not MIN_RATING <= value < MAX_RATING:
         return None
     return f"{value:.4f}".rstrip("0").rstrip(".")

@@ -23,7 +23,7 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 SHOW_JOBS = "show job"
 _JOB = re.compile(r"JobId=([1-9][0-9]{0,9}) ")
-_RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that imitates both makes no good record
+_RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that forges both invalidates the record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,7 +189,7 @@ PUBLIC = pytest.mark.skipif(DATA is None, reason="JOBFEATURES_DATA names no fold
 
 
 @PUBLIC
-def test_public_files_that_are_cut_down_ads_are_told_from_history():
+def test_public_files_of_shortened_ads_are_no_history():
     folder = Path(DATA) / "batch" / "lapis" / "lapis_tests" / "data"
     if not folder.exists():
         pytest.skip(f"{folder} is not there")

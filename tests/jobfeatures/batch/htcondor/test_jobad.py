@@ -31,7 +31,7 @@ def job_of(text, machine="", **more):
     return job, [(note.field, note.reason) for note in notes]
 
 
-def test_the_ads_of_a_slot_tell_all_that_a_job_is_told(ads):
+def test_the_ads_of_a_slot_have_all_fields_of_a_job(ads):
     assert job_from_ads(*ads, node_name="wn1") == Job(
         key=JobKey("htcondor", "4711.3"),
         state=JobState.RUNNING,
@@ -84,7 +84,7 @@ def test_a_zero_is_a_zero():
         ("Owner = 5\n", "Owner"),
     ],
 )
-def test_a_wrong_value_is_told_and_stays_unknown(text, field):
+def test_a_malformed_value_is_reported_and_stays_unknown(text, field):
     job, notes = job_of(text)
     assert [name for name, _ in notes] == [field]
     assert (job.allocated_cpus, job.limits.memory_bytes, job.submit_secs, job.user) == (None,) * 4
@@ -120,7 +120,7 @@ def test_a_job_of_the_parallel_universe_may_be_on_other_nodes_too():
     assert (job.allocated_cpus, job.total_cpus, job.total_nodes, job.nodes) == (4, None, None, ())
 
 
-def test_numbers_of_cuda_name_no_card():
+def test_indices_of_cuda_name_no_gpu():
     job, _ = job_of("", 'AssignedGPUs = "CUDA0,CUDA1"\n')
     assert (job.gpus, job.allocated_gpus) == ((), 2)
 

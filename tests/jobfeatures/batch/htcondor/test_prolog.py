@@ -17,14 +17,14 @@ FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 ENVIRON = {"_CONDOR_JOB_AD": str(FOLDER / "job.ad"), "_CONDOR_MACHINE_AD": str(FOLDER / "machine.ad")}
 
 
-def test_the_ads_of_the_environment_tell_the_job():
+def test_the_ads_in_the_environment_give_the_job():
     job = job_from_prolog(ENVIRON, node_name="wn1")
     assert (job.key, job.allocated_cpus, job.limits.wall_secs) == (("htcondor", "4711.3"), 8, 3600)
     assert job.uid == (os.geteuid() or None)
     assert job_id_of(ENVIRON) == "4711.3"
 
 
-def test_without_a_machine_ad_there_is_less_to_tell():
+def test_without_a_machine_ad_less_is_known():
     job = job_from_prolog({**ENVIRON, "_CONDOR_MACHINE_AD": "/nonexistent"}, node_name="wn1")
     assert (job.allocated_cpus, job.gpus) == (8, ())
 

@@ -89,7 +89,7 @@ def test_jobs_of_two_schedds_with_one_number_go_by_their_global_id():
     assert table.complete
 
 
-def test_jobs_that_cannot_be_told_apart_leave_the_table_incomplete():
+def test_jobs_that_cannot_be_distinguished_leave_the_table_incomplete():
     table = queue_of('[{"ClusterId": 1, "ProcId": 0}, {"ClusterId": 1, "ProcId": 0}]')
     assert (len(table.jobs), table.complete) == (1, False)
 
@@ -99,7 +99,7 @@ def test_an_ad_without_an_id_costs_itself_only():
     assert (set(by_id(table)), table.complete, len(table.rejected)) == ({"1.0"}, False, 1)
 
 
-def test_a_wrong_value_is_told_and_the_job_lives():
+def test_a_malformed_value_is_reported_and_the_job_stays():
     table = queue_of('[{"ClusterId": 1, "ProcId": 0, "RequestCpus": "many", "QDate": -5}]')
     assert by_id(table)["1.0"].total_cpus is None
     assert {(each.source, each.field) for each in table.rejected} == {
@@ -142,7 +142,15 @@ def test_machines_are_summed_up_over_their_slots():
     )  # fmt: skip
 
 
-def test_an_ad_of_no_machine_is_told():
+@pytest.mark.parametrize(
+    ("rating", "features"),
+    [("0.00002", {}), ("0", {}), ("-1", {}), ("1e5", {}), ("10.5", {"hs23_per_core": "10.5"})],
+)
+def test_a_rating_that_rounds_to_0_is_unknown(rating, features):
+    assert parse_notice(f'[{{"R": {rating}}}]', {"R": "hs23"}).features == features
+
+
+def test_an_ad_without_a_machine_is_reported():
     cluster = parse_status('[{"Cpus": 1}, {"Name": "slot1@wn1"}]', taken_at_secs=1.0)
     assert [node.name for node in cluster.nodes] == ["wn1"]
     assert [each.field for each in cluster.rejected] == ["Machine"]

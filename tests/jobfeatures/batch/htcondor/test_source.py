@@ -162,7 +162,7 @@ def test_a_watch_notices_a_directory(node, make):
         assert noticed.wait(60)
 
 
-def test_a_job_that_ended_is_told_although_another_cannot_be_read(node, make):
+def test_an_ended_job_is_reported_although_another_cannot_be_read(node, make):
     source = make()
     node.job(500)
     source.poll_jobs(())
@@ -176,7 +176,7 @@ def test_a_job_that_ended_is_told_although_another_cannot_be_read(node, make):
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "large", "writable", "binary", "no id"])
-def test_what_is_no_ad_is_told_and_takes_nothing_down(node, make, kind):
+def test_an_invalid_ad_is_reported_and_harmless(node, make, kind):
     node.job(500)
     ad = node.job(600, cluster=13) / ".job.ad"
     if kind == "link":
@@ -198,7 +198,7 @@ def test_what_is_no_ad_is_told_and_takes_nothing_down(node, make, kind):
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
-def test_a_read_that_fails_is_told(node, make, monkeypatch, number):
+def test_a_failed_read_is_reported(node, make, monkeypatch, number):
     node.job(500)
     real = os.open
 
@@ -221,7 +221,7 @@ def test_two_slots_cannot_have_one_job(node, make):
     assert [each.reason for each in table.rejected] == ["another slot has this job"]
 
 
-def test_a_slot_whose_job_is_not_known_is_kept(node, make):
+def test_a_slot_with_an_unknown_job_stays(node, make):
     slot = JobKey("htcondor", "slot1_1@h")
     table = make().poll_jobs((slot, JobKey("slurm", "7")))
     assert set(table.jobs) == {slot}
@@ -259,7 +259,7 @@ def show(name):
     return f"sys.stdout.write(open({str(FIXTURES / name)!r}).read())"
 
 
-def test_the_node_s_own_startd_tells_whether_it_drains(node, make, clock, command, tmp_path):
+def test_the_nodes_own_startd_reports_whether_it_drains(node, make, clock, command, tmp_path):
     source = make(condor_status=command("condor_status", show("direct.json")), node_refresh_secs=300.0)
     assert source.poll_jobs(()).node == NodeNotice(True, (1795250000,))
     source.poll_jobs(())
@@ -271,7 +271,7 @@ def test_the_node_s_own_startd_tells_whether_it_drains(node, make, clock, comman
     assert calls[0].endswith("'C']")
 
 
-def test_the_machine_s_ads_tell_the_ratings_of_its_processors_and_jobs_get_their_shares(
+def test_machine_ads_rate_processors_and_jobs_get_their_shares(
     node, make, clock, command, tmp_path, make_job
 ):
     ads = [
@@ -310,7 +310,7 @@ def test_the_machine_s_ads_tell_the_ratings_of_its_processors_and_jobs_get_their
         None,
     ],
 )
-def test_without_an_answer_the_last_one_stays_and_the_jobs_are_told(node, make, clock, command, body):
+def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, clock, command, body):
     good = command("condor_status", show("direct.json"))
     source = make(condor_status=good, node_refresh_secs=300.0, timeout_secs=60.0)
     source.poll_jobs(())
@@ -341,7 +341,7 @@ def pool(clock, command):
     return make
 
 
-def test_the_pool_is_asked_for_what_is_read_only(pool, tmp_path):
+def test_only_attributes_that_are_read_are_requested(pool, tmp_path):
     made = pool(site_limits=("MaxRuntime", "Walltime"))
     assert len(made.poll_queue().jobs) == 5
     assert len(made.poll_cluster().nodes) == 4

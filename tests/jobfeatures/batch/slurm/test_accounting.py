@@ -70,7 +70,7 @@ def test_an_ended_job_has_its_exit_code():
     assert (job.state, job.exit_status, job.end_secs) == (JobState.FAILED, 3, 1795266084)
 
 
-def test_arrays_and_heterogeneous_jobs_are_told_by_the_job_id():
+def test_arrays_and_heterogeneous_jobs_are_recognised_by_the_job_id():
     found = records()
     task, rest, part = found["18", ""], found["12", ""], found["14", ""]
     assert (task.array_job_id, task.array_task_id) == ("12", "1")

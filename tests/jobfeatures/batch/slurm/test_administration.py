@@ -99,7 +99,7 @@ def test_no_licences_are_an_answer_and_a_bad_one_costs_itself_only():
     assert len(found.rejected) == 1
 
 
-def test_a_licence_that_is_there_twice_counts_once_and_is_told():
+def test_a_repeated_licence_counts_once_and_is_reported():
     found = parse_licences(
         ["LicenseName=x Total=1 Used=0", "LicenseName=x Total=2 Used=0"], taken_at_secs=NOW
     )

@@ -69,7 +69,7 @@ def test_questions_are_framed_by_the_marker() -> None:
     )
 
 
-def test_captured_answers_are_told_apart() -> None:
+def test_captured_answers_are_assigned_to_their_queries() -> None:
     stdout = (FIXTURES / "answers-plain.stdout.txt").read_text()
     stderr = (FIXTURES / "answers-plain.stderr.txt").read_text()
     answers = parse(stdout, stderr, "1", "2", "3", "4242")

@@ -79,7 +79,7 @@ def details(draw) -> tuple[tuple[str, ...], str, str]:
 
 
 @given(st.lists(details(), max_size=5))
-def test_each_node_is_told_what_it_would_be_told_itself(drawn):
+def test_each_node_gets_the_answer_to_its_own_query(drawn):
     lines = [record(number, text, given) for number, (_, text, given) in enumerate(drawn, 1)]
     found = by_node(lines, queued(*((number, names) for number, (names, _, _) in enumerate(drawn, 1))))
     for name in NODES:
@@ -91,7 +91,7 @@ def test_each_node_is_told_what_it_would_be_told_itself(drawn):
         assert found.table(name, 0.0).jobs == {job.key: job for job in own}
 
 
-def test_what_is_announced_of_a_node_is_what_it_would_be_told_itself():
+def test_a_nodes_notice_is_the_answer_to_its_own_query():
     node_lines = ["NodeName=n1 CPUEfctv=4 State=MIXED+DRAIN x", "NodeName=n2 State=IDLE x", "NodeName=n3 x"]
     form = "ReservationName={} StartTime={} EndTime=900 Duration=1 Nodes=n[1,3] NodeCnt=2 x Flags=MAINT Users=root"
     reservations = [form.format("a", 500), form.format("b", 700), form.format("c Flags=", 800)]
@@ -105,7 +105,7 @@ def test_what_is_announced_of_a_node_is_what_it_would_be_told_itself():
     assert found.table("n4", 600) is None
 
 
-def test_a_node_that_is_told_twice_is_believed_neither_time():
+def test_two_records_of_one_node_are_both_rejected():
     found, rejected = parse_node_records(
         ["NodeName=n1 State=IDLE", "NodeName=n1 State=DOWN", "x", "NodeName=n2 x"]
     )
@@ -133,7 +133,7 @@ HEAD = "JobId=7 JobName=x"
         (["No jobs in the system"], set(), {"1", "2"}),
     ],
 )  # fmt: skip
-def test_a_record_counts_only_where_nobody_can_have_made_it_up(lines, good, unsure):
+def test_a_record_that_may_be_forged_does_not_count(lines, good, unsure):
     text = "\n\n".join(lines).split("\n")
     found, doubted = parse_whole(text, queued((1, ("n1",)), (2, ("n1",))))
     assert {key.job_id for key in found} == good
@@ -147,7 +147,7 @@ def test_a_job_that_the_queue_has_seen_end_does_not_come_back():
     assert [each.shared.job.state for each in found.values()] == [JobState.COMPLETED]
 
 
-def test_a_record_is_read_again_only_when_it_says_something_else():
+def test_a_record_is_parsed_again_only_if_it_changed():
     queue = queued((1, ("n1",)))
     first, _ = parse_whole([record(1, "n1", "")], queue)
     later, _ = parse_whole([record(1, "n1", "", RunTime="00:01:28")], queue, first)
@@ -157,7 +157,7 @@ def test_a_record_is_read_again_only_when_it_says_something_else():
     assert (first[key].shared.job.limits.wall_secs, other[key].shared.job.limits.wall_secs) == (600, 1200)
 
 
-def test_a_name_that_imitates_the_time_a_job_has_run_does_not_hide_another_name():
+def test_a_name_that_forges_the_run_time_does_not_hide_a_change():
     queue = queued((1, ("n1",)))
     first, _ = parse_whole([record(1, "n1", "", name="x RunTime=a")], queue)
     later, _ = parse_whole([record(1, "n1", "", name="x RunTime=b")], queue, first)
@@ -178,7 +178,7 @@ def test_any_damage_costs_jobs_and_imitates_none(seed):
     assert found.keys() | unsure == queue.jobs.keys()
 
 
-def test_jobs_of_the_queue_alone_are_told_as_they_are():
+def test_jobs_without_a_record_are_taken_from_the_queue():
     [job] = queued((5, ("n1", "n2"))).jobs.values()
     found = by_node([], queued(), others=[job])
     assert found.table("n2", 0.0).jobs == {job.key: job}

@@ -116,7 +116,7 @@ def test_free_text_is_not_read():
     assert (found.states, found.allocated_cpus) == (("MIXED",), 2)
 
 
-def test_a_node_that_is_there_twice_is_there_not_at_all():
+def test_two_records_of_one_node_are_both_rejected():
     cluster = parse_cluster([node(), node(State="DOWN")], [], taken_at_secs=0)
     assert cluster.nodes == ()
     assert [each.text for each in cluster.rejected] == ["n1"]

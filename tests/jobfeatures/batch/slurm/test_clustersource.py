@@ -123,7 +123,7 @@ def test_what_goes_wrong_is_no_answer(make, name, extra, error, reason):
     "script",
     ["exit 1", "echo", "while read -r l; do echo ${l#show hostnames }; done", "head -c 99 /dev/zero"],
 )
-def test_an_scontrol_that_tells_of_no_nodes_is_no_answer(clock, tmp_path, script):
+def test_an_scontrol_without_nodes_is_no_answer(clock, tmp_path, script):
     path = tmp_path / "scontrol"
     path.write_text(f"#!/bin/bash\n{script}\n")
     path.chmod(0o755)
@@ -148,7 +148,7 @@ JOB = (
 
 
 @pytest.mark.parametrize("ahead_secs", [-300, 0, 300])
-def test_what_nodes_are_told_has_the_difference_of_the_clocks(clock, tmp_path, ahead_secs):
+def test_answers_for_nodes_have_the_difference_of_the_clocks(clock, tmp_path, ahead_secs):
     """The clock is read from a small answer of its own: the one about all jobs takes too long for that."""
     (tmp_path / "scontrol").write_text(f"""#!/bin/bash
         while read -r line; do case $line in
@@ -180,7 +180,7 @@ def test_what_nodes_are_told_has_the_difference_of_the_clocks(clock, tmp_path, a
         ("touch asked; exit 1", 0, ("told by the queue", None)),  # too many to query again
     ],
 )
-def test_a_job_without_a_record_that_counts_is_asked_about_again_or_told_as_the_queue_has_it(
+def test_a_job_without_a_trusted_record_is_queried_again_or_taken_from_the_queue(
     clock, tmp_path, monkeypatch, squeue, most, told
 ):
     forged = JOB.replace("JobName=x", "JobName=x JobState=FAILED")
@@ -245,7 +245,7 @@ def test_one_user_is_asked_for_alone(make, clock, tmp_path):
         ("exit 1", "exit 0", None),
     ],
 )
-def test_whose_job_it_is_is_asked_of_the_queue_then_of_accounting(clock, tmp_path, squeue, sacct, user):
+def test_a_jobs_user_is_taken_from_the_queue_then_from_accounting(clock, tmp_path, squeue, sacct, user):
     for name, script in (("squeue", squeue), ("sacct", sacct)):
         (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{script}\n')
         (tmp_path / name).chmod(0o755)
@@ -255,7 +255,7 @@ def test_whose_job_it_is_is_asked_of_the_queue_then_of_accounting(clock, tmp_pat
 
 
 @pytest.mark.parametrize("job_id", ["", "0", "-1", "x", "1,2", "1_", "1_2_3", "1 2", "12345678901", "1\n"])
-def test_what_is_no_job_id_is_asked_of_nobody(clock, job_id):
+def test_an_invalid_job_id_is_not_queried(clock, job_id):
     assert SlurmCluster(clock, scontrol="/nowhere/scontrol").find_user(job_id) is None
 
 

@@ -55,7 +55,7 @@ def test_jobs_that_did_not_begin_or_end_are_left_out(programs):
     assert not any("-s" in argv for argv in programs.calls)  # it would show runs before a requeue
 
 
-def test_a_job_that_is_not_understood_is_left_out_and_told(programs, caplog):
+def test_a_malformed_job_is_left_out_and_reported(programs, caplog):
     programs.jobs = [{**JOB, "JobIDRaw": "13; rm"}, {**JOB, "JobIDRaw": "14"}]
     assert [each.job_id for each in JobComments().find("12_3")] == ["14"]
     [line] = caplog.messages

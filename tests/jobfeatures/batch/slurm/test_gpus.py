@@ -25,7 +25,7 @@ likely = st.from_regex(r"[gpu:shard0-9IDX(),/=-]{0,30}", fullmatch=True)
         ("(null)", ()),
     ],
 )
-def test_the_numbers_of_cards(text, expected):
+def test_the_indices_of_gpus(text, expected):
     assert parse_gres(text) == expected
 
 
@@ -34,13 +34,13 @@ def test_a_range_without_end_is_not_unfolded():
         parse_gpu_list("0-999999999999")
 
 
-def test_parts_of_cards_are_told_apart():
+def test_shared_gpus_are_recognised():
     assert is_shared("shard:a100:4(0/4,4/4)")
     assert is_shared("gpu:1(IDX:0),mps:50")
     assert not is_shared("gpu:shard:2(IDX:0-1)")
 
 
-def test_no_cards_and_untracked_cards_are_both_unknown():
+def test_no_gpus_and_untracked_gpus_are_both_unknown():
     assert parse_tres_gpus("cpu=2,mem=200M,node=1") is None
     assert parse_tres_gpus("cpu=2,gres/gpu=0") is None
 

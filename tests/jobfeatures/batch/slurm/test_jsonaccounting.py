@@ -82,7 +82,7 @@ def test_old_versions_are_not_believed_where_they_are_wrong():
 
 
 @pytest.mark.parametrize("version", NEWER)
-def test_later_versions_tell_the_same_and_more(version):
+def test_later_versions_have_the_same_and_more(version):
     found, old = records_of(newer(version)), records_of(document("accounting-v0.0.38"))
     assert version_of(newer(version)) == version
     assert [(each.key, each.step, each.state) for each in found] == [
@@ -141,7 +141,7 @@ def test_an_answer_without_jobs_is_none():
 
 
 @pytest.mark.parametrize("version", ["v0.0.37", "v0.0.38", "v0.0.43"])
-def test_nodes_and_partitions_are_told_as_by_text(version):
+def test_nodes_and_partitions_equal_those_of_the_text(version):
     if version == "v0.0.43":
         nodes = {"nodes": [newer_node(each) for each in document("nodes-v0.0.38").values["nodes"]]}
         partitions = [newer_partition(each) for each in document("partitions-v0.0.38").values["partitions"]]
@@ -186,13 +186,13 @@ def test_maintenance_of_a_node_is_announced(version):
         {"state": ["IDLE", "MAINTENANCE"]},
     ],
 )
-def test_a_node_that_drains_is_told(state):
+def test_a_draining_node_is_reported(state):
     node = JsonRecord({"nodes": [{"name": "n1", **state}]})
     found = parse_json_notice(node, JsonRecord({}), node_name="n1", now_secs=1.0, source="rest")
     assert found.notice == NodeNotice(True, ())
 
 
-def test_cards_of_nodes():
+def test_gpus_of_nodes():
     record = {
         "name": "n1",
         "state": ["MIXED"],

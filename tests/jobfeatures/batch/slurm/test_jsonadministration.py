@@ -99,7 +99,7 @@ def test_captured_licences_of_a_newer_version_are_read():
     assert (found.total, found.used, found.free, found.reserved) == (420, 213, 205, 357)
 
 
-def test_a_name_that_is_there_twice_counts_once_and_is_told():
+def test_a_repeated_name_counts_once_and_is_reported():
     licence = {"LicenseName": "x", "Total": 5, "Used": 1}
     found = parse_json_licences(JsonRecord({"licenses": [licence, {**licence, "Used": 4}]}), **ABOUT)
     assert [each.used for each in found.licences] == [1]

@@ -64,7 +64,7 @@ def test_what_is_not_slurms_json_is_not_taken_for_it(head):
     assert not recognise(head)
 
 
-def test_json_and_text_of_one_moment_tell_the_same_jobs():
+def test_json_and_text_of_one_moment_have_the_same_jobs():
     lines = (FIXTURES / "accounting.txt").read_text().splitlines(keepends=True)
     told = by_run(sacct.read_records(lines, source="log", zone=UTC))
     found = by_run(read(text("accounting-v0.0.38")))
@@ -90,7 +90,7 @@ def test_the_first_version_has_the_times_of_the_second():
 
 
 @pytest.mark.parametrize("version", NEWER)
-def test_later_versions_tell_what_old_ones_cannot(version):
+def test_later_versions_have_what_old_ones_lack(version):
     found = by_run(read(newer_accounting(version)))
     old = by_run(read(text("accounting-v0.0.38")))
     assert found.keys() == old.keys()
@@ -128,7 +128,7 @@ def test_a_queue_is_a_log_as_well():
     ("code", "status", "signal"),
     [(768, 3, None), (9, None, 9), (0, 0, None), ({"return_code": {"set": True, "number": 2}}, 2, None)],
 )
-def test_a_wait_status_or_an_object_tells_how_a_job_ended(code, status, signal):
+def test_an_exit_code_is_a_wait_status_or_an_object(code, status, signal):
     job = {"job_id": 1, "job_state": "FAILED", "exit_code": code}
     (found,) = read(json.dumps({"jobs": [job]}))
     assert (found.exit_status, found.exit_signal) == (status, signal)

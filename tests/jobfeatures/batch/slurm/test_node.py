@@ -55,12 +55,12 @@ def test_a_state_says_whether_the_node_drains(state, draining):
         (NODE.format("IDLE").replace("OS=", "OS=x CPUEfctv=99 "), None),  # twice: which of them?
     ],
 )
-def test_the_cpus_that_slurm_gives_out_are_told(line, cpus):
+def test_the_cpus_available_to_jobs_are_reported(line, cpus):
     answer = parse_node_answer([line], [], node_name="lab1", now_secs=0)
     assert answer.notice == NodeNotice(False, (), cpus)
 
 
-def test_a_node_name_that_slurm_does_not_know_is_told_as_long_as_it_is_so(tmp_path, clock):
+def test_an_unknown_node_name_is_reported_until_it_is_known(tmp_path, clock):
     controller = make_controller(tmp_path, "Node n1 not found")
     source = SlurmSource(clock, node_name="n1", scontrol=controller, node_refresh_secs=1)
     for _ in range(2):
@@ -125,7 +125,7 @@ def test_any_lines_are_an_answer(lines):
     assert answer.notice is None or not answer.notice.shutdowns
 
 
-def test_a_name_that_is_none_is_not_asked_about():
+def test_an_invalid_name_is_not_queried():
     assert node_questions("n1") == ("show node n1", "show reservation")
     assert node_questions(None) == node_questions("n1\nshutdown") == node_questions("n[1-2]") == ()
 
@@ -176,7 +176,7 @@ def test_the_node_is_asked_about_in_its_own_interval_also_without_jobs(tmp_path,
     assert (tmp_path / "starts").read_text() == "start\nstart\n"
 
 
-def test_a_record_that_cannot_be_trusted_is_told_once_and_the_last_answer_stays(tmp_path, clock):
+def test_an_untrusted_record_is_reported_once_and_the_last_answer_stays(tmp_path, clock):
     source = SlurmSource(
         clock,
         node_name="n1",

@@ -135,7 +135,7 @@ def test_an_end_before_the_start_is_noted() -> None:
     assert [each.field for each in notes] == ["SLURM_JOB_END_TIME"]
 
 
-def test_the_year_that_stands_for_no_limit_is_not_a_limit() -> None:
+def test_the_year_that_means_no_limit_is_not_a_limit() -> None:
     environ = environment("prolog-newer.env", SLURM_JOB_END_TIME=str(1795246429 + 365 * 86400))
     assert job_from_prolog(environ, node_name=None).limits == Limits()
 
@@ -151,12 +151,12 @@ def test_the_year_that_stands_for_no_limit_is_not_a_limit() -> None:
         ({}, (), None),
     ],
 )
-def test_the_cards_of_a_job(variables: dict[str, str], gpus: tuple[str, ...], count: int | None) -> None:
+def test_the_gpus_of_a_job(variables: dict[str, str], gpus: tuple[str, ...], count: int | None) -> None:
     job = job_from_prolog(environment("prolog.env", **variables), node_name=None)
     assert (job.gpus, job.allocated_gpus) == (gpus, count)
 
 
-def test_a_malformed_list_of_cards_stays_unknown_and_is_told() -> None:
+def test_a_malformed_list_of_gpus_stays_unknown_and_is_reported() -> None:
     told: list[Rejected] = []
     job = job_from_prolog(environment("prolog.env", SLURM_JOB_GPUS="0,x"), node_name=None, note=told.append)
     assert (job.gpus, job.allocated_gpus) == ((), None)

@@ -97,7 +97,7 @@ def test_parts_of_a_heterogeneous_job_have_ids_of_their_own():
     ]  # fmt: skip
 
 
-def test_times_that_have_not_come_are_not_told():
+def test_future_times_are_left_out():
     pending = queue().jobs[JobKey("slurm", "13")]
     assert (pending.start_secs, pending.end_secs) == (None, None)
     assert pending.submit_secs == 1795266089

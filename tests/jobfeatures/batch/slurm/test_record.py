@@ -96,7 +96,7 @@ def test_a_job_on_two_nodes_has_a_share_on_each() -> None:
     assert (unknown.allocated_cpus, unknown.limits.memory_bytes) == (None, None)
 
 
-def test_no_limit_is_told_apart_from_an_unknown_one() -> None:
+def test_no_limit_is_distinguished_from_an_unknown_one() -> None:
     job = parse_scontrol_job(captured("answers-plain.stdout.txt", 3), node_name="lab2", tz=UTC)
     assert job.limits == Limits(wall_secs=UNLIMITED, cpu_secs=UNLIMITED, memory_bytes=2**30)
     assert job.end_limit_secs is None
@@ -151,12 +151,12 @@ def test_a_newer_record_with_node_ranges_and_gpus() -> None:
         ("TRES=cpu=2,mem=200M,node=1", (), None),
     ],
 )
-def test_the_cards_of_a_job_on_this_node(details: str, gpus: tuple[str, ...], count: int | None) -> None:
+def test_the_gpus_of_a_job_on_this_node(details: str, gpus: tuple[str, ...], count: int | None) -> None:
     job = parse_scontrol_job(record(NumCPUs=f"2   {details}"), node_name="n1", tz=UTC)
     assert (job.gpus, job.allocated_gpus) == (gpus, count)
 
 
-def test_a_number_of_a_card_that_is_none_costs_the_record() -> None:
+def test_a_malformed_gpu_index_rejects_the_record() -> None:
     line = record(NumCPUs="2   Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=gpu:2(IDX:3-1)")
     with pytest.raises(ParseError, match="not a range of cards"):
         parse_scontrol_job(line, node_name="n1", tz=UTC)

@@ -66,7 +66,7 @@ def test_a_job_with_a_forged_name_still_gets_user_limit_and_share(name: str, sco
     assert (job.allocated_cpus, job.start_secs, job.restarts) == (4, 1795266083, 1)
 
 
-def test_the_refusal_is_still_told_and_others_are_not_asked_about(scontrol: str) -> None:
+def test_the_rejection_is_still_reported_and_others_are_not_queried(scontrol: str) -> None:
     answers = poll_answers(["5"], node_name="n1", scontrol=scontrol)
     assert (set(answers.jobs), set(answers.rejected), answers.complete) == ({"5"}, {"5"}, True)
     assert (Path(scontrol).parent / "asked").read_text() == "-a -h -t all -j 5\n"
@@ -76,7 +76,7 @@ def test_the_refusal_is_still_told_and_others_are_not_asked_about(scontrol: str)
 
 
 @pytest.mark.parametrize("body", ["exit 1", "echo cut", "sleep 60", None])
-def test_where_squeue_tells_nothing_the_job_stays_refused(body: str | None, scontrol: str) -> None:
+def test_without_an_answer_of_squeue_the_job_stays_rejected(body: str | None, scontrol: str) -> None:
     squeue = Path(scontrol).parent / "squeue"
     if body is None:
         squeue.unlink()
@@ -109,7 +109,7 @@ def test_other_tasks_of_the_array_are_left_out() -> None:
 
 
 @given(st.text(max_size=200), st.sampled_from(["", SEPARATOR[:-1], "\n", *QUEUE_FIELDS]))
-def test_no_name_changes_what_is_told_of_the_job(name: str, word: str) -> None:
+def test_no_name_changes_what_is_reported_about_the_job(name: str, word: str) -> None:
     separator = make_separator()
     records = ({**VALUES, "Name": name + word}, {**VALUES, "JobID": "8"})
     text = "\n".join("".join(record[field] + separator for field in QUEUE_FIELDS) for record in records)

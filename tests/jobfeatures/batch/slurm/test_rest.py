@@ -141,7 +141,7 @@ def test_a_server_that_was_replaced_is_asked_for_its_version_again(config, rest,
     assert source.poll_jobs(keys("1")).complete
 
 
-def test_versions_that_are_not_known_here_are_told(config, rest, clock):
+def test_unknown_versions_are_reported(config, rest, clock):
     paths = {"/slurm/v0.0.99/jobs": {}, "/slurmdb/v0.0.99/jobs": {}}
     rest.answers = {"/openapi/v3": (200, json.dumps({"paths": paths}).encode())}
     with pytest.raises(SourceError, match=r"offers v0\.0\.99 .* known are v0\.0\.37 to v0\.0\.43"):
@@ -178,7 +178,7 @@ def test_a_bad_record_stays_in_the_table_as_unknown(config, rest, clock):
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"[]", b'{"jobs": 1}'])
-def test_what_is_no_answer_is_told(config, rest, clock, body):
+def test_an_invalid_answer_is_reported(config, rest, clock, body):
     rest.answers["/slurm/v0.0.38/jobs"] = (200, body)
     with pytest.raises(SourceError):
         make_cluster_source(config, clock, 5.0).poll_queue()
@@ -280,7 +280,7 @@ def test_a_server_that_never_answers_is_given_up(sockets):
         Rest(f"unix:{path}").fetch("/", 0.1)
 
 
-def test_a_server_that_is_not_there_is_told(config, clock, sockets):
+def test_a_missing_server_is_reported(config, clock, sockets):
     (sockets / "rest.sock").unlink()
     with pytest.raises(SourceError, match="No such file"):
         make_source(config, clock, None).poll_jobs(keys("1"))
