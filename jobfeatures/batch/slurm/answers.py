@@ -90,7 +90,7 @@ def parse_answers(
             record = _single_record(lines, job_id, question)
             if record is None:
                 missing.append(job_id)
-            elif isinstance(record, _Alone):
+            elif isinstance(record, _AskAlone):
                 ask_alone[job_id] = record.question
             else:
                 jobs[job_id] = parse_scontrol_job(record, node_name=node_name)
@@ -130,11 +130,11 @@ def _frames(stdout: str, nonce: str) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
+class _AskAlone:
     question: str
 
 
-def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _Alone | None:
+def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _AskAlone | None:
     """Return the only record of a frame, None for an empty frame.
 
     A frame with one line that starts like a record is one record, with or without newlines: a record forged
@@ -158,7 +158,7 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     ):
         match = re.search(pattern, head)
         if match and question == job_id:
-            return _Alone(form.format(match[1], match[2]))
+            return _AskAlone(form.format(match[1], match[2]))
     raise ParseError(f"several records in the answer for job {job_id}", source=SOURCE, text=lines[0])
 
 
@@ -202,7 +202,7 @@ class Scontrol:
         questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
         answers = self._run(questions, self._timeout_secs, extra)
         if answers.ask_alone:
-            answers = _joined(answers, self._run(answers.ask_alone, _left_secs(deadline)))
+            answers = _joined(answers, self._run(answers.ask_alone, _remaining_secs(deadline)))
         refused = answers.rejected.keys() - answers.jobs.keys()
         if not refused:
             return answers
@@ -213,7 +213,7 @@ class Scontrol:
                 refused,
                 node_name=self.node_name,
                 squeue=f"{self.command.removesuffix('scontrol')}squeue",
-                timeout_secs=_left_secs(deadline),
+                timeout_secs=_remaining_secs(deadline),
             )
         except SourceError as error:
             return replace(answers, complaint=answers.complaint or str(error))
@@ -254,5 +254,5 @@ class Scontrol:
         return answers
 
 
-def _left_secs(deadline: float) -> float:
+def _remaining_secs(deadline: float) -> float:
     return max(MIN_TIMEOUT_SECS, deadline - time.monotonic())

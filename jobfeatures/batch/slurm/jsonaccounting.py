@@ -25,7 +25,7 @@ from jobfeatures.joblog import Accounting, JobRecord, Number, pairs
 from jobfeatures.model import JobState, Limit
 
 _STEP = re.compile(r"(?:[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,10})?\.)?([A-Za-z0-9_+-]{1,64})\Z")
-_ALIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
+_UNFINISHED = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
 _VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+")
 _OLD = frozenset({"v0.0.37", "v0.0.38"})
 _WITHOUT_START = "v0.0.37"
@@ -105,10 +105,10 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
     array = record.nonzero("array", "job_id")
     het = record.nonzero("het", "job_id")
     task = None if array is None else record.count("array", "task_id")
-    wanted = resources(record, "tres", "requested")
-    given = resources(record, "tres", "allocated")
-    state, common = _of_both(record, "state", "current", given=given, version=version)
-    ran = state is not JobState.PENDING and (bool(given.get("cpu")) or not state.is_finished)
+    requested = resources(record, "tres", "requested")
+    allocated = resources(record, "tres", "allocated")
+    state, common = _common_fields(record, "state", "current", allocated=allocated, version=version)
+    ran = state is not JobState.PENDING and (bool(allocated.get("cpu")) or not state.is_finished)
     return JobRecord(
         **common,
         job_id=job_id,
@@ -126,16 +126,16 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
         start_secs=record.nonzero("time", "start") if ran else None,
         restarts=record.count("restart_cnt"),
         nodes=record.nodes("nodes"),
-        requested_nodes=wanted.get("node"),
-        requested_cpus=record.nonzero("required", "CPUs") or wanted.get("cpu"),
-        requested_gpus=count_gpus(wanted),
-        requested_memory_bytes=wanted["mem"] * MEBIBYTE if wanted.get("mem") else None,
+        requested_nodes=requested.get("node"),
+        requested_cpus=record.nonzero("required", "CPUs") or requested.get("cpu"),
+        requested_gpus=count_gpus(requested),
+        requested_memory_bytes=requested["mem"] * MEBIBYTE if requested.get("mem") else None,
         wall_limit_secs=_limit(record),
         array_job_id=None if array is None else str(array),
         array_task_id=None if task is None else str(task),
         het_job_id=None if het is None else str(het),
         het_offset=None if het is None else record.count("het", "job_offset"),
-        more=pairs(requested_resources=_as_text(wanted), allocated_resources=_as_text(given)),
+        more=pairs(requested_resources=_as_text(requested), allocated_resources=_as_text(allocated)),
     )
 
 
@@ -148,8 +148,8 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
         resources(record, "tres", "requested", each) for each in ("max", "min", "average", "total")
     )
     written = resources(record, "tres", "consumed", "average")
-    given = resources(record, "tres", "allocated")
-    _, common = _of_both(record, "state", given=given, version=version)
+    allocated = resources(record, "tres", "allocated")
+    _, common = _common_fields(record, "state", allocated=allocated, version=version)
     start = record.nonzero("time", "start")
     return JobRecord(
         **common,
@@ -161,8 +161,8 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
         submit_secs=start,
         start_secs=start,
         nodes=record.nodes("nodes", "range"),
-        requested_nodes=given.get("node"),
-        requested_cpus=given.get("cpu"),
+        requested_nodes=allocated.get("node"),
+        requested_cpus=allocated.get("cpu"),
         used_memory_bytes=whole.get("mem") or most.get("mem") or None,
         array_job_id=job.array_job_id,
         array_task_id=job.array_task_id,
@@ -170,7 +170,7 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
         het_offset=job.het_offset,
         more=pairs(
             distribution=record.text("task", "distribution"),
-            allocated_resources=_as_text(given),
+            allocated_resources=_as_text(allocated),
             min_cpu_secs=_whole_secs(least.get("cpu")),
             average_cpu_secs=_whole_secs(mean.get("cpu")),
             average_read_bytes=mean.get("fs/disk"),
@@ -183,15 +183,15 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
     )
 
 
-def _of_both(
-    record: JsonRecord, *path: str, given: dict[str, int], version: str
+def _common_fields(
+    record: JsonRecord, *path: str, allocated: dict[str, int], version: str
 ) -> tuple[JobState, dict[str, Any]]:
     """Return the state, and the fields that jobs and steps have in common."""
     word = db_state(record, *path)
     state = JobState.PREEMPTED if word == "REQUEUED" else STATES.get(word, JobState.UNKNOWN)
     status, signal = _exit(record, word, version=version)
     used = _cpu_secs(record, "total")
-    is_used = used or (state.is_finished and given.get("cpu") and version not in _OLD)
+    is_used = used or (state.is_finished and allocated.get("cpu") and version not in _OLD)
     return state, {
         "batch_system": NAME,
         "state": state,
@@ -201,13 +201,13 @@ def _of_both(
         "suspended_secs": record.count("time", "suspended"),
         "exit_status": status,
         "exit_signal": signal,
-        "total_nodes": given.get("node") or None,
-        "total_cpus": given.get("cpu") or None,
-        "total_gpus": count_gpus(given),
+        "total_nodes": allocated.get("node") or None,
+        "total_cpus": allocated.get("cpu") or None,
+        "total_gpus": count_gpus(allocated),
         "used_cpu_secs": used if is_used else None,
         "user_cpu_secs": _cpu_secs(record, "user"),
         "system_cpu_secs": _cpu_secs(record, "system"),
-        "energy_joules": given.get("energy") or None,
+        "energy_joules": allocated.get("energy") or None,
     }
 
 
@@ -219,7 +219,7 @@ def _cpu_secs(record: JsonRecord, which: str) -> Number | None:
 
 def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, int | None]:
     """Return exit status and signal; no status if a signal ended it."""
-    if word in _ALIVE:
+    if word in _UNFINISHED:
         return None, None
     status, signal = exit_code_of(record)
     if version in _OLD and not signal:

@@ -76,7 +76,7 @@ def _with_memory(steps: list[JobRecord], job: JobRecord) -> JobRecord:
 
 def _queued_record(record: JsonRecord) -> JobRecord:
     job = parse_json_job(record)
-    waits = job.state is JobState.PENDING
+    is_pending = job.state is JobState.PENDING
     status, signal = exit_code_of(record) if job.state.is_finished else (None, None)
     per_cpu, per_node = record.mebibytes("memory_per_cpu"), record.mebibytes("memory_per_node")
     memory = None
@@ -84,7 +84,7 @@ def _queued_record(record: JsonRecord) -> JobRecord:
         memory = per_cpu * job.total_cpus if job.total_cpus else None
     elif per_node is not None and job.total_nodes:
         memory = per_node * job.total_nodes
-    wanted = parse_tres_gpus(record.text("tres_req_str") or "")
+    requested_gpus = parse_tres_gpus(record.text("tres_req_str") or "")
     return record_of(
         job,
         cluster=record.text("cluster"),
@@ -96,12 +96,12 @@ def _queued_record(record: JsonRecord) -> JobRecord:
         restarts=job.restarts,
         exit_status=status,
         exit_signal=signal,
-        total_nodes=None if waits else job.total_nodes,
-        total_cpus=None if waits else job.total_cpus,
+        total_nodes=None if is_pending else job.total_nodes,
+        total_cpus=None if is_pending else job.total_cpus,
         total_gpus=job.total_gpus,
-        requested_nodes=job.total_nodes if waits else None,
-        requested_cpus=job.total_cpus if waits else None,
-        requested_gpus=wanted,
+        requested_nodes=job.total_nodes if is_pending else None,
+        requested_cpus=job.total_cpus if is_pending else None,
+        requested_gpus=requested_gpus,
         requested_memory_bytes=memory,
         more=queue_pairs(job),
     )

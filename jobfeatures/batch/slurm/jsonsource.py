@@ -56,7 +56,7 @@ class JsonAsker:
         answered = 0
         try:
             for job_id in job_ids:
-                document = self._rest.ask(f"job/{quote(job_id, safe='')}", self._left(deadline))
+                document = self._rest.ask(f"job/{quote(job_id, safe='')}", self._remaining_secs(deadline))
                 answered += 1
                 try:
                     job = self._job_of(document, job_id)
@@ -69,8 +69,8 @@ class JsonAsker:
                 elif INVALID_JOB_ID in error_numbers(document):
                     gone.add(job_id)
                 else:
-                    said = complaints(document)
-                    complaint = complaint or shown(said[0] if said else f"nothing of job {job_id}")
+                    errors = complaints(document)
+                    complaint = complaint or shown(errors[0] if errors else f"no record of job {job_id}")
         except SourceError as error:
             if not answered:
                 raise
@@ -92,11 +92,11 @@ class JsonAsker:
         )
         return answers, node
 
-    def _left(self, deadline: float) -> float:
-        left = deadline - self._clock.monotonic_secs()
-        if left <= 0:
+    def _remaining_secs(self, deadline: float) -> float:
+        remaining = deadline - self._clock.monotonic_secs()
+        if remaining <= 0:
             raise SourceError(f"{self._rest.name}: no end after {self._timeout_secs:g} s")
-        return left
+        return remaining
 
     def _job_of(self, document: JsonRecord, job_id: str) -> Job | None:
         """Return the queried job; answers may hold an array's other tasks or a heterogeneous job's parts."""
@@ -108,8 +108,8 @@ class JsonAsker:
     def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer | None:
         if self._node_name is None or not is_host_name(self._node_name):
             return None
-        node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._left(deadline))
-        reservations = self._rest.ask("reservations", self._left(deadline))
+        node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._remaining_secs(deadline))
+        reservations = self._rest.ask("reservations", self._remaining_secs(deadline))
         return parse_json_notice(
             node, reservations, node_name=self._node_name, now_secs=now_secs, source=self._rest.name
         )
@@ -170,7 +170,7 @@ class JsonCluster:
     def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
         """Return the answer. Raises SourceError where it has errors and no data in `field`."""
         document = self._rest.ask(question, self._timeout_secs, service=service)
-        said = complaints(document)
-        if said and not document.get(field):
-            raise SourceError(f"{self._rest.name}: {shown(said[0])}")
+        errors = complaints(document)
+        if errors and not document.get(field):
+            raise SourceError(f"{self._rest.name}: {shown(errors[0])}")
         return document

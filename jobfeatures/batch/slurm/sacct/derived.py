@@ -44,11 +44,11 @@ def derive(
     A job that never had a CPU or a node has not run, whatever its Start is. The end of a running or pending
     job is unknown. CPU time is reported when steps end, so 0 for a running job means unknown.
     """
-    is_finished, waits = state.is_finished, state is JobState.PENDING
+    is_finished, is_pending = state.is_finished, state is JobState.PENDING
     cpus = allocated.get("cpu") if cpus is None else cpus
     if used is None and user is not None and system is not None:
         used = user + system
-    if waits or (is_finished and not elapsed and (cpus == 0 or nodes == ())):  # it never ran
+    if is_pending or (is_finished and not elapsed and (cpus == 0 or nodes == ())):  # it never ran
         start = elapsed = used = user = system = None
     status, signal = exit_code
     if not is_finished:
@@ -68,8 +68,8 @@ def derive(
         status,
         signal,
         nodes or (),
-        None if waits else total_nodes or allocated.get("node"),
-        None if waits else cpus or None,
+        None if is_pending else total_nodes or allocated.get("node"),
+        None if is_pending else cpus or None,
         requested_nodes,
         requested_cpus,
         memory or None,
