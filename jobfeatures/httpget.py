@@ -5,6 +5,8 @@ Redirects are not followed: one could leak a password. Proxies are not used: for
 
 from __future__ import annotations
 
+import functools
+import io
 import socket
 import ssl
 import time
@@ -18,6 +20,7 @@ from http.client import (
     HTTPSConnection,
     IncompleteRead,
 )
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from jobfeatures.errors import SourceError, shown
@@ -78,11 +81,12 @@ class Server:
         deadline = time.monotonic() + timeout_secs
         try:
             connection = self._connection(timeout_secs, context)
+            connection.response_class = functools.partial(_Response, deadline=deadline)  # type: ignore[assignment]
             try:
                 target = (self._prefix.rstrip("/") if path.startswith("/") else self._prefix) + path
                 connection.request("GET", target or "/", headers=dict(headers or {}))
                 answer = connection.getresponse()
-                body = self._read(connection, answer, deadline)
+                body = self._read(answer)
             finally:
                 connection.close()
         except TimeoutError:
@@ -102,24 +106,45 @@ class Server:
             return HTTPSConnection(self._host, self._port, timeout=timeout_secs, context=context)
         return HTTPConnection(self._host, self._port, timeout=timeout_secs)
 
-    def _read(self, connection: HTTPConnection, answer: HTTPResponse, deadline: float) -> bytes:
+    def _read(self, answer: HTTPResponse) -> bytes:
         max_bytes = self._max_bytes or MAX_BYTES
         content = bytearray()
-        while True:
-            left_secs = deadline - time.monotonic()
-            if left_secs <= 0:
-                raise TimeoutError
-            if connection.sock is not None:
-                connection.sock.settimeout(left_secs)  # of the next read; the deadline is for all of them
-            chunk = answer.read1(2**18)
-            if not chunk:
-                break
+        while chunk := answer.read1(2**18):
             content += chunk
             if len(content) > max_bytes:
                 raise SourceError(f"{self.name}: more than {max_bytes} bytes of answer")
         if answer.length:  # read1() does not raise it
             raise IncompleteRead(b"", answer.length)
         return bytes(content)
+
+
+class _Response(HTTPResponse):
+    """A response of which head and body have to arrive by a deadline."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, deadline: float, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp = io.BufferedReader(_BoundedReader(self.fp.detach(), sock, deadline))
+
+
+class _BoundedReader(io.RawIOBase):
+    """Reads from a socket; its timeout is for one read, the deadline for all of them."""
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
+        self._raw, self._sock, self._deadline = raw, sock, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left_secs = self._deadline - time.monotonic()
+        if left_secs <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left_secs)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 class _UnixConnection(HTTPConnection):

@@ -43,7 +43,11 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             super().emit(record)
             return
         self.write_due()
-        text = record.getMessage()
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001  # arguments that do not fit: logging never raises
+            self.handleError(record)
+            return
         kind = (record.name, record.levelno, without_numbers(str(record.msg)))
         if record.exc_info and (error := record.exc_info[1]) is not None:
             text += f": {type(error).__name__}: {error}"

@@ -30,10 +30,16 @@ def read_owned(path: str, owners: Collection[int], max_bytes: int) -> tuple[byte
 
     Raises OSError, EPERM if its owner is none of `owners` or others may write it.
     """
-    found = os.lstat(path)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
+    content, found = b"", os.lstat(path)
+    if _is_owned(found, owners):
+        content, found = read_bounded(path, max_bytes)
+    if not _is_owned(found, owners):  # of the file that was read: another one may have taken its place
         raise PermissionError(errno.EPERM, "not a plain file of those who may write it", path)
-    return read_bounded(path, max_bytes)[0], found.st_uid
+    return content, found.st_uid
+
+
+def _is_owned(found: os.stat_result, owners: Collection[int]) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_uid in owners and not found.st_mode & stat.S_IWOTH
 
 
 def read_private(path: str, max_bytes: int) -> bytes:

@@ -1,7 +1,10 @@
 """One question to real sockets that answer badly."""
 
+import contextlib
+import itertools
 import socket
 import threading
+import time
 
 import pytest
 
@@ -15,15 +18,16 @@ def serve():
     """Return a function that answers one request with these bytes, and returns the address."""
     threads = []
 
-    def start(*chunks, close=True):
+    def start(*chunks, close=True, trickle=()):
         listener = socket.create_server(("127.0.0.1", 0))
 
         def answer():
             connection, _ = listener.accept()
             with listener, connection:
                 connection.recv(65536)
-                for chunk in chunks:
-                    connection.sendall(chunk)
+                with contextlib.suppress(OSError):  # the client has given up
+                    for chunk in itertools.chain(chunks, trickle):
+                        connection.sendall(chunk)
                 if not close:
                     connection.recv(1)  # until the client goes
 
@@ -62,6 +66,24 @@ def test_an_answer_without_an_end_is_given_up(serve, monkeypatch):
         fetch_text(serve(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2000))
     with pytest.raises(SourceError, match=r"no answer after 0.2 s"):
         fetch_text(serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", close=False), timeout_secs=0.2)
+
+
+# The timeout of a socket is that of one read: bytes that come one by one would renew it.
+@pytest.mark.parametrize(
+    "chunks", [[b"HTTP/1.1 200 OK\r\nX: "], [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"]]
+)
+def test_an_answer_that_comes_byte_by_byte_is_given_up(serve, chunks):
+    class Trickle:
+        def __iter__(self):
+            yield from chunks
+            for _ in range(40):
+                time.sleep(0.05)
+                yield b"x"
+
+    began = time.monotonic()
+    with pytest.raises(SourceError, match=r"no answer after 0.2 s"):
+        fetch_text(serve(trickle=Trickle()), timeout_secs=0.2)
+    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,14 @@ def test_counts_are_written_when_the_program_ends(logger, lines):
     assert said(lines()) == [("again", None), ("again", 2)]
 
 
+def test_a_message_whose_arguments_do_not_fit_raises_nothing(logger, lines, capsys):
+    record = logging.LogRecord(logger.name, logging.WARNING, __file__, 1, "%d jobs", ("many",), None)
+    logger.handler.handle(record)  # pytest's own handler would raise
+    logger.warning("next")
+    assert said(lines()) == [("next", None)]
+    assert "many" in capsys.readouterr().err
+
+
 def test_kinds_beyond_number_cost_no_memory(logger, lines):
     for number in range(5 * MAX_KINDS):
         text = "".join(chr(ord("a") + int(digit)) for digit in str(number))
