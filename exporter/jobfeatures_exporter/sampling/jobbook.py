@@ -231,7 +231,10 @@ class JobRecorder:
             threads=sum(process.threads for process in processes),
             uid=uid,
         )
-        self._units[key] = (ticks, record, processes)
+        if self._members.memory_failed:
+            self._units.pop(key, None)
+        else:
+            self._units[key] = (ticks, record, processes)
         return record
 
     def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:

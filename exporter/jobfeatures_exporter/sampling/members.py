@@ -50,6 +50,7 @@ class Members:
         self.units: dict[int, UnitKey] = {}
         self._by_group: dict[int, set[int]] = {}  # pids by supplementary group
         self.reads_groups = False
+        self.memory_failed = False  # whether the latest call of `memory` could not read a process
 
     def pids_of_group(self, gid: int) -> Collection[int]:
         """Return the processes with a supplementary group, as of the latest update."""
@@ -87,6 +88,7 @@ class Members:
         Shared pages count once per process. A component is None if no process reports it. A process's memory
         is read again only when its stat line has changed: without a page fault it is the same.
         """
+        self.memory_failed = False
         memories = [self._memory(process) for process in processes]
         return MemoryBytes(
             anon=_sum([each.anon for each in memories]),
@@ -137,8 +139,10 @@ class Members:
             if process.virtual_bytes:  # kernel threads and zombies have none
                 status = self._unreadable.tried("process_status", read_status, self._procfs, process.pid)
             known.memory = _NO_MEMORY if status is None else status.memory
+            has_failed = status is None and process.virtual_bytes > 0
             # A failed read is retried at the next sample, even if the process sleeps.
-            known.memory_of = None if status is None and process.virtual_bytes else process
+            known.memory_of = None if has_failed else process
+            self.memory_failed = self.memory_failed or has_failed
         return known.memory
 
 

@@ -352,6 +352,16 @@ def test_a_user_cannot_pass_for_a_job(node, make):
     assert make().sample().jobs.keys() == {UnitKey(Kind.SESSION, "user-1000")}
 
 
+def test_memory_of_a_sleeping_service_that_could_not_be_read_is_read_at_the_next_sample(node, make):
+    status = node.process(10, cgroup="0::/system.slice/one.service\n", rss_kib=4) / "status"
+    text = status.read_text()
+    status.write_text("Name:\tx\n")
+    sampler, key = make(), UnitKey(Kind.SERVICE, "one.service")
+    assert sampler.sample().jobs[key].memory.anon is None
+    status.write_text(text)
+    assert sampler.sample().jobs[key].memory.anon == 4096
+
+
 def test_a_node_that_is_a_container_names_its_own_prefix(node, make):
     node.job_v1("docker/abc/slurm/uid_6001/job_2", usage_secs=1)
     node.process(10, cgroup=v1("/docker/abc/slurm/uid_6001/job_2/step_0"))
