@@ -109,7 +109,7 @@ def _job() -> list[Placed]:
             stat("Ends in", "Time until the first of its limits, its own estimate and a shutdown.",
                  f'min(batch_job_remaining_seconds{{{J},basis="minimum"}})', "s",
                  thresholds=steps(RED, (0, ORANGE), (1800, GREEN)), empty="no limit"),
-            stat("Lost if killed", "CPU time that would be lost if it was killed now.",
+            stat("Lost if killed", "CPU time that would be lost if it were killed now.",
                  f"sum(batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "suffix:core h", empty="not known"),
             stat("OOM kills", "Its processes that the kernel killed when memory ran out.",
                  f"sum(batch_job_oom_kills_total{{{J}}})", thresholds=ANY_IS_BAD, empty="not told"),

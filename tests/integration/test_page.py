@@ -415,7 +415,7 @@ def test_real_exporters_of_a_cluster_show_their_nodes_and_the_schedule(open_page
     with Lab(tmp_path / "lab", interval_secs=5) as lab:
         node, controller = (f"http://{lab.exporters[name]}/" for name in ("c1", "controller"))
         until(lambda: "What jobs report" in read(node), timeout_secs=60)
-        until(lambda: "Users with most weighted tardiness" in read(controller), timeout_secs=60)
+        until(lambda: "Users with the most weighted tardiness" in read(controller), timeout_secs=60)
         page = open_page(node).page
         assert page.text_content("h1") == "c1"
         assert "requested by" in page.text_content(".notice")

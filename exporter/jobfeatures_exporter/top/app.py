@@ -38,7 +38,7 @@ from jobfeatures_exporter.top.table import (
 )
 
 STYLES = {Style.PLAIN: "", Style.HEAD: "bold", Style.WARNING: "yellow"}
-MOST_PROCESSES = 200  # of one job that are shown
+MOST_PROCESSES = 200  # shown per job
 HELP = """\
  arrows, PgUp, PgDn   move; wheel and clicks work too
  Enter, Space         show or hide the processes of a job
@@ -54,18 +54,18 @@ HELP = """\
 
 
 def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
-    """Show the jobs until q is pressed. Raises KeyboardInterrupt; the terminal is as before in each case."""
+    """Show the jobs until q is pressed. Raises KeyboardInterrupt. The terminal is always restored."""
     app = Top(pages, interval_secs=interval_secs, order=order)
     app.run()
     if app.ended_by == signal.SIGINT:
         raise KeyboardInterrupt
-    if app.ended_by is not None:  # as it would have been, but for the terminal
+    if app.ended_by is not None:  # end by the signal after restoring the terminal
         signal.signal(app.ended_by, signal.SIG_DFL)
         os.kill(os.getpid(), app.ended_by)
 
 
 class Keys(ModalScreen[None]):
-    """What each key does."""
+    """The list of keys."""
 
     CSS = """
     Keys { align: center middle; }
@@ -76,18 +76,18 @@ class Keys(ModalScreen[None]):
     """
 
     def compose(self) -> ComposeResult:
-        """Make the list."""
+        """Build the list."""
         columns = "".join(f" {each.key}  {each.head:7} {each.meaning}\n" for each in COLUMNS)
         with VerticalScroll(can_focus=False):
             yield Static(Text(HELP + columns.rstrip("\n")))
 
     def on_key(self) -> None:
-        """Any key closes it."""
+        """Close the list on any key."""
         self.dismiss()
 
 
 class Jobs(DataTable[Text]):
-    """The table, in which Home and End go to the first line and to the last."""
+    """The table; Home and End go to the first and last line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("home", "scroll_top", show=False),
@@ -112,7 +112,7 @@ class Top(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "keys", "Keys", key_display="?"),
         Binding("q,f10", "quit", "Quit", key_display="q"),
-        Binding("slash", "filter", "Filter", key_display="/", priority=True),  # before keys behind it
+        Binding("slash", "filter", "Filter", key_display="/", priority=True),  # before keys typed after it
         Binding("enter,space", "expand", "Processes", key_display="Enter"),
         Binding("w", "sort('w')", "Waste now"),
         Binding("c", "sort('c')", "CPUs"),
@@ -150,12 +150,12 @@ class Top(App[None]):
         self.ended_by: signal.Signals | None = None
 
     def compose(self) -> ComposeResult:
-        """Make the parts of the screen."""
+        """Build the screen."""
         yield from (self._top, self._table, self._box)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Start polling."""
         self.theme = "ansi-dark"
         self._table.focus()
         if not self.is_headless:
@@ -164,14 +164,14 @@ class Top(App[None]):
         self._looker.start()
 
     def on_unmount(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._looker.stop()
 
     def _end_by(self, number: signal.Signals) -> None:
         self.ended_by = number
         self.exit()
 
-    # --- what comes in ----------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------
 
     def _show(self, look: Look) -> None:
         self._look = look
@@ -181,7 +181,7 @@ class Top(App[None]):
         raise error
 
     def on_resize(self) -> None:
-        """Choose the columns anew."""
+        """Choose the columns again."""
         self.call_after_refresh(self._draw)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -190,11 +190,11 @@ class Top(App[None]):
         self._draw()
 
     def on_input_submitted(self) -> None:
-        """Keep the filter, which stands above the table."""
+        """Keep the filter, which the head shows, and return to the table."""
         self._table.focus()
 
     def on_input_blurred(self) -> None:
-        """Hide what nobody types into."""
+        """Hide the filter box once it loses the focus."""
         self._box.remove_class("shown")
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
@@ -202,37 +202,37 @@ class Top(App[None]):
         self.action_sort(self._shape[event.column_index][0].key)
 
     def on_data_table_row_selected(self) -> None:
-        """Expand the job that Enter was pressed on, or that was clicked on."""
+        """Expand or collapse the selected job."""
         self.action_expand()
 
     # --- keys -------------------------------------------------------------------------
 
     def action_interrupt(self) -> None:
-        """End as Ctrl-C ends commands."""
+        """Exit as by SIGINT."""
         self._end_by(signal.SIGINT)
 
     def action_keys(self) -> None:
-        """Show what each key does."""
+        """Show the list of keys."""
         self.push_screen(Keys())
 
     def action_sort(self, key: str) -> None:
-        """Sort by a column; by the same again: the other way round."""
+        """Sort by a column; by the current one: reverse the order."""
         self._is_reversed = key == self._order and not self._is_reversed
         self._order = key
         self._draw()
 
     def action_reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self.action_sort(self._order)
 
     def action_step(self, step: int) -> None:
-        """Sort by a column beside."""
+        """Sort by the column `step` positions to the right."""
         keys = [column.key for column, _ in self._shape] or list(BY_KEY)
         at = keys.index(self._order) if self._order in keys else 0
         self.action_sort(keys[max(0, min(len(keys) - 1, at + step))])
 
     def action_filter(self) -> None:
-        """Take the words of a filter."""
+        """Open the filter box; in it, type a slash."""
         if isinstance(self.screen, Keys):
             self.screen.dismiss()
             return
@@ -240,15 +240,15 @@ class Top(App[None]):
             self._box.post_message(Key("slash", "/"))
             return
         self._box.add_class("shown")
-        self.set_focus(self._box)  # at once: further keys wait already where a line is slow
+        self.set_focus(self._box)  # immediately: on a slow line, further keys are already queued
 
     def action_show_all(self) -> None:
-        """Take the filter away."""
+        """Clear the filter."""
         self._box.value = ""
         self._table.focus()
 
     def action_expand(self) -> None:
-        """Show the processes of the job under the cursor, or hide them."""
+        """Show or hide the processes of the job under the cursor."""
         at = self._table.cursor_row
         if not 0 <= at < len(self._jobs):
             return
@@ -266,7 +266,7 @@ class Top(App[None]):
         self._draw_head(len(jobs), len(shown))
         shape = choose_columns(
             shown, self.size.width - 1, has_processes=bool(self._expanded)
-        )  # one for the bar
+        )  # minus the scroll bar
         lines: list[list[Text]] = []
         places: list[tuple[JobKey, int]] = []
         for job in shown:
@@ -305,7 +305,7 @@ class Top(App[None]):
     def _put(
         self, shape: list[tuple[Column, int]], lines: list[list[Text]], jobs: list[tuple[JobKey, int]]
     ) -> None:
-        """Bring the table up to date: cells that differ, or all of it where lines or columns have changed."""
+        """Update the cells that differ, or rebuild the table if its columns or number of lines changed."""
         table = self._table
         cursor, top = table.cursor_row, table.scroll_y
         chosen = self._jobs[cursor] if 0 < cursor < len(self._jobs) else None

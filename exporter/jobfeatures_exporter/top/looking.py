@@ -1,4 +1,4 @@
-"""A thread that looks at the node again and again, so that a slow answer does not stop the keys."""
+"""A thread that polls the node, so that a slow response does not block the keyboard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = NodeView()
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is to be shown; `processes` of the jobs that are expanded, or why there are none."""
+    """One poll's result; `processes` of each expanded job, or why there are none."""
 
     node: NodeView = NOTHING
     fault: str = ""
@@ -28,7 +28,7 @@ class Look:
 
 
 class Looker:
-    """Looks, and hands each look to `show`; anything but an expected failure goes to `give_up`."""
+    """Polls, and hands each result to `show`; an unexpected error goes to `give_up`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Looker:
         self._last = Look()
         self._wanted = threading.Event()
         self._is_stopping = False
-        self.expanded: frozenset[JobKey] = frozenset()  # replaced as a whole
+        self.expanded: frozenset[JobKey] = frozenset()  # assigned, never modified: another thread reads it
         self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
 
     def start(self) -> None:
@@ -54,22 +54,22 @@ class Looker:
         self._thread.start()
 
     def hurry(self) -> None:
-        """Look at once."""
+        """Poll now instead of at the end of the interval."""
         self._wanted.set()
 
     def stop(self) -> None:
-        """Look no more; a look that is under way is left behind."""
+        """Stop polling, without waiting for a poll in progress."""
         self._is_stopping = True
         self._wanted.set()
 
     def take(self) -> Look:
-        """Take one look. What fails is reported beside what was seen last."""
+        """Poll once. On failure, return the previous figures with the error."""
         before = self._numbers
         try:
             self._numbers = self._pages.look()
             node = view_page(self._numbers, before)
             self._last = Look(node, "", self._processes())
-        except JobfeaturesError as error:  # the daemon may be starting anew
+        except JobfeaturesError as error:  # the daemon may be restarting
             self._last = Look(self._last.node, str(error), self._last.processes)
         return self._last
 
@@ -86,13 +86,13 @@ class Looker:
         return {key: those or self._pages.without_processes for key, those in seen.items()}
 
     def _run(self) -> None:
-        wait_secs = min(1.0, self._interval_secs)  # figures of now need two looks
+        wait_secs = min(1.0, self._interval_secs)  # current rates need two polls
         try:
             while not self._is_stopping:
                 self._show(self.take())
                 self._wanted.wait(wait_secs)
                 self._wanted.clear()
                 wait_secs = self._interval_secs
-        except Exception as error:  # noqa: BLE001  # a fault of ours: reported where it can be seen
+        except Exception as error:  # noqa: BLE001  # a bug: raised in the main thread, where it is seen
             if not self._is_stopping:
                 self._give_up(error)

@@ -1,4 +1,4 @@
-"""Where figures come from: a running daemon, which costs nothing and needs no rights, or an own look."""
+"""Where figures come from: a running daemon, which costs little and needs no privileges, or own samples."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
 
-SIGNS = (NODE_READ_AT, NODE_CPUS)  # of the page of a node, however early
+SIGNS = (NODE_READ_AT, NODE_CPUS)  # a node's page has one of these from the start
 WANTED = NAMES | {BOOT.sample_name}
-SAME_BOOT_SECS = 2  # the kernel derives the time of boot from a clock that is set now and then
+SAME_BOOT_SECS = 2  # the kernel derives the boot time from an adjustable clock
 ELSEWHERE = "its processes are listed where top runs on the node itself"
-READY_SECS = 10.0  # that batch systems may take to answer for the first time
+READY_SECS = 10.0  # how long to wait for the batch systems' first answers
 
 
 class LocalProcesses:
-    """Reads all processes, and by their control groups whose they are; nothing else of a daemon."""
+    """Samples all processes, and assigns them to jobs by their control groups."""
 
     def __init__(self, config: DaemonConfig) -> None:
-        from jobfeatures_exporter.sampling.sampler import make_sampler  # for those who want to see processes
+        from jobfeatures_exporter.sampling.sampler import make_sampler  # only needed to list processes
 
         self._procfs = config.path_procfs
         self._sampler = make_sampler(config, SystemClock())
 
     def look(self) -> Snapshot:
-        """Take one look."""
+        """Take one sample."""
         return self._sampler.sample()
 
     def is_of(self, url: str, boot_time_secs: float | None) -> bool:
-        """Return whether a daemon is of this machine, by its address and when its node was booted."""
+        """Return whether a daemon runs on this machine, by its address and its node's boot time."""
         host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
         if host not in {"localhost", "::1", socket.gethostname()} and not host.startswith("127."):
             return False
@@ -58,10 +58,10 @@ class LocalProcesses:
 
 
 class DaemonPages:
-    """The pages of a daemon; the processes of this machine, where it is the daemon's."""
+    """A daemon's metrics; and this machine's processes, if the daemon runs on it."""
 
-    # What to say of a job of which none is found.
-    without_processes = "none is found by its control group; top --local asks the batch systems, too"
+    # Shown for a job without known processes.
+    without_processes = "none found by its control group; top --local queries the batch systems, too"
 
     def __init__(self, access: Access, config: DaemonConfig) -> None:
         self._access = access
@@ -85,25 +85,25 @@ class DaemonPages:
         return answer.body.decode("utf-8", "replace")
 
     def processes(self) -> Snapshot | str:
-        """Return a look that lists processes and whose they are, or why there is none."""
+        """Return a sample with processes and their jobs, or why there is none."""
         if self._local is None:
             self._local = LocalProcesses(self._config)
         return self._local.look() if self._local.is_of(self.name, self._boot_time_secs) else ELSEWHERE
 
     def close(self) -> None:
-        """Close what was opened for processes."""
+        """Close the process sampler."""
         if self._local is not None:
             self._local.close()
 
 
 class OwnPages:
-    """A daemon of our own without listeners: it publishes nothing, sends nothing and writes nothing."""
+    """A private daemon without listeners: it publishes nothing, sends nothing and writes nothing."""
 
     name = "no daemon: sampled here"
-    without_processes = "no process of it is found here"
+    without_processes = "none found here"
 
     def __init__(self, config: DaemonConfig) -> None:
-        """`config` is one that `WITHOUT_TRACES` made."""
+        """`config` includes the settings in `WITHOUT_TRACES`."""
         from jobfeatures_exporter.daemon import Daemon
 
         self._daemon = Daemon(config)
@@ -112,21 +112,21 @@ class OwnPages:
         self._daemon.wait_until_ready(READY_SECS)
 
     def look(self) -> Numbers:
-        """Look at the node, and take the figures as they are: nothing is rendered or parsed."""
+        """Sample the node and return the figures directly, without rendering and parsing them."""
         from jobfeatures_exporter.collectors import collect
 
         return Numbers(collect(self._daemon.context(), self._collectors))
 
     def processes(self) -> Snapshot | str:
-        """Return the latest look, which read all processes."""
+        """Return the latest sample, which covers all processes."""
         return self._daemon.known().snapshot or "the node has not been read yet"
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop the daemon."""
         self._daemon.stop()
 
 
-Pages = DaemonPages | OwnPages  # what gives looks
+Pages = DaemonPages | OwnPages
 
 
 WITHOUT_TRACES = {
@@ -142,7 +142,7 @@ WITHOUT_TRACES = {
 
 
 def parse_page(text: str, *, source: str = "") -> Numbers:
-    """Return the figures of a page. Raises SourceError where it is none of ours, and ParseError."""
+    """Return a page's figures. Raises SourceError if it is no node's page, and ParseError."""
     numbers = Numbers.from_series(parse_lines(text, WANTED, source=source), (*METRICS, BOOT))
     if any(numbers.all(each) for each in SIGNS):
         return numbers
@@ -153,7 +153,7 @@ def parse_page(text: str, *, source: str = "") -> Numbers:
 
 
 def metrics_address(url: str) -> str:
-    """Return where the metrics are of a daemon that was named with or without their path."""
+    """Return the URL of a daemon's metrics, given with or without its path."""
     if url.startswith("unix:"):
         return url
     parts = urlsplit(url)
@@ -163,14 +163,14 @@ def metrics_address(url: str) -> str:
 
 
 def address_of(listen_address: str) -> str:
-    """Return the address at which a daemon with this setting is asked from its own machine."""
+    """Return the metrics URL of a daemon with this listen address, as seen from its own machine."""
     host, _, port = listen_address.rpartition(":")
-    if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  # asked, not bound
+    if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  # compared, not bound
         host = "127.0.0.1"
     return f"http://{host}:{port}/metrics"
 
 
 def is_nobody_there(error: SourceError) -> bool:
-    """Return whether nothing listens at an address."""
+    """Return whether the connection was refused, so that nothing listens there."""
     reason = getattr(error.__cause__, "reason", error.__cause__)
     return isinstance(reason, ConnectionRefusedError)

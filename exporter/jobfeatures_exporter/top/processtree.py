@@ -12,7 +12,7 @@ from jobfeatures_exporter.view.processes import make_tree
 
 @dataclass(frozen=True, slots=True)
 class LiveProcess:
-    """One process, how deep it stands, and its CPUs between two looks; None: the earlier one lacks it."""
+    """One process, its depth in the tree, and its CPUs between two samples (None if only in the later)."""
 
     process: ProcessSample
     depth: int
@@ -22,7 +22,7 @@ class LiveProcess:
 def list_processes(
     now: Snapshot, before: Snapshot | None, key: JobKey, *, ticks_per_sec: int
 ) -> list[LiveProcess]:
-    """Return the processes of a job, each behind its parent."""
+    """Return the processes of a job in tree order."""
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes

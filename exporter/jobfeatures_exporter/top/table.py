@@ -1,4 +1,4 @@
-"""The node and its jobs as lines of a terminal: the columns, how they sort, and which fit it. Pure."""
+"""The node and its jobs as lines of text: the columns, sorting, and which columns fit. Pure."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from jobfeatures_exporter.view.units import (
 )
 
 GAP = 2  # between columns
-PROCESS_WIDTH = 15  # a number of seven digits, indented three times
-COMMAND_WIDTH = 15  # the most that the kernel keeps
-NARROWEST_NAME = 12  # which it gets before the columns behind it in KEPT get any
+PROCESS_WIDTH = 15  # a pid of seven digits, indented three times
+COMMAND_WIDTH = 15  # the kernel truncates names to this
+NARROWEST_NAME = 12  # guaranteed before later columns in KEPT get room
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `value_of` gives what sorts, None where it is not known."""
+    """One column. `value_of` returns its sort key, None if unknown."""
 
-    key: str  # that sorts by it
+    key: str  # pressed to sort by it
     head: str
     meaning: str
     text_of: Callable[[JobView], str]
     value_of: Callable[[JobView], Any]
-    is_number: bool = True  # stands at the right, and the largest comes first
+    is_number: bool = True  # right-aligned
     largest_first: bool = True
 
 
@@ -71,17 +71,17 @@ def _left(job: JobView) -> str:
 
 
 def short_bytes(value: float) -> str:
-    """Return a size as cells have it: 2G."""
+    """Return a size in short: 2G."""
     return format_bytes(value).replace("iB", "").replace("\u202f", "")
 
 
 def core_time(core_secs: float) -> str:
-    """Return core seconds as cells have them: 45s, 3min, 2.5h."""
+    """Return core seconds in short: 45s, 3min, 2.5h."""
     return format_core_time(core_secs).replace("core", "").replace("\u202f", "")
 
 
 def short_cpus(value: float) -> str:
-    """Return CPUs as cells have them: 3.9, <0.1."""
+    """Return CPUs in short: 3.9, <0.1."""
     return format_cpus(value).replace(" ", "")
 
 
@@ -132,17 +132,17 @@ COLUMNS = (
     Column(
         "t",
         "LEFT",
-        "time until the first of all that ends it",
+        "time until something ends it",
         _left,
         lambda job: job.left_secs,
         largest_first=False,
     ),
-    _figure("d", "DRAIN", "core time idle if it drained now", lambda job: job.draining, core_time),
-    _figure("k", "KILL", "core time lost if it was killed now", lambda job: job.kill, core_time),
+    _figure("d", "DRAIN", "core time idle if it were drained now", lambda job: job.draining, core_time),
+    _figure("k", "KILL", "core time lost if it were killed now", lambda job: job.kill, core_time),
     _text("a", "NAME", "name of the job", lambda job: job.identity.name, 200),
 )
 BY_KEY = {each.key: each for each in COLUMNS}
-# Where there is no room for all, the first of these stay.
+# By priority: if not all fit, the first of these are kept.
 KEPT = ("JOB", "CPUS", "WASTE", "MEMORY", "LEFT", "USER", "GPUS", "IDLE", "UNUSED", "NAME", "KILL", "DRAIN")
 
 
@@ -152,12 +152,12 @@ def has_gpus(job: JobView) -> bool:
 
 
 def jobs_of(node: NodeView) -> list[JobView]:
-    """Return the jobs that run here, and those that have left processes."""
+    """Return the running jobs, and ended ones with remaining processes."""
     return [each for each in node.jobs if each.is_running or each.processes_remain]
 
 
 def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False) -> list[JobView]:
-    """Return the jobs by the column with this key; what is not known comes last, equal ones by job."""
+    """Return the jobs sorted by the column with this key; unknown values last, ties by job id."""
     column = BY_KEY[order]
     jobs = sorted(jobs, key=lambda job: (job.key.batch_system, natural(job.key.job_id)))
     known = [job for job in jobs if column.value_of(job) is not None]
@@ -166,26 +166,26 @@ def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False)
 
 
 def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
-    """Return the jobs that have each of these words in job, user, name or state, in any case."""
+    """Return the jobs with every one of these words in id, user, name or state, ignoring case."""
     wanted = words.casefold().split()
 
-    def is_meant(job: JobView) -> bool:
+    def matches(job: JobView) -> bool:
         who = job.identity
         text = "\n".join((*job.key, who.task, who.user, who.name, who.state)).casefold()
         return all(each in text for each in wanted)
 
-    return [job for job in jobs if is_meant(job)]
+    return [job for job in jobs if matches(job)]
 
 
 def clean_cell(column: Column, job: JobView) -> str:
-    """Return what stands in a cell, without spaces that not every terminal shows."""
+    """Return a cell's text, without thin spaces, which some terminals lack."""
     return column.text_of(job).replace("\u202f", "")
 
 
 def choose_columns(
     jobs: Sequence[JobView], columns: int | None, *, has_processes: bool = False
 ) -> list[tuple[Column, int]]:
-    """Return the columns that a terminal of this width has room for, with their widths; None: all."""
+    """Return the columns that fit a terminal of `columns` characters (None: all), with their widths."""
     shown = [each for each in COLUMNS if each.head != "GPUS" or any(map(has_gpus, jobs))]
     widths = {
         each.head: max(
@@ -213,11 +213,11 @@ def choose_columns(
 
 
 SOON_SECS = 600.0
-DEEPEST = 3  # process that is indented further than its parent
+DEEPEST = 3  # level of processes still indented below their parents
 
 
 class Style(enum.Enum):
-    """How a line is to be shown where there are colours."""
+    """The style of a line."""
 
     PLAIN = "plain"
     HEAD = "head"
@@ -233,7 +233,7 @@ class Line:
 
 
 def make_lines(node: NodeView, *, order: str, columns: int | None = None, source: str = "") -> list[Line]:
-    """Return a summary, what is wrong, and all jobs; without `columns` as wide as they are."""
+    """Return a summary, problems, and all jobs; without `columns` lines are not truncated."""
     jobs = sort_jobs(jobs_of(node), order)
     chosen = choose_columns(jobs, columns)
     made = make_head(node, source)
@@ -245,7 +245,7 @@ def make_lines(node: NodeView, *, order: str, columns: int | None = None, source
 
 
 def make_head(node: NodeView, source: str = "") -> list[Line]:
-    """Return the summary, what is wrong, and which job wastes most now."""
+    """Return the summary, problems, and the job that wastes most now."""
     made = [Line(_summary(node, source), Style.HEAD)]
     made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
     if node.leftovers:
@@ -260,12 +260,12 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
 
 
 def make_cells(chosen: Sequence[tuple[Column, int]], job: JobView) -> list[str]:
-    """Return the cells of a job, each as wide as its column."""
+    """Return the cells of a job, padded to their columns."""
     return [_fill(clean_cell(column, job), column, width) for column, width in chosen]
 
 
 def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) -> list[str]:
-    """Return the cells of a process: its number, command, CPUs and resident memory."""
+    """Return the cells of a process: pid, state, command, CPUs and resident memory."""
     process = live.process
     indent = "  " * min(live.depth, DEEPEST)
     texts = {
@@ -281,13 +281,13 @@ def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) 
 
 
 def join_cells(chosen: Sequence[tuple[Column, int]], texts: Sequence[str]) -> str:
-    """Return one line."""
+    """Return one line of the table."""
     cells = (_fill(text, column, width) for (column, width), text in zip(chosen, texts, strict=True))
     return (" " * GAP).join(cells).rstrip()
 
 
 def style_of(job: JobView) -> Style:
-    """Return that of a job: some end soon, come near their memory limit, or have ended and left processes."""
+    """Return a job's style: a warning if it ends soon, nears its memory limit, or has left processes."""
     ends_soon = job.left_secs is not None and job.left_secs < SOON_SECS
     return Style.WARNING if job.processes_remain or job.is_near_its_memory or ends_soon else Style.PLAIN
 

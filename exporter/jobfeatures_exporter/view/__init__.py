@@ -1,6 +1,6 @@
-"""A node and its jobs as people see them: one view that the page, `top` and the report draw from. Pure.
+"""A node and its jobs as people see them: one view model shared by the page, `top` and the report. Pure.
 
-It is made of the figures of /metrics, found by metric and labels, and computes nothing that a collector has
-computed. So the page of a daemon and `top`, which reads the metrics of a node far away, say the same; the
-report makes the same of what a Prometheus server has kept. docs/figures.md says what each figure is.
+It is built from the figures of /metrics, found by metric and labels, and recomputes nothing that a collector
+computes. So a daemon's page and `top`, which may read a remote node's metrics, show the same; the report
+builds it from the history in a Prometheus server. docs/figures.md defines each figure.
 """

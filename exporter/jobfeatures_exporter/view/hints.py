@@ -1,4 +1,4 @@
-"""What somebody may want to look at in a job, and why, with the figures that it rests on. Pure."""
+"""Hints: what may be wrong with a job, with the figures behind each. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from jobfeatures.model import JobState
 from jobfeatures_exporter.view.job import IDLE_GPU, NEAR_LIMIT, JobView
 from jobfeatures_exporter.view.units import format_bytes, format_cpus, format_share, format_span, format_when
 
-IDLE_AFTER_SECS = 600.0  # a job may take its time to begin
+IDLE_AFTER_SECS = 600.0  # jobs may start slowly
 IDLE_CPUS = 0.1  # of its allocation, on average and now
-IO_STALLED = 0.25  # of its time, some task of it waited for storage
+IO_STALLED = 0.25  # of its elapsed time with some task waiting for storage
 
 
 class Hint(NamedTuple):
-    """One thing to look at; `kind` is that of its badge."""
+    """One hint; `kind` is the kind of its badge."""
 
     kind: str
     words: str
@@ -24,7 +24,7 @@ class Hint(NamedTuple):
 def find_hints(job: JobView) -> list[Hint]:
     """Return the hints on a job."""
     if not job.is_running:
-        remains = Hint("bad", "processes remain", "it has ended, but processes of it are still here")
+        remains = Hint("bad", "processes remain", "it has ended, but some of its processes are still here")
         return [remains] if job.processes_remain else []
     found = _on_idleness(job) if (job.elapsed_secs or 0.0) >= IDLE_AFTER_SECS else []
     if job.is_near_its_memory:
@@ -44,7 +44,7 @@ def find_hints(job: JobView) -> list[Hint]:
 
 
 def _on_idleness(job: JobView) -> list[Hint]:
-    """Return what to say of a job that uses next to nothing of its CPUs or GPUs."""
+    """Return the hints on a job that hardly uses its CPUs or GPUs."""
     found = []
     after = f"{format_span(IDLE_AFTER_SECS)} or more after its start"
     given, now, mean = job.allocated_cpus, job.cpus_used, job.cpus_mean

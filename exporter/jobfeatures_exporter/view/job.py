@@ -1,4 +1,4 @@
-"""What people see of one job: the figures of /metrics and a few shares of them. Pure."""
+"""The view of one job: figures of /metrics, and ratios of them. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, Held, Waste
 ENDS_SOON_SECS = 600.0
 NEAR_LIMIT = 0.9  # of its memory
 IDLE_GPU = 0.05
-NOT_BATCH = frozenset({"none", "container", "service", "session"})  # stand where a batch system's name does
-OTHERS = "other"  # the sum of jobs beyond a page's budget
+NOT_BATCH = frozenset({"none", "container", "service", "session"})  # label values that are no batch system
+OTHERS = "other"  # job_id of the sum over jobs beyond the series budget
 
 
-# What the view of a job is made of.
+# The metrics that the view of a job is built from.
 METRICS = (
     *(JOB_INFO, allocation.STATE, JOB_START, JOB_END, allocation.REMAINS),
     *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
@@ -53,39 +53,39 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who and what a job is; empty is not known."""
+    """A job's user, name and state; empty: unknown."""
 
     user: str = ""
     name: str = ""
     state: str = JobState.UNKNOWN.value
-    task: str = ""  # as squeue shows a task of an array, which is a job with a number of its own: 30_2
+    task: str = ""  # of a job array, as squeue shows it: 30_2, though its job id is another
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """What a job does on one card."""
+    """What a job uses of one GPU."""
 
     uuid: str
     is_allocated: bool
-    share: Number | None = None  # of the card's time, by its own work
+    share: Number | None = None  # of the GPU's time, busy with the job's work
     memory_bytes: Number | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One job; None is what is not known."""
+    """One job; None: unknown."""
 
     key: JobKey
     identity: Identity = Identity()
     is_running: bool = True
     processes_remain: bool = False  # of a job that has ended
-    cpus_now: float | None = None  # CPU seconds a second between the latest looks
+    cpus_now: float | None = None  # CPU seconds per second between the two latest samples
     cpus_mean: float | None = None  # since its start
     allocated_cpus: Number | None = None
     memory: Number | None = None  # see `jobs.USED`
     page_cache: Number | None = None
     memory_limit: Number | None = None
-    limit_metric: Metric = jobs.LIMIT  # what `memory_limit` is
+    limit_metric: Metric = jobs.LIMIT  # where `memory_limit` comes from
     gpus: tuple[GpuUse, ...] = ()
     idle_gpus: int = 0
     allocated_gpus: Number | None = None
@@ -93,7 +93,7 @@ class JobView:
     wall_secs: Number | None = None  # +Inf: known to be unlimited
     left_secs: Number | None = None
     left_basis: RemainingBasis | None = None
-    enforced_secs: Number | None = None  # the least that is no mere estimate: a pilot's moves with payloads
+    enforced_secs: Number | None = None  # left_secs without the job's own estimate
     ended_at_secs: Number | None = None
     processes: Number | None = None
     threads: Number | None = None
@@ -102,61 +102,61 @@ class JobView:
     is_overdue: bool = False  # its draining waste is a lower bound
     kill: Number | None = None
     kill_basis: Basis | None = None
-    claimed_cpus: Number | None = None  # that it says it uses
-    io_stalled_secs: Number | None = None  # for which some task of it waited for storage
-    waste_now: WasteNow = UNKNOWN_WASTE  # by the node that it runs on, see `view_node`
+    claimed_cpus: Number | None = None  # in use, as its JOBSTATUS reports
+    io_stalled_secs: Number | None = None  # time with some task waiting for storage
+    waste_now: WasteNow = UNKNOWN_WASTE  # relative to its node, see `view_node`
 
     @property
     def cpus_used(self) -> float | None:
-        """Return the CPUs that it uses now; on average where nothing is known of now."""
+        """Return the CPUs it uses now, or its mean if the current use is unknown."""
         return self.cpus_now if self.cpus_now is not None else self.cpus_mean
 
     @property
     def cpu_share(self) -> float | None:
-        """Return what it uses of its CPUs."""
+        """Return the share of its allocated CPUs that it uses."""
         used = self.cpus_used
         return None if used is None or not self.allocated_cpus else used / self.allocated_cpus
 
     @property
     def memory_share(self) -> float | None:
-        """Return what it uses of its memory."""
+        """Return the share of its memory limit that it uses."""
         return None if self.memory is None or not self.memory_limit else self.memory / self.memory_limit
 
     @property
     def gpus_used(self) -> float | None:
-        """Return how many cards it keeps busy; None where no driver tells."""
+        """Return how many GPUs it keeps busy; None if no driver reports that."""
         reported = [each.share for each in self.gpus if each.share is not None]
         return float(sum(reported)) if reported else None
 
     @property
     def given_gpus(self) -> Number | None:
-        """Return how many cards it was given: those that are known by name, else their number."""
+        """Return how many GPUs are allocated to it: those identified, else the number reported."""
         return sum(each.is_allocated for each in self.gpus) or self.allocated_gpus
 
     @property
     def is_unlimited(self) -> bool:
-        """Return whether nothing is to end it: its wall limit is known to be none."""
+        """Return whether nothing will end it: it is known to have no wall limit."""
         return self.left_secs is None and self.wall_secs is not None and math.isinf(self.wall_secs)
 
     @property
     def ends_soon(self) -> bool:
-        """Return whether something will end it soon, and most of its time has gone by."""
+        """Return whether a limit or shutdown will end it soon and most of its time has elapsed."""
         left = self.enforced_secs
         return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
 
     @property
     def is_late(self) -> bool:
-        """Return whether it should have been ended by now."""
+        """Return whether a limit or shutdown should have ended it by now."""
         return self.enforced_secs is not None and self.enforced_secs < 0
 
     @property
     def is_near_its_memory(self) -> bool:
-        """Return whether little is left of its memory."""
+        """Return whether its memory use is close to its limit."""
         return self.memory_share is not None and self.memory_share >= NEAR_LIMIT
 
     @property
     def time_share(self) -> float | None:
-        """Return what has gone by of its time, by what ends it first."""
+        """Return the elapsed share of its time, up to whatever ends it first."""
         elapsed, left = self.elapsed_secs, self.left_secs
         if elapsed is None or left is None or not math.isfinite(left):
             return None
@@ -165,7 +165,7 @@ class JobView:
 
 
 def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
-    """Return the batch jobs of which there are figures, with what `identify` reads."""
+    """Return the batch jobs that have an info series, with its labels for `identify`."""
     found = {}
     for job, samples in numbers.jobs(JOB_INFO).items():
         key = JobKey(*job)
@@ -175,17 +175,17 @@ def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
 
 
 def identify(numbers: Numbers, key: JobKey, info: Values) -> Identity:
-    """Return who a job is, by the further labels of its info series."""
-    said = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
-    uid = said["uid"]
+    """Return a job's identity by the remaining labels of its info series."""
+    labels = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
+    uid = labels["uid"]
     states = [state for (state,) in numbers.of_job(allocation.STATE, key)]
-    task = _task(key, said["array_job_id"], said["array_task_id"])
+    task = _task(key, labels["array_job_id"], labels["array_task_id"])
     state = next(iter(states), JobState.UNKNOWN.value)
-    return Identity(said["user"] or (f"uid {uid}" if uid else ""), said["name"], state, task)
+    return Identity(labels["user"] or (f"uid {uid}" if uid else ""), labels["name"], state, task)
 
 
 def identity_of(job: Job) -> Identity:
-    """Return the same of what a batch system knows, for where the info series are switched off."""
+    """Return a job's identity by its batch record, for when info series are disabled."""
     task = _task(job.key, job.array_job_id or "", job.array_task_id or "")
     return Identity(user_of(job), job.name or "", job.state.value, task)
 
@@ -197,7 +197,7 @@ def _task(key: JobKey, array: str, task: str) -> str:
 def view_job(
     numbers: Numbers, key: JobKey, identity: Identity, *, now_secs: float, cpus_now: float | None
 ) -> JobView:
-    """Return one job, at a time since the epoch. `cpus_now`: see `compute_cpus_now`."""
+    """Return the view of one job at `now_secs` (Unix time). `cpus_now`: see `compute_cpus_now`."""
     start, ended = numbers.one(JOB_START, *key), numbers.one(JOB_END, *key)
     processes_remain = numbers.one(allocation.REMAINS, *key) is not None
     elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
@@ -245,7 +245,7 @@ def view_job(
 def waste_now(
     job: JobView, *, cpus: Number | None, memory_bytes: Number | None, gpus: Number | None = None
 ) -> WasteNow:
-    """Return what a job holds in vain of its node: a suspended one nothing; of one that has ended no word."""
+    """Return a job's current waste: none if it is suspended, unknown if it has ended."""
     if not job.is_running:
         return UNKNOWN_WASTE
     if job.identity.state == JobState.SUSPENDED.value:
@@ -259,19 +259,19 @@ def waste_now(
 
 
 def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
-    """Return the CPU seconds that a job has used, None where one of the modes cannot be read."""
+    """Return a job's CPU seconds, user and system; None if either is unknown."""
     user, system = (numbers.one(jobs.CPU, *key, mode) for mode in ("user", "system"))
     return None if user is None or system is None else float(user + system)
 
 
 def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Metric]:
-    """Return the memory that a job may use: the kernel's limit, else what its batch system gave it."""
+    """Return a job's memory limit: the kernel's, else the batch system's allocation."""
     metric = jobs.LIMIT if key in numbers.all(jobs.LIMIT) else allocation.MEMORY
     return numbers.one(metric, *key), metric
 
 
 def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: float) -> dict[JobKey, float]:
-    """Return the CPUs that each job used between two pages; not of a job that the earlier one lacks."""
+    """Return the CPUs that each job used between two scrapes; jobs new in the later one are left out."""
     found = {}
     for key in find_jobs(now):
         rate = compute_rate(find_cpu_secs(before, key), find_cpu_secs(now, key), elapsed_secs, cpus)
@@ -290,7 +290,7 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuUse, ...]:
 
 
 def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | None, Basis | None]:
-    """Return what the job reports, else what is estimated."""
+    """Return the value the job reports, else the estimate."""
     for basis in Basis:
         value = numbers.one(metric, *key, basis)
         if value is not None:
@@ -299,7 +299,7 @@ def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | N
 
 
 def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis | None]:
-    """Return the least remaining time, and what it is that ends the job then."""
+    """Return the least remaining time, and what ends the job then."""
     found = numbers.of_job(JOB_REMAINING, key)
     least = found.get((remaining.MINIMUM,))
     bases = (basis for basis in RemainingBasis if least is not None and found.get((basis,)) == least)
@@ -312,9 +312,9 @@ def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
 
 
 def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:
-    """Return how many of its cards a job hardly uses, neither on the whole nor now.
+    """Return how many of its GPUs a job hardly uses, neither over its lifetime nor now.
 
-    A card whose use the driver does not say is not called idle.
+    A GPU without a utilization figure does not count as idle.
     """
     worked = numbers.of_job(gpus.JOB_BUSY, key)
     count = 0

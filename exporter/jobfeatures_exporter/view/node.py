@@ -1,4 +1,4 @@
-"""What people see of a node: jobs, how busy it is, what ending them would waste, and from where. Pure."""
+"""The view of a node: its jobs, load, the waste of draining or killing them, and its batch sources. Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ METRICS = (
     *(drains.DRAINING_WASTE, drains.DRAINING_JOBS, drains.KILL_WASTE, drains.KILL_JOBS),
     *(SOURCE_UP, SOURCE_AGE, sources.FAILURES, sources.FAILING),
 )
-NAMES = frozenset(each.sample_name for each in METRICS)  # of what a view is made of
+NAMES = frozenset(each.sample_name for each in METRICS)  # of all samples that a view needs
 
 
 @dataclass(frozen=True, slots=True)
 class WasteSum:
-    """CPU seconds over the jobs of which enough is known: `counted` of `jobs`. None is not known."""
+    """Core seconds summed over the `counted` of `jobs` jobs for which enough is known. None: unknown."""
 
     core_secs: Number | None = None
     basis: Basis | None = None
@@ -47,7 +47,7 @@ class WasteSum:
 
     @property
     def coverage(self) -> str:
-        """Return of how many jobs the sum is, where that is not all."""
+        """Return how many jobs the sum covers, empty if all."""
         return "" if self.counted == self.jobs else f"of {self.counted:,} of {counted(self.jobs, 'job')}"
 
 
@@ -55,12 +55,12 @@ class WasteSum:
 class NodeView:
     """The node as a whole."""
 
-    jobs: tuple[JobView, ...] = ()  # as many as were asked for, the running ones first, of these the largest
+    jobs: tuple[JobView, ...] = ()  # up to the limit asked for: running ones first, the largest first
     count: int = 0
     running: int = 0
-    leftovers: tuple[JobKey, ...] = ()  # have ended, processes remain
-    allocated_cpus: Number = 0  # by the running jobs of which that is known
-    unknown_allocations: int = 0  # running jobs of which nobody knows it
+    leftovers: tuple[JobKey, ...] = ()  # ended jobs with remaining processes
+    allocated_cpus: Number = 0  # summed over the running jobs with a known allocation
+    unknown_allocations: int = 0  # running jobs without one
     allocatable_cpus: Number | None = None
     cores: Number | None = None
     busy_cpus: float | None = None
@@ -72,44 +72,44 @@ class NodeView:
 
     @property
     def most_wasteful(self) -> JobView | None:
-        """Return the job that holds the largest part of the node without using it, None where none does."""
+        """Return the job that leaves the largest part of the node unused, None if none does notably."""
         worst = max(self.jobs, key=lambda each: each.waste_now.share or 0.0, default=None)
         return worst if worst is not None and (worst.waste_now.share or 0.0) >= NOTABLE else None
 
     @property
     def jobs_are_known(self) -> bool:
-        """Return whether each batch system that is asked has reported its jobs."""
+        """Return whether every configured batch system has reported its jobs."""
         return bool(self.sources) and all(each.has_answered for each in self.sources)
 
     @property
     def allocation(self) -> str | None:
-        """Return the CPUs that jobs hold as words, None where nobody has reported any."""
+        """Return the allocated CPUs as text, None if no allocation is known."""
         if self.unknown_allocations == self.running and (self.running or not self.jobs_are_known):
             return None
         return format_figure(self.allocated_cpus)
 
     @property
     def allocation_doubt(self) -> str:
-        """Return what is not known of the allocated CPUs."""
+        """Return why the allocated CPUs may be incomplete, empty if they are not."""
         if self.unknown_allocations:
-            return f"nobody knows what {counted(self.unknown_allocations, 'job')} got"
+            return f"allocation of {counted(self.unknown_allocations, 'job')} unknown"
         return "" if self.jobs_are_known else "not all batch systems have answered" if self.sources else ""
 
     @property
     def leftovers_sentence(self) -> str:
-        """Return how many jobs have left processes; empty where none has."""
+        """Return a sentence on ended jobs with remaining processes; empty if there are none."""
         count = len(self.leftovers)
         verb = "has" if count == 1 else "have"
         return f"{counted(count, 'job')} {verb} ended, processes remain" if count else ""
 
     @property
     def without_jobs(self) -> str:
-        """Return what to say where there are no jobs."""
+        """Return the sentence to show in place of an empty job list."""
         return describe_no_jobs(self.sources)
 
     @property
     def troubles(self) -> tuple[SourceView, ...]:
-        """Return the sources that do not answer, or not about this node."""
+        """Return the sources that fail, or do not answer about this node."""
         return tuple(each for each in self.sources if each.sentence)
 
 
@@ -124,10 +124,10 @@ def view_node(
     known: Mapping[JobKey, Identity] | None = None,
     words: Mapping[str, str] | None = None,
 ) -> NodeView:
-    """Return the node with the figures of `limit` jobs, or of one alone.
+    """Return the node with up to `limit` jobs, or with the job `only`.
 
-    `known` are jobs to be shown although `numbers` may lack them, `words` what
-    sources say of their failures, by name.
+    `known` are jobs to show even if `numbers` lacks them; `words` are the sources'
+    error messages by source name.
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
@@ -165,7 +165,7 @@ def view_node(
 
 
 def view_page(now: Numbers, before: Numbers | None) -> NodeView:
-    """Return the node by two pages of its metrics, or by one: then CPUs are those used on average."""
+    """Return the node by two scrapes; by one alone, the jobs' CPU use is their mean."""
     taken, earlier = now.one(NODE_READ_AT), None if before is None else before.one(NODE_READ_AT)
     cores = now.one(node.CORES)
     cpus_now: dict[JobKey, float] = {}

@@ -1,4 +1,4 @@
-"""The figures that a view is made of: those of /metrics, found by metric and label values. Pure."""
+"""The samples of /metrics, looked up by metric and label values. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE: Mapping[Values, Number] = {}
 
 
 class Numbers:
-    """Samples by metric and label values: of families, or of a page that was fetched."""
+    """Samples by metric and label values, from families or a scraped page."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._values: dict[str, Mapping[Values, Number]] = {
@@ -23,7 +23,7 @@ class Numbers:
 
     @classmethod
     def from_series(cls, series: Iterable[Series], metrics: Iterable[Metric]) -> Numbers:
-        """Return those of these metrics among series of a page; labels that one lacks are empty."""
+        """Return the samples of `metrics` among a page's series; missing labels become empty."""
         declared = {metric.sample_name: (metric, metric.label_names) for metric in metrics}
         found: dict[Metric, list[Sample]] = {}
         for each in series:
@@ -34,19 +34,19 @@ class Numbers:
         return cls(Family(metric, samples) for metric, samples in found.items())
 
     def all(self, metric: Metric) -> Mapping[Values, Number]:
-        """Return the samples of a metric; none where its collector is off or has failed."""
+        """Return the samples of a metric; none if its collector is disabled or has failed."""
         return self._values.get(metric.name, NONE)
 
     def by_word(self, metric: Metric) -> dict[str, Number]:
-        """Return the samples of a metric with one label by its values."""
+        """Return the samples of a metric with a single label, by that label's value."""
         return {word: value for (word,), value in self.all(metric).items()}
 
     def one(self, metric: Metric, *values: str) -> Number | None:
-        """Return the sample with these label values, None where there is none."""
+        """Return the sample with these label values, None if there is none."""
         return self.all(metric).get(values)
 
     def jobs(self, metric: Metric) -> Mapping[Values, Mapping[Values, Number]]:
-        """Return the samples of a metric by their job, then by the values of their other labels."""
+        """Return the samples of a metric by job, then by the values of the other labels."""
         found = self._by_job.get(metric.name)
         if found is None:
             found = self._by_job[metric.name] = {}
@@ -55,5 +55,5 @@ class Numbers:
         return found
 
     def of_job(self, metric: Metric, key: JobKey) -> Mapping[Values, Number]:
-        """Return the samples of one job by the values of their other labels."""
+        """Return the samples of one job by the values of the other labels."""
         return self.jobs(metric).get(key, NONE)

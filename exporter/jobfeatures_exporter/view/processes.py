@@ -11,17 +11,17 @@ MAX_PROCESSES = 200
 
 
 class Placed(NamedTuple):
-    """One process, so deep below the first of its job."""
+    """One process, and its depth below the root of its tree."""
 
     process: ProcessSample
     depth: int
 
 
 def make_tree(processes: Iterable[ProcessSample], most: int = MAX_PROCESSES) -> list[Placed]:
-    """Return processes in the order of a tree, children below their parents, `most` at most.
+    """Return at most `most` processes in tree order, children after their parents.
 
-    Parents come from several reads, so that a circle of them is possible: what
-    is not reached from a first process stands at the end.
+    Parent pids are read at different moments, so cycles are possible: processes not
+    reachable from a root come last.
     """
     every = {each.pid: each for each in processes}
     children: dict[int, list[ProcessSample]] = {}

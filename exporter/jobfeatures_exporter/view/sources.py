@@ -1,4 +1,4 @@
-"""What people see of the batch systems that are asked: who answers, who does not, and what may help. Pure."""
+"""The view of batch sources: which answer, which fail, and what may help. Pure."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_span
 
-# A failure in a batch system's own words, and what to do about it. The first one that fits is taken.
+# Patterns of batch systems' error messages, and advice for each. The first match counts.
 ADVICE = (
     (
         r"knows no node of this name|nothing about |not about this host|not a host's name",
-        "if it calls this machine by another name, node.name has to say so",
+        "if it knows this machine by another name, set node.name to that name",
     ),
     (
         r"\A[^\s:]+: No such file or directory",
-        "its command is not found: name the whole path, as {setting} has it",
+        "its command is not found: set its full path in {setting}",
     ),
     (
         r"cannot stat file|Could not establish a configuration source",
-        "SLURM_CONF has to name the configuration that is there",
+        "set SLURM_CONF to the path of the existing configuration",
     ),
     (
         r"(?i)unknown host|name or service not known|name resolution",
         "make sure that this machine can resolve the names of its servers",
     ),
-    (r"(?i)authentication|munge", "see that munged runs here, with the cluster's key"),
-    (r"(?i)permission denied|not authorized", "see that the exporter's user may ask it"),
+    (r"(?i)authentication|munge", "check that munged runs here, with the cluster's key"),
+    (r"(?i)permission denied|not authorized", "check that the exporter's user may query it"),
     (
         r"(?i)unable to contact|connection refused|connect failure|cannot connect",
-        "see that its server runs and can be reached from here",
+        "check that its server runs and can be reached from here",
     ),
     (
         r"no end after|no answer after",
-        "its server answers late or not at all; how long to wait is {timeout}",
+        "its server answers late or not at all; {timeout} sets how long to wait",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One source. `words` are its own on what is wrong, where they are known."""
+    """One source. `words` is its own error message, empty if unknown."""
 
     name: str
     has_answered: bool
     is_up: bool
     failures: Number
-    failing_secs: Number | None = None  # None: it does not fail, or did not say since when
+    failing_secs: Number | None = None  # None: it does not fail, or since when is unknown
     words: str = ""
 
     @property
     def is_failing(self) -> bool:
-        """Return whether the latest question was not answered."""
+        """Return whether the latest query failed."""
         return not self.is_up and self.failures > 0
 
     @property
     def advice(self) -> str:
-        """Return what may help."""
+        """Return advice on its error message, empty if there is none."""
         for pattern, text in ADVICE:
             if re.search(pattern, self.words):
                 system, _, rest = self.name.replace(" ", "-").partition("-")
@@ -74,11 +74,11 @@ class SourceView:
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong with it, without its own words; empty where nothing is."""
+        """Return what is wrong with it, without its error message; empty if nothing is."""
         if self.is_failing:
             since = "" if self.failing_secs is None else f" for {format_span(self.failing_secs)}"
             if self.has_answered:
-                return f"{self.name} has not answered{since}: what is shown of it is older"
+                return f"{self.name} has not answered{since}: its data shown here are older"
             return f"{self.name} has never answered, and has failed{since}"
         if not self.has_answered:
             return f"{self.name} has not answered yet"
@@ -86,7 +86,7 @@ class SourceView:
 
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
-    """Return all sources but prologs' records, which are no batch system. `words`: by name, where known."""
+    """Return all sources but the prolog's records. `words`: error messages by name, where known."""
     found = []
     for name, is_up in numbers.by_word(SOURCE_UP).items():
         if name == HOOKS:
@@ -105,7 +105,7 @@ def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView
 
 
 def describe_no_jobs(found: Sequence[SourceView]) -> str:
-    """Return what it means that no job is to be seen, by who has reported jobs."""
+    """Return a sentence on why no job is shown, by which sources have answered."""
     if not found:
         return "No job is seen on this node, and no batch system is queried (batch.sources)."
     silent = [each.name for each in found if not each.has_answered]

@@ -1,4 +1,4 @@
-"""Numbers as people read them, with units. Pure."""
+"""Formats numbers for people, with units. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 
-Form = Callable[[float], str]  # how a number is written
+Form = Callable[[float], str]  # formats a number
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SPANS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-_THIN = "\u202f"  # narrow and not broken: between a number and its unit
+_THIN = "\u202f"  # narrow no-break space, between a number and its unit
 
 
 def format_figure(value: float) -> str:
@@ -29,7 +29,7 @@ def format_figure(value: float) -> str:
 
 
 def format_cpus(value: float) -> str:
-    """Return CPUs as people say them: 0.2, 15.9, 4, < 0.1."""
+    """Return CPUs to one decimal place: 0.2, 15.9, 4, < 0.1."""
     if 0 < value < 0.05:
         return f"<{_THIN}0.1"
     return format_figure(round(value, 1))
@@ -42,7 +42,7 @@ def format_bytes(value: float) -> str:
 
 
 def format_part_of(value: float, whole: float) -> str:
-    """Return a part of a size that stands before the whole: a bare number where both have the same unit."""
+    """Return a size shown before its whole: without its unit where both have the same one."""
     same = value == 0 or _power_of(value) == _power_of(whole)
     return format_figure(value / 1024 ** _power_of(whole)) if same else format_bytes(value)
 
@@ -56,31 +56,31 @@ def _power_of(size: float) -> int:
 
 
 def natural(text: str) -> str:
-    """Return a text that sorts numbers within names by their value: job9 before job10."""
+    """Return a sort key that orders numbers within names by value: job9 before job10."""
     return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
 
 
 def format_count(value: float) -> str:
-    """Return a number of things alone."""
+    """Return a count, without a noun."""
     return f"{value:,.0f}"
 
 
 def format_when(after_secs: float) -> str:
-    """Return a time to come, or one that has gone by."""
+    """Return a relative time: in 5 min, now, 5 min ago."""
     if after_secs < 0:
         return f"{format_span(-after_secs)} ago"
     return "now" if after_secs == 0 else f"in {format_span(after_secs)}"
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things: 1 job, 2 jobs."""
+    """Return a count with its noun: 1 job, 2 jobs."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_span(secs: float) -> str:
-    """Return a time in its two largest units: 2 d 3 h, 1 h 10 min, 45 s; a sign where it is negative."""
+    """Return a duration in its two largest units: 2 d 3 h, 1 h 10 min, 45 s; signed if negative."""
     if not math.isfinite(secs):
-        return "∞"
+        return format_figure(secs)
     sign, rest = ("−" if secs <= -0.5 else ""), abs(round(secs))
     parts: list[str] = []
     for unit, size in _SPANS:
@@ -116,7 +116,7 @@ def format_core_time(core_secs: float) -> str:
 
 
 def format_time(epoch_secs: float, tz: tzinfo | None) -> str:
-    """Return a time to the minute with its zone; the plain number where no calendar has it."""
+    """Return a date and time to the minute, with zone; the plain number if it is out of range."""
     try:
         return datetime.fromtimestamp(epoch_secs, tz).astimezone(tz).strftime("%a %d %b %Y %H:%M %Z")
     except (ValueError, OverflowError, OSError):
@@ -124,7 +124,7 @@ def format_time(epoch_secs: float, tz: tzinfo | None) -> str:
 
 
 def machine_time(epoch_secs: float) -> str:
-    """Return a time for ``<time datetime>``; empty where no calendar has it."""
+    """Return a time for ``<time datetime>``; empty if it is out of range."""
     try:
         return datetime.fromtimestamp(epoch_secs, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

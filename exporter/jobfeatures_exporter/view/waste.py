@@ -1,7 +1,7 @@
-"""What a job holds and does not use now: CPUs that idle, memory that nobody else gets, idle GPUs. Pure.
+"""A job's current waste: what it is allocated and does not use, of CPUs, memory and GPUs. Pure.
 
-It is the same from a job's first minute to its last, so that jobs can be
-compared: what they have wasted so far stands elsewhere.
+It does not depend on a job's age, so that jobs can be compared; the waste
+accumulated so far is a separate figure.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import NamedTuple
 
 from jobfeatures_exporter.view.units import format_bytes, format_cpus
 
-NOTABLE = 0.01  # of the node: below, nothing is said
+NOTABLE = 0.01  # share of the node below which waste is not mentioned
 IDLE_FROM_CPUS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class WasteNow:
-    """What is allocated and unused at this moment; None is not known."""
+    """What is allocated and currently unused; None: unknown."""
 
     idle_cpus: float | None = None
     unused_bytes: float | None = None
-    idle_gpus: float | None = None  # in cards: two that are half busy are one
-    share: float | None = None  # of the node's CPUs, memory or GPUs, whichever it holds most of in vain
+    idle_gpus: float | None = None  # two GPUs that are half busy count as one idle
+    share: float | None = None  # unused share of the node's CPUs, memory or GPUs, whichever is largest
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return it as people say it, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
+        """Return the waste in words, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
         said = []
         for number, noun in ((self.idle_gpus, "GPU"), (self.idle_cpus, "CPU")):
             if number is not None and number >= IDLE_FROM_CPUS:
@@ -43,7 +43,7 @@ NO_WASTE = WasteNow(0.0, 0.0, 0.0, 0.0)
 
 
 class Held(NamedTuple):
-    """What a job was given and uses of what the node has; None is not known."""
+    """A resource: what a job is given, what it uses, what the node has; None: unknown."""
 
     given: float | None
     used: float | None
@@ -51,7 +51,7 @@ class Held(NamedTuple):
 
     @property
     def unused(self) -> float | None:
-        """Return what nobody uses; a limit beyond what the node has reserves no more than that."""
+        """Return the unused amount; a limit above what the node has counts as what the node has."""
         if self.given is None or self.used is None:
             return None
         given = self.given if self.whole is None else min(self.given, self.whole)
@@ -61,7 +61,7 @@ class Held(NamedTuple):
 def compute_waste_now(
     cpus: Held, memory: Held, gpu_shares: Sequence[float] = (), gpus: float | None = None
 ) -> WasteNow:
-    """Return what a job wastes now; of its GPUs by the part used of each; the node has `gpus`."""
+    """Return a job's current waste. `gpu_shares`: how busy its GPUs are; `gpus`: how many the node has."""
     idle_cpus, unused_bytes = cpus.unused, memory.unused
     idle_gpus = float(sum(max(0.0, 1 - each) for each in gpu_shares)) if gpu_shares else None
     pairs = ((idle_cpus, cpus.whole), (unused_bytes, memory.whole), (idle_gpus, gpus))

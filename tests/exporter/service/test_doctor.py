@@ -128,7 +128,7 @@ def test_a_batch_system_that_does_not_answer_is_quoted_with_what_may_help(config
     (finding,) = found(wrong, "slurm")
     assert finding.mark is Mark.WRONG
     assert "Unable to contact slurm controller" in finding.words
-    assert finding.remedy == "see that its server runs and can be reached from here"
+    assert finding.remedy == "check that its server runs and can be reached from here"
     (missing,) = found(replace(wrong, slurm_scontrol="/no/scontrol"), "slurm")
     assert "slurm.scontrol" in missing.remedy
 

@@ -81,7 +81,7 @@ def texts(lines):
 def test_the_table_in_a_hundred_and_eighty_columns_and_in_80():
     lines = make_lines(NODE, order="c", columns=180, source="here")
     assert lines[0].text == (
-        "3 jobs; CPUs 3.3 of 128 busy, 4 of 64 allocated (nobody knows what 2 jobs got); "
+        "3 jobs; CPUs 3.3 of 128 busy, 4 of 64 allocated (allocation of 2 jobs unknown); "
         "memory 56 GiB of 256 GiB; drain 1 core h of 1 of 3 jobs, kill 24 core h  (here)"
     )
     lines = make_lines(NODE, order="c", columns=80, source="here")
@@ -175,7 +175,7 @@ SILENT = replace(SLURM, has_answered=False, is_up=False)
             (replace(SLURM, is_up=False, failures=1, failing_secs=7200.0),),
             [
                 "0 jobs",
-                "slurm has not answered for 2 h: what is shown of it is older",
+                "slurm has not answered for 2 h: its data shown here are older",
                 "No job was known on this node when slurm answered last.",
             ],
         ),

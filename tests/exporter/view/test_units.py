@@ -45,6 +45,7 @@ def test_sizes_have_binary_units(value, text):
         (-90, "−1 min/30 s"),
         (3600.0, "1 h"),
         (float("inf"), "∞"),
+        (float("nan"), "?"),
     ],
 )
 def test_times_have_their_two_largest_units(secs, text):

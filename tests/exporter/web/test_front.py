@@ -112,7 +112,7 @@ async def test_a_job_that_nobody_knows_has_a_page_in_words_and_the_status_of_one
     response = await (await client_of(Empty())).get("/job/%3Cb%3E7")
     text = await response.text()
     assert (response.status, response.content_type) == (404, "text/html")
-    assert "is not known here" in text
+    assert "is unknown here" in text
     assert "&lt;b&gt;7" in text
     assert 'href="../"' in text
 

@@ -1,11 +1,11 @@
-"""The page at ``/``, for people: what is known now → HTML text. Pure.
+"""The pages for people: the daemon's context → HTML text. Pure.
 
-Plain HTML that works without its script, which may only refresh, sort and filter. Style, script and icon are
-files of our own listener; nothing stands inline (no ``style=``, no ``<script>`` with text) and nothing comes
-from elsewhere, so that `CONTENT_SECURITY_POLICY` holds. All addresses are relative: the page works behind a
-proxy that serves it below a path.
+Plain HTML that works without its script, which only refreshes, sorts and filters. Style, script and icon are
+files of our own listener; nothing is inline (no ``style=``, no ``<script>`` with text) and nothing comes
+from elsewhere, as `CONTENT_SECURITY_POLICY` requires. All URLs are relative: the pages work behind a
+proxy that serves them below a path.
 
-Nothing of this is imported before somebody opens the page.
+None of this is imported before somebody opens a page.
 """
 
 CONTENT_SECURITY_POLICY = (

@@ -1,4 +1,4 @@
-"""A drain plan as a drawing: core time wasted against the time of the shutdown. Pure."""
+"""The chart of a drain plan: core time wasted against the time of the shutdown. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jobfeatures_exporter.web.pages.markup import Html, tag
 WIDTH, HEIGHT = 640, 240
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 46  # margins
 MAX_POINTS = 300
-HOURS_FROM_SECS = 360  # 0.1 core hours; below, the axis counts seconds
+HOURS_FROM_SECS = 360  # 0.1 core hours; below, the axis is in seconds
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800)
 
 
 def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float | None = None) -> Html:
-    """Return the drawing; `label` says the same in words. In `planned_secs` a shutdown is planned."""
+    """Return the chart; `label` is its text alternative. A shutdown is planned in `planned_secs`."""
     points = thin(every, MAX_POINTS)
     span = max(max(points[-1].after_secs, planned_secs or 0.0) * 1.02, 60.0)
     top = max(max(point.core_secs, point.core_secs_before) for point in points)
@@ -41,7 +41,7 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
     best = cheapest(every)
     at_x, at_y = x(best.after_secs), y(best.core_secs)
     planned: list[Html] = []
-    if planned_secs is not None and planned_secs >= 0:  # its words stand below those of the cheapest
+    if planned_secs is not None and planned_secs >= 0:  # its label goes below that of the cheapest
         planned_x = x(planned_secs)
         planned = [_upright("planned", planned_x, ground), _mark("planned", planned_x, TOP + 28)]
     return tag(
@@ -82,7 +82,7 @@ def _axes(
     step = next((each for each in _STEPS if span / each <= 8), _STEPS[-1] * math.ceil(span / _STEPS[-1] / 8))
     for number in range(int(span // step) + 1):
         said = "now" if number == 0 else format_span(number * step)
-        kind = "minor" if number % 2 else None  # a phone has no room for it
+        kind = "minor" if number % 2 else None  # hidden on phones, for lack of space
         place = f"{x(number * step):.1f}"
         made.append(tag("text", said, class_=kind, x=place, y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
     made.append(tag("text", f"core {'seconds' if unit_secs == 1 else 'hours'} wasted", x=4, y=18))
@@ -91,6 +91,6 @@ def _axes(
 
 
 def _round_up(value: float) -> float:
-    """Return 1, 2, 4, 5 or 10 times a power of ten that is not below."""
+    """Return the next value up that is 1, 2, 4, 5 or 10 times a power of ten."""
     power: float = 10 ** math.floor(math.log10(value)) if value > 0 else 1
     return next(each * power for each in (1, 2, 4, 5, 10) if each * power >= value * 0.9999)

@@ -1,4 +1,4 @@
-"""The page of the controller role: a search for jobs, nodes, queues, the schedule, drain plans. Pure."""
+"""The page of the controller role: job search, nodes, queue, schedule quality, drain plans. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def render_controller(
     find: str = "",
     node_url: str | None = None,
 ) -> str:
-    """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
+    """Return the page; `families` are those of /metrics, times are shown in `tz`."""
     data = PageData(context, families, tz)
     systems = ", ".join(view.source for view in views)
     troubles = [each for each in view_sources(data.numbers, words_of(context)) if each.is_failing]
@@ -106,17 +106,17 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
                 words = f"{used:,} of {whole:,} allocated"
                 drawn = bar(f"{words} {title}", Part(used / whole))
                 made.append(tile(f"{title}{said}", format_share(used / whole), words, drawn=drawn))
-    made.append(tile(f"Jobs that run{said}", known(view.running_jobs, format_count)))
-    made.append(tile(f"Jobs that wait{said}", known(view.pending_jobs, format_count)))
+    made.append(tile(f"Running jobs{said}", known(view.running_jobs, format_count)))
+    made.append(tile(f"Pending jobs{said}", known(view.pending_jobs, format_count)))
     if view.curves:
         largest = view.curves[0].best
-        cost = f"of the largest pool: {format_core_time(largest.core_secs)}"
+        cost = f"largest pool: {format_core_time(largest.core_secs)}"
         made.append(tile(f"Cheapest shutdown{said}", format_when(largest.after_secs), cost))
     return made
 
 
 def _find_section(text: str, found: Found, node_url: str | None, data: PageData) -> Html:
-    """Return the search, which works without a script; nothing but its form where nothing is looked for."""
+    """Return the search form, which needs no script, and the jobs found, if anything is searched for."""
     form = tag(
         "form",
         tag("label", "Job or user ", tag("input", type="search", name="find", value=text, id="find-text")),
@@ -130,12 +130,12 @@ def _find_section(text: str, found: Found, node_url: str | None, data: PageData)
         return section("Find", "find", form)
     if not found.count:
         return section(
-            "Find", "find", form, note("No job of that number and no user of that name is in the queue.")
+            "Find", "find", form, note("The queue has no job with this number and no user with this name.")
         )
     said = note(f"{counted(found.count, 'job')} found")
     rows = [_found_row(job, node_url, data) for job in found.jobs]
     made = table(
-        "Jobs that were found, running ones first",
+        "Jobs found, running ones first",
         ["Job", "User", "State", "Partition", "CPUs", "Started", "Nodes"],
         rows,
         identity="found-table",
@@ -161,7 +161,7 @@ def _found_row(job: Job, node_url: str | None, data: PageData) -> Row:
 
 
 def _node(job: Job, node: str, node_url: str | None) -> Html:
-    """Return a node's name; a link to the job's page there where the site says what its address is."""
+    """Return a node's name, linked to the job's page there if web.node_url is set."""
     address = None if node_url is None else job_address(job.key)
     shown = name(node, 32)
     if node_url is None or address is None:
@@ -171,7 +171,7 @@ def _node(job: Job, node: str, node_url: str | None) -> Html:
 
 # --- how good the schedule is ------------------------------------------------------------
 
-VERDICTS = {  # its words, and the class of its part of the bar
+VERDICTS = {  # label, and the class of the bar's part
     Verdict.CERTAINLY_LATE: ("certainly late", "bad-bar"),
     Verdict.POSSIBLY_LATE: ("possibly late", "over"),
     Verdict.NOT_LATE: ("not late", "used"),
@@ -184,9 +184,9 @@ def quality_section(quality: ScheduleQuality, data: PageData) -> Html:
     since = note(
         "Jobs that ended since ",
         data.moment(quality.begin_secs),
-        ", against the end that each could expect if its user had a share of ",
+        ", compared with when each would have ended if its user had a share of ",
         data.figure(schedule.SHARE, format_figure, source),
-        " CPUs alone. VEET of a user is the part of the jobs that ended later.",
+        " CPUs alone. A user's VEET is the fraction of their jobs that ended later.",
     )
     return section(
         f"Users' expected ends, {quality.source}",
@@ -256,7 +256,7 @@ def _late_users(quality: ScheduleQuality, data: PageData) -> Html | None:
                 numeric(format_figure(each.share_cpus), float(each.share_cpus)),
             )
         )
-    caption = "Users with most weighted tardiness"
+    caption = "Users with the most weighted tardiness"
     head = ["User", "VEET", "Weighted tardiness", "Tardiness", "Share in CPUs"]
     made = table(caption, head, rows, identity=f"users-{quality.source}", kind="cards sortable")
     return tag("div", made)
@@ -270,7 +270,7 @@ _AVAILABLE = ("IDLE",)
 
 
 def nodes_table(data: PageData) -> Html:
-    """Return a row for each partition: its nodes by state, its CPUs, memory and GPUs."""
+    """Return a table of the partitions: nodes by state, CPUs, memory and GPUs."""
     places = [
         (sums, partition) for sums in data.context.clusters for partition in _partitions(sums, sums.states)
     ]
@@ -298,7 +298,7 @@ def _nodes_row(sums: ClusterSums, partition: str, data: PageData) -> Row:
     idle = sum(states.get(each, 0) for each in _AVAILABLE)
     drawn = None
     if whole:
-        label = f"{working} of {whole} nodes work, {idle} are idle, {whole - working - idle} are neither"
+        label = f"{working} of {whole} nodes in use, {idle} idle, {whole - working - idle} neither"
         rest = (whole - working - idle) / whole
         drawn = bar(label, Part(working / whole), Part(idle / whole, "free"), Part(rest, "bad-bar"))
     words: list[Child] = []
@@ -338,7 +338,7 @@ def _amount(
 
 
 def queue_table(data: PageData) -> Html:
-    """Return a row for each partition: jobs that run, that wait, how long and why."""
+    """Return a table of the partitions: running and pending jobs, how long these wait and why."""
     known = {sums.source: tuple(sums.partitions) for sums in data.context.clusters}
     places = [
         (sums, partition)
@@ -351,10 +351,10 @@ def queue_table(data: PageData) -> Html:
         "Partition",
         "Running jobs",
         "Pending jobs",
-        "CPUs wanted",
+        "CPUs requested",
         "Longest wait",
         "Mean wait",
-        "Why they wait",
+        "Reasons",
     ]
     rows = [_queue_row(sums, partition, data) for sums, partition in places[:MAX_ROWS]]
     caption = "The queue by partition; a job that may start in several counts in each"

@@ -1,4 +1,4 @@
-"""The last hour as drawings: a small line beside a job, the time line of the node. Pure."""
+"""The last hour as drawings: sparklines of jobs, the time line of the node. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from jobfeatures_exporter.view.units import Form, counted, format_bytes, format_
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
 from jobfeatures_exporter.web.pages.pieces import PageData, Row, job_link, note, section, table
 
-HEIGHT = 20  # of a line in its own units; as wide as it has minutes
+HEIGHT = 20  # of a sparkline, in its own units; its width is its number of minutes
 WIDE, TALL, MARGIN = 720, 150, 4
-MARKS_AT = 128  # below the lines
+MARKS_AT = 128  # y of the marks of events, below the lines
 MAX_EVENTS = 100
 
 
 def _spark(
     what: str, course: Course, values: Sequence[float], form: Form, top: float | None, now_secs: float
 ) -> Html | None:
-    """Return the last hour as a line up to `top`; None with fewer than two points."""
+    """Return the last hour as a sparkline scaled to `top`; None with fewer than two points."""
     known = [value for value in values if not math.isnan(value)]
     if len(known) < 2:
         return None
@@ -52,13 +52,13 @@ def _figures(course: Course) -> tuple[tuple[str, Sequence[float], Form], ...]:
 
 
 def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Html | None]:
-    """Return a job's CPUs, memory and busy GPUs of the last hour, each up to what it was given of them."""
+    """Return sparklines of a job's CPUs, memory and busy GPUs, scaled to what it was allocated."""
     figures = zip(_figures(course), wholes, strict=True)
     return [_spark(what, course, values, form, whole, now_secs) for (what, values, form), whole in figures]
 
 
 def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
-    """Return the section of the node's last hour; None before two points are known."""
+    """Return the section of the node's last hour; None while there is nothing to draw."""
     now_secs = data.now_secs
     since = now_secs - HOUR_SECS
     events = [(each.start_secs, each, "started") for each in spans if since <= each.start_secs <= now_secs]
@@ -104,7 +104,7 @@ def lines_of_job(
     limit: float | None = None,
     cards: float | None = None,
 ) -> Html:
-    """Return what a job used in the last hour: a drawing for each, with the numbers in words."""
+    """Return what a job used in the last hour: a drawing of each resource, with its range in words."""
     course = course or Course()
     lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)
     found: list[Child] = [
@@ -117,21 +117,21 @@ def lines_of_job(
         if drawn
     ]
     if not found:
-        return note("Its history begins with its second minute here.")
+        return note("The history starts in a job's second minute on this node.")
     return tag("dl", *found, class_="courses")
 
 
 def _said(what: str, times: Sequence[float], values: Sequence[float], form: Form) -> str:
-    """Return a course in words, and over which time it is known: the last hour, or some minutes."""
+    """Return the range of values in words, and the time they cover: the last hour, or some minutes."""
     known = [(at, value) for at, value in zip(times, values, strict=True) if not math.isnan(value)]
     if not known:
-        return f"{what}: not known"
+        return f"{what}: unknown"
     minutes = round((known[-1][0] - known[0][0]) / EVERY_SECS) + 1
     when = "in the last hour" if minutes >= POINTS - 1 else f"in {counted(minutes, 'minute')}"
     used = [value for _, value in known]
     low, high, last = (form(each) for each in (min(used), max(used), used[-1]))
     return (
-        f"{what}: {low} {when}" if low == high == last else f"{what} {when}: {low} to {high}, at last {last}"
+        f"{what}: {low} {when}" if low == high == last else f"{what} {when}: {low} to {high}, latest {last}"
     )
 
 
@@ -140,7 +140,7 @@ def _minute(at_secs: float, now_secs: float) -> int:
 
 
 def _path(points: Sequence[tuple[int, int] | None]) -> str:
-    """Return the line through points, broken at None; what lies on a level stretch is left out."""
+    """Return an SVG path through points, broken at None; points inside a level stretch are left out."""
     made: list[str] = []
     previous: tuple[int, int] | None = None
     for number, point in enumerate(points):

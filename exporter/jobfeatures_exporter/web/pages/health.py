@@ -1,4 +1,4 @@
-"""How the exporter itself fares: sources, collectors, directories, sinks; and what it cannot ask. Pure."""
+"""The exporter's own state: sources, collectors, directories, sinks; and the notice of problems. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jobfeatures_exporter.web.pages.pieces import (
 
 
 def health_section(data: PageData, shown: NodeView | None = None) -> Html:
-    """Return the section; what is not in use has no table."""
+    """Return the section; parts not in use have no table."""
     sinks_table = _sinks(data) if data.context.sinks else None
     left = tag("div", _sources(data, shown), sinks_table)
     right = tag("div", _own(data), _collectors(data))
@@ -65,7 +65,7 @@ def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Ht
     if error:
         return lines(badge("failing", "bad"), name(error, 100))
     if view is not None and has_table and view.words:
-        return lines(badge("in part", "warn"), name(view.words, 100))
+        return lines(badge("partial", "warn"), name(view.words, 100))
     return badge("good", "good") if has_table else badge("not queried yet", "warn")
 
 
@@ -92,13 +92,13 @@ def _own(data: PageData) -> Html:
         add_figure("Latest sample took", process.SAMPLE, _millis)
     if data.context.snapshot is not None:
         unreadable = data.numbers.all(node.UNREADABLE)
-        rows.append(Row("Readings that could not be made", numeric(format_count(sum(unreadable.values())))))
+        rows.append(Row("Failed reads", numeric(format_count(sum(unreadable.values())))))
     if data.context.publisher is not None:
         add_figure("Jobs with a feature directory", features.PUBLISHED, format_count)
-        add_figure("Failures to write or remove one", features.FAILURES, format_count)
+        add_figure("Failures to write or remove these", features.FAILURES, format_count)
     add_figure("Memory of the exporter", process.RESIDENT, format_bytes)
     add_figure("CPU time of the exporter", process.CPU, format_span)
-    return table("At work", ["What", "Figure"], rows, identity="own-table")
+    return table("The exporter itself", ["What", "Figure"], rows, identity="own-table")
 
 
 def _sinks(data: PageData) -> Html:
@@ -120,7 +120,7 @@ def _sinks(data: PageData) -> Html:
                 numeric(lines(format_count(total), said or None)),
             )
         )
-    head = ["Sink", "Last taken", "Sent", "Waiting", "Failed attempts", "Lost"]
+    head = ["Sink", "Last accepted", "Sent", "Waiting", "Failed attempts", "Lost"]
     return table("Documents sent in Sonar's format", head, rows, identity="sinks-table", kind="cards")
 
 
@@ -129,7 +129,7 @@ def _millis(secs: float) -> str:
 
 
 def words_of(context: Context) -> dict[str, str]:
-    """Return what each source says of its failure, or of what it could not tell."""
+    """Return each source's error message, or its problem with this node."""
     return {
         each.name: each.last_error or (each.table.node_problem if isinstance(each.table, JobTable) else "")
         for each in context.sources
@@ -137,7 +137,7 @@ def words_of(context: Context) -> dict[str, str]:
 
 
 def troubles_notice(troubles: Sequence[SourceView], data: PageData, *more: Html) -> Html | None:
-    """Return the notice, with `more` below; None where there is nothing to say."""
+    """Return the notice of these sources, followed by `more`; None if empty."""
     found = [*(_trouble(each, data) for each in troubles), *more]
     return tag("div", *found, class_="notice", role="note") if found else None
 

@@ -1,4 +1,4 @@
-"""The page of one job: what it uses and can read, from where; and of one that is not here. Pure."""
+"""The page of one job: its use, features and sources; and pages of ended and unknown jobs. Pure."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _STATES = {
     "t": "traced",
     "Z": "zombie",
 }
-DEEPEST = 12  # level of a tree that is drawn further to the right
+DEEPEST = 12  # deepest level of a tree that is still indented
 _PRESENCES = {
     Presence.HERE: "runs here",
     Presence.COMPLETING: "is completing",
-    Presence.UNCLEAR: "not proven: what is known stays as it is",
+    Presence.UNCLEAR: "unclear: its last known state is kept",
     Presence.REMAINS: "has ended, processes remain",
     Presence.LEFT: "has ended",
 }
@@ -70,9 +70,9 @@ _PRESENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """What is looked up when somebody opens the page of a job."""
+    """Details gathered only when a job's page is opened."""
 
-    processes: Sequence[Placed] | None = None  # None: not known; an empty command is withheld
+    processes: Sequence[Placed] | None = None  # None: unknown; an empty command is withheld
     arguments: Mapping[int, str] = field(default_factory=dict)  # by pid
     more_processes: int = 0
     features: Mapping[str, Sequence[tuple[str, str]]] = field(
@@ -91,7 +91,7 @@ def render_job(
     details: JobDetails,
     tz: tzinfo | None = None,
 ) -> str:
-    """Return the page of a job that the node's page shows too."""
+    """Return the page of a job on this node."""
     data, key = PageData(context, families, tz), shown.key
     sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
     hints = [tag("p", badge(each.words, each.kind), " ", each.reason) for each in find_hints(shown)]
@@ -110,7 +110,7 @@ def render_job(
         _gpus(data, shown),
         section("Features", "features", _features(details)),
         section("JOBSTATUS", "jobstatus", _status(data, key)),
-        section("What is known, and by whom", "evidence", _evidence(data, details, sample, key)),
+        section("Sources", "evidence", _evidence(data, details, sample, key)),
         links=((details.grafana, "Grafana"),),
         base="../",
     )
@@ -147,12 +147,12 @@ def _processes(details: JobDetails, numbers: Numbers, key: JobKey) -> Html:
     total = (
         None
         if used is None
-        else note("The job used ", format_core_time(used), " in all, processes that have ended included.")
+        else note("The job used ", format_core_time(used), " in total, including processes that have ended.")
     )
     if details.processes is None:
-        return join(note("They could not be listed in time."), total)
+        return join(note("The processes could not be listed in time."), total)
     if not details.processes:
-        return join(note("None is seen here."), total)
+        return join(note("No processes are seen here."), total)
     rows = [_process(each, depth, details.arguments.get(each.pid, "")) for each, depth in details.processes]
     head = ["Command", "CPU time", "Memory", "State", "PID", "Threads"]
     caption = "Processes of the job, children below their parents; CPU time and resident memory of each alone"
@@ -179,7 +179,7 @@ def _process(each: ProcessSample, level: int, said: str) -> Row:
 
 
 def _steps(sample: JobSample | None) -> Html | None:
-    """Return the section; None where steps are not read (jobs.steps) or the batch system has none."""
+    """Return the section; None if steps are not sampled (jobs.steps) or the batch system has none."""
     if sample is None or not sample.steps:
         return None
     rows = [
@@ -209,7 +209,7 @@ def _gpus(data: PageData, shown: JobView) -> Html | None:
         )
         for use in shown.gpus
     ]
-    head = ["Card", "Allocated", "Busy by the job", "Memory of the job", "Busy by anybody"]
+    head = ["Card", "Allocated", "Busy with the job", "Memory of the job", "Busy in total"]
     return section(
         "GPUs", "cards", table("GPUs of the job", head, rows, identity="cards-table", kind="cards")
     )
@@ -217,7 +217,7 @@ def _gpus(data: PageData, shown: JobView) -> Html | None:
 
 def _features(details: JobDetails) -> Html:
     if not any(details.features.values()):
-        return note("None are published for it here.")
+        return note("No features are published for this job here.")
     rows = [
         Row(key, tag("code", name(value, MAX_VALUE_LETTERS)), variable)
         for variable, found in details.features.items()
@@ -230,7 +230,7 @@ def _features(details: JobDetails) -> Html:
 def _status(data: PageData, key: JobKey) -> Html:
     view = data.context.statuses.get(key)
     if view is None or (view.status is None and not view.problem):
-        return note("It has reported nothing.")
+        return note("The job has reported nothing.")
     problem = (
         tag("p", badge("refused", "bad"), " ", name(view.problem, MAX_VALUE_LETTERS))
         if view.problem
@@ -248,7 +248,7 @@ def _status(data: PageData, key: JobKey) -> Html:
     if view.written_at_secs is not None:
         age = data.ago(view.written_at_secs)
         written = note("written ", data.moment(view.written_at_secs), f", {age}")
-    head = ["Key", "Value", "Which means"]
+    head = ["Key", "Value", "Meaning"]
     made = table("What the job reports", head, rows, identity="jobstatus-table", kind="cards")
     return join(problem, made, written)
 
@@ -287,14 +287,14 @@ def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key
         if cpu_secs_of(sample) is None:
             add("CPU time", "cannot be read")
     if not rows:
-        return note("Nothing is known any more.")
+        return note("Nothing is known about this job any longer.")
     made = table(
         "Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table", kind="cards"
     )
     return join(made, note(*reported_later(key.job_id)))
 
 
-# --- of a job that is not on the node any more, or is not known --------------------------
+# --- jobs that have left the node, and unknown ones --------------------------------------
 
 
 def render_gone(
@@ -307,7 +307,7 @@ def render_gone(
     grafana: str = "",
     tz: tzinfo | None = None,
 ) -> str:
-    """Return what is remembered of a job that has ended: who it was, its last figures, its last hour."""
+    """Return the page of a job that has left the node: its identity, last figures, last hour."""
     data = PageData(Context(now_secs=now_secs), (), tz)
     end_secs = now_secs if span.end_secs is None else span.end_secs
     ran_secs = max(0.0, end_secs - span.start_secs)
@@ -324,7 +324,7 @@ def render_gone(
     )
     given = None if past is None else past.job.allocated_cpus
     about = (
-        "It has left this node, so that its processes, features and sources are gone. This page stays for an "
+        "The job has left this node; its processes, features and sources are gone. This page remains for an "
         "hour after its end."
     )
     return page(
@@ -348,20 +348,20 @@ def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
         mean = f"on average {format_cpus(cpu_secs / ran_secs)}{given} {'CPU' if cpus == 1 else 'CPUs'}"
     used = known(cpu_secs, format_core_time)
     held = known(past.sample.memory.used, format_bytes)
-    return [tile("CPU time", used, mean), tile("Memory", held, "when it was last seen")]
+    return [tile("CPU time", used, mean), tile("Memory", held, "when last sampled")]
 
 
 def reported_later(job_id: str) -> tuple[Child, ...]:
-    """Return where more of a job is kept, and for how long: by Prometheus."""
+    """Return a pointer to the job's history in Prometheus."""
     command = tag("code", f"jobfeatures-exporter report {shorten(job_id)}")
-    return ("What Prometheus has kept of it: ", command)
+    return ("Its history in Prometheus: ", command)
 
 
 def render_unknown(job_id: str) -> str:
-    """Return the page of a job that nobody knows here."""
+    """Return the page of an unknown job."""
     return page(
         "No such job",
-        tag("p", "Job ", name(job_id), " is not known here.", class_="about"),
+        tag("p", "Job ", name(job_id), " is unknown here.", class_="about"),
         note(f"Jobs have a page on each of their nodes, and for {format_span(HOUR_SECS)} after their end."),
         note(*reported_later(job_id)),
         base="../",

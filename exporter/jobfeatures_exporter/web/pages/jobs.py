@@ -1,4 +1,4 @@
-"""The jobs of a node as rows: with bars and the last hour, or one line each. Pure."""
+"""The table of a node's jobs: rows with bars and sparklines, or one line per job. Pure."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ WORDS = {
     RemainingBasis.EXPECTED_END: "its own estimate",
     RemainingBasis.MAXIMUM_END: "its own limit",
 }
-CROWDED = 1.25  # more CPUs than it was given; rates of a few seconds are a little off
+CROWDED = 1.25  # times its allocation; rates over a few seconds are inexact
 MUCH_CACHE_BYTES = 2**30
-MUCH_WASTE = 0.1  # of the node
+MUCH_WASTE = 0.1  # share of the node
 DOWN_FIRST = frozenset(
     {"CPUs", "Memory", "GPUs", "Wasted now", "Processes", "Waste if drained", "Waste if killed"}
 )
-LAST = float("inf")  # sorts behind all that is known
+LAST = float("inf")  # sorts after all known values
 
 
 def jobs_table(
@@ -70,7 +70,7 @@ def jobs_table(
     has_gpus: bool,
     is_dense: bool = False,
 ) -> Html:
-    """Return the table of the jobs, with what is remembered of them; a dense one has figures alone."""
+    """Return the table of the jobs, with their last hour; `is_dense`: one line per job."""
     if not shown.count:
         return note(shown.without_jobs)
     gpus_head = ["GPUs"] if has_gpus else []
@@ -100,7 +100,7 @@ def _row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Ro
 
 
 def job_tiles(each: JobView, data: PageData) -> list[Html]:
-    """Return the same of one job as tiles."""
+    """Return the cells of one job's row as tiles."""
     made = [("CPUs", _cpus(each)), ("Memory", _memory(each))]
     made += [("GPUs", _gpus(each))] if each.gpus or each.allocated_gpus else []
     made += [("Wasted now", _wasted(each)), ("Time", _time(each, data)), ("Processes", _processes(each))]
@@ -144,7 +144,7 @@ def _cpus(each: JobView) -> Cell:
         drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
     said = None
     if each.claimed_cpus is not None:
-        said = f"says {format_cpus(each.claimed_cpus)}"
+        said = f"reports {format_cpus(each.claimed_cpus)}"
     elif each.cpus_now is not None and each.cpus_mean is not None:
         said = f"on average {format_cpus(each.cpus_mean)}"
     elif each.cpus_now is None:
@@ -169,7 +169,7 @@ def _memory(each: JobView) -> Cell:
 
 
 def _cache(each: JobView) -> Html | None:
-    """Return its page cache where there is much of it: somebody else may count that as used."""
+    """Return its page cache if it is large: other tools may count it as used."""
     cache = each.page_cache
     if cache is None or cache < MUCH_CACHE_BYTES:
         return None
@@ -205,19 +205,19 @@ def _gpus(each: JobView) -> Cell:
 
 
 def _wasted(each: JobView) -> Cell:
-    """Return what it holds and does not use; sorted by the part of the node that this is."""
+    """Return what is allocated and unused; sorted by its share of the node."""
     waste = each.waste_now
     if waste.share is None:
         return _unknown()
     if not waste.words:
         return Cell("nothing", 0.0)
-    label = f"{format_share(waste.share)} of the node held and not used"
+    label = f"{format_share(waste.share)} of the node allocated and unused"
     drawn = bar(label, Part(waste.share, "over" if waste.share >= MUCH_WASTE else "time"))
     return Cell(join(drawn, lines(*waste.words)), waste.share, "bars")
 
 
 def _busy(each: JobView, share: float) -> Html:
-    """Return how busy its cards are: the metric's own figure where it is one card."""
+    """Return how busy its GPUs are; for a single GPU, with the metric as a figure."""
     if len(each.gpus) == 1:
         return join(figure(gpus.JOB_UTILIZATION, share, format_share), " busy")
     return join(format_share(share), " busy")
@@ -229,7 +229,7 @@ def _time(each: JobView, data: PageData) -> Cell:
         return Cell(lines(_ended(each.ended_at_secs, data), after), LAST, "bars")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
-        limit = "no wall limit" if each.is_unlimited else "limit not known"
+        limit = "no wall limit" if each.is_unlimited else "limit unknown"
         return Cell(lines(elapsed or UNKNOWN, limit), LAST, "bars")
     basis = None if each.left_basis is None else WORDS[each.left_basis]
     late = each.left_secs < 0
@@ -237,11 +237,11 @@ def _time(each: JobView, data: PageData) -> Cell:
     share, drawn = each.time_share, None
     if share is not None:
         said = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
-        label = f"{elapsed} gone by, {said}" + (f", {basis}" if basis else "")
+        label = f"{elapsed} elapsed, {said}" + (f", {basis}" if basis else "")
         drawn = bar(
             label, Part(share, "bad-bar" if each.is_late else "warn-bar" if each.ends_soon else "time")
         )
-    gone = None if elapsed is None else f"{elapsed} used"
+    gone = None if elapsed is None else f"{elapsed} elapsed"
     first = join(left, " past its end" if late else " left")
     return Cell(join(drawn, lines(first, gone, basis)), each.left_secs, "bars")
 
@@ -277,7 +277,7 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
 
 
 def hints_cell(each: JobView) -> Cell:
-    """Return the hints on a job; most come first."""
+    """Return the hints on a job; jobs with the most sort first."""
     found = find_hints(each)
     return Cell(join(*(badge(each.words, each.kind) for each in found)), -float(len(found)), "hints")
 
@@ -287,11 +287,11 @@ def _unknown() -> Cell:
 
 
 def order_of(value: Number | None) -> float:
-    """Return what sorts a number; what is not known stands last."""
+    """Return a number's sort key; unknown ones come last."""
     return LAST if value is None else float(value)
 
 
-# --- one line each: sixty of them on one screen ------------------------------------------
+# --- one line per job: sixty jobs on a screen --------------------------------------------
 
 
 def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:

@@ -1,4 +1,4 @@
-"""What every page has around its content. Pure."""
+"""The frame of every page: head, navigation, footer. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jobfeatures import __version__
 from jobfeatures_exporter.web.pages.markup import Child, join, tag
 
 LINKS = (("metrics", "Metrics"), ("-/healthy", "Health"), ("-/ready", "Readiness"))
-DOCUMENTATION, EXPLAINED = "docs/page.md", "What is shown here"
+DOCUMENTATION, EXPLAINED = "docs/page.md", "About this page"
 
 
 def page(
@@ -17,9 +17,9 @@ def page(
     base: str = "",
     kind: str | None = None,
 ) -> str:
-    """Return the document. `head` is what stands beside the title; `links` are further ones.
+    """Return the document. `head` is shown next to the title; `links` are added to the navigation.
 
-    `base` leads to the page at /; empty: this is it. Links without an address are left out.
+    `base` is the relative URL of the page at /, empty on that page. Links without a URL are left out.
     """
     every = [(base + href, text) for href, text in LINKS]
     every += [(base, "All jobs")] if base else []
@@ -27,7 +27,7 @@ def page(
     navigation = tag("nav", tag("ul", *found), aria_label="Other pages")
     body = tag(
         "body",
-        tag("a", "To the content", href="#content", class_="skip"),
+        tag("a", "Skip to content", href="#content", class_="skip"),
         tag("header", tag("div", tag("h1", title), head, class_="title"), navigation),
         tag("main", *content, id="content", tabindex=-1),
         tag(

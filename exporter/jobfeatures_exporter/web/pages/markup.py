@@ -1,7 +1,7 @@
-"""HTML that cannot be broken out of: every text is escaped unless it was made here. Pure.
+"""HTML that is safe against injection: all text is escaped unless it was made here. Pure.
 
-Users choose the names of jobs, and by them whatever they like: markup, line
-breaks, characters that reverse the text behind them, ten thousand letters.
+Users choose job names freely, so they may contain anything: markup, line breaks,
+characters that reverse the text after them, ten thousand letters.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cache
 
 MAX_SHOWN = 48  # characters of a name
-MAX_TITLE = 200  # of one that is shortened, when it is pointed at
+MAX_TITLE = 200  # characters of a shortened name's tooltip
 
-# Controls, marks and overrides of direction, what has no width, line separators, half characters.
+# Control characters, direction marks and overrides, zero-width characters, line separators, surrogates.
 _UNSHOWABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ud800-\udfff]"
 )
@@ -24,7 +24,7 @@ Attribute = str | int | float | bool | None
 
 
 class Html(str):
-    """Markup. Only this module makes it of other texts."""
+    """Markup. Only this module makes it from plain text."""
 
     __slots__ = ()
 
@@ -33,10 +33,10 @@ Child = str | None
 
 
 def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """Return an element: children that are not `Html` are escaped, None is nothing.
+    """Return an element: children that are not `Html` are escaped, None is skipped.
 
-    ``class_`` is class, an underscore in a name is a hyphen; True is the bare
-    name, False and None leave the attribute out.
+    ``class_`` becomes class, underscores in names become hyphens; True gives the bare
+    name, False and None omit the attribute.
     """
     text = "".join(_attribute(each, value) for each, value in attributes.items())
     if element in _VOID:
@@ -45,12 +45,12 @@ def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
 
 
 def join(*children: Child) -> Html:
-    """Return children one after the other."""
+    """Return children concatenated, escaped unless they are `Html`."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in children if each))
 
 
 def listed(children: Sequence[Child], separator: str = ", ", most: int | None = None) -> Html:
-    """Return children in a row; of those beyond `most`, how many there are."""
+    """Return children with separators; of those beyond `most`, only how many there are."""
     shown = [join(separator, each) if number else join(each) for number, each in enumerate(children[:most])]
     more = len(children) - len(shown)
     return join(*shown, f" and {more:,} more" if more else None)
@@ -62,13 +62,13 @@ def _attribute(name: str, value: Attribute) -> str:
     return _spelled(name) if value is True else f'{_spelled(name)}="{escape(str(value))}"'
 
 
-@cache  # names stand in our code
+@cache  # names come from our code: few
 def _spelled(name: str) -> str:
     return " " + name.rstrip("_").replace("_", "-")
 
 
 def escape(text: str) -> str:
-    """Return a text that means itself in content and in attributes; what cannot be shown is U+FFFD."""
+    """Return text escaped for content and attributes; unprintable characters become U+FFFD."""
     if text.isalnum() and text.isascii():
         return text
     if not (text.isascii() and text.isprintable()):
@@ -77,11 +77,11 @@ def escape(text: str) -> str:
 
 
 def shorten(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return at most `limit` characters, the last an ellipsis where some are missing."""
+    """Return at most `limit` characters, the last an ellipsis if the text was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def name(text: str, limit: int = MAX_SHOWN) -> Html:
-    """Return a name of somebody's choosing, shortened; which way it is read leaves the rest alone."""
+    """Return a user-chosen name, shortened; its text direction does not affect what surrounds it."""
     title = shorten(text, MAX_TITLE) if len(text) > limit else None
     return tag("bdi", shorten(text, limit), title=title)

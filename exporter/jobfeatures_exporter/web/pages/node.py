@@ -58,8 +58,8 @@ from jobfeatures_exporter.web.pages.plans import node_plan_section
 from jobfeatures_exporter.web.pages.reports import reports_section
 
 CROWDED = 0.95
-MAX_COURSES = 200  # jobs whose last hour is drawn
-MAX_LEFTOVERS = 8  # named in the notice
+MAX_COURSES = 200  # jobs with sparklines of the last hour
+MAX_LEFTOVERS = 8  # listed in the notice
 
 
 def render_node(
@@ -70,7 +70,7 @@ def render_node(
     history: History | None = None,
     asked: Asked = FRONT,
 ) -> str:
-    """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
+    """Return the page; `families` are those of /metrics, times are shown in `tz`."""
     data = PageData(context, families, tz)
     shown = view_context(context, data.numbers, MAX_ROWS)
     past = history or History()
@@ -105,14 +105,14 @@ def _by_waste(each: JobView) -> float:
 
 
 def _choices(asked: Asked) -> Html:
-    """Return links to the other orders and views of the jobs; they stand in the address, to be kept."""
+    """Return links to the other orders and views of the jobs, each with a URL of its own."""
     choices = [
         (words, asked.address(sort=sort), asked.sort == sort)
         for sort, words in (("", "Largest first"), (WASTED, "Wastes most now"))
     ]
     choices += [
         (words, asked.address(is_dense=dense), asked.is_dense == dense)
-        for dense, words in ((False, "Full"), (True, "One line a job"))
+        for dense, words in ((False, "Full"), (True, "One line per job"))
     ]
     found = [
         tag("li", tag("strong", words, aria_current="true") if chosen else tag("a", words, href=href))
@@ -124,7 +124,7 @@ def _choices(asked: Asked) -> Html:
 def view_context(
     context: Context, numbers: Numbers, limit: int | None = None, only: JobKey | None = None
 ) -> NodeView:
-    """Return the view of what a daemon knows, with the figures of `limit` jobs or of one alone."""
+    """Return the view of a daemon's context, with up to `limit` jobs, or with the job `only`."""
     return view_node(
         numbers,
         now_secs=context.now_secs,
@@ -140,15 +140,15 @@ def view_context(
 def _troubles(shown: NodeView, data: PageData) -> Html | None:
     more = []
     if shown.unknown_allocations:
-        said = f"Of {counted(shown.unknown_allocations, 'job')} here nobody knows the allocation"
-        seen = ": no batch system has said what they got."
+        said = f"The allocation of {counted(shown.unknown_allocations, 'job')} is unknown"
+        seen = ": no batch system has reported it."
         more.append(tag("p", tag("strong", said), seen))
     if shown.leftovers:
         ids = listed([name(key.job_id, 24) for key in shown.leftovers], most=MAX_LEFTOVERS)
         more.append(tag("p", tag("strong", shown.leftovers_sentence), ": ", ids))
         advice = (
-            "They use CPUs and memory that the batch system may give to other jobs: see what they do or wait "
-            "for. Their directories are kept for jobs.hold."
+            "They use CPUs and memory that the batch system may give to other jobs: check what they "
+            "are doing or waiting for. Their directories are kept for jobs.hold."
         )
         more.append(tag("p", advice, class_="sub"))
     return troubles_notice(shown.troubles, data, *more)
@@ -168,7 +168,7 @@ def _head(data: PageData) -> Html:
 
 
 def _shutdown(data: PageData) -> Html | None:
-    """Return the notice of what is planned, with who asks for it."""
+    """Return the notice of planned shutdowns and drains, and who requested them."""
     planned = sorted(data.numbers.by_word(drains.SHUTDOWN).items(), key=lambda each: each[1])
     draining = [source for source, flag in data.numbers.by_word(drains.NODE_DRAINING).items() if flag]
     view = data.context.drains
@@ -190,7 +190,7 @@ def _shutdown(data: PageData) -> Html | None:
 
 
 def _asker(data: PageData, source: str) -> list[Child]:
-    """Return who asks for a drain, and why as far as that is known."""
+    """Return who requested a drain or shutdown."""
     view = data.context.drains
     if view is None:
         return []
@@ -248,7 +248,7 @@ def _gpu_tile(context: Context) -> Html:
     busy = [each.ce_util_percent for each in cards if each.ce_util_percent is not None]
     count = counted(len(cards), "card")
     if not busy:
-        return tile("GPUs", count, "use not known")
+        return tile("GPUs", count, "utilization unknown")
     share = sum(busy) / len(busy) / 100
     drawn = bar(f"GPUs {format_share(share)} busy", Part(share))
     return tile("GPUs", format_share(share), f"busy, of {count}", drawn=drawn)
@@ -257,7 +257,7 @@ def _gpu_tile(context: Context) -> Html:
 def _jobs_tile(shown: NodeView) -> Html:
     held, total = shown.allocation, shown.allocatable_cpus
     running = f"{shown.running:,}" if shown.running or shown.jobs_are_known else UNKNOWN
-    given: Child = "CPUs allocated: not known" if held is None else f"{held} CPUs allocated"
+    given: Child = "CPUs allocated: unknown" if held is None else f"{held} CPUs allocated"
     drawn = None
     if held is not None and total:
         share = shown.allocated_cpus / total
@@ -268,7 +268,7 @@ def _jobs_tile(shown: NodeView) -> Html:
 
 
 def _worst_tile(shown: NodeView) -> Html | None:
-    """Return the tile of the job that holds most of the node in vain, None where none does."""
+    """Return the tile of the job that wastes most of the node now, None if none does notably."""
     worst = shown.most_wasteful
     if worst is None:
         return None
@@ -277,13 +277,13 @@ def _worst_tile(shown: NodeView) -> Html | None:
 
 def _waste_tile(title: str, metric: Metric, waste: WasteSum, said: str, more: str | None = None) -> Html:
     if waste.core_secs is None:
-        return tile(title, UNKNOWN, "known of no job" if waste.jobs else "jobs are not known")
+        return tile(title, UNKNOWN, "unknown for all jobs" if waste.jobs else "jobs unknown")
     drawn = figure(metric, waste.core_secs, format_core_time)
     return tile(title, drawn, f"{said} ({waste.basis})", waste.coverage, more)
 
 
 def _why_not_the_rows(shown: NodeView) -> str | None:
-    """Return why draining wastes something else than the jobs' rows add up to; None where it does not."""
+    """Return why draining's waste differs from the sum of the jobs' rows; None if it does not."""
     core_secs = shown.draining.core_secs
     in_rows = sum(each.draining or 0 for each in shown.jobs if each.is_running)
     rows = format_core_time(in_rows)
@@ -291,7 +291,7 @@ def _why_not_the_rows(shown: NodeView) -> str | None:
         return None
     if core_secs < in_rows:
         return f"the rows add up to {rows}: a job reports more than its CPUs can waste"
-    return f"{rows} in the jobs' rows, {format_core_time(core_secs - in_rows)} in CPUs without a job"
+    return f"{rows} in the jobs' rows, {format_core_time(core_secs - in_rows)} on CPUs without a job"
 
 
 # --- its GPUs ----------------------------------------------------------------------------
@@ -301,7 +301,7 @@ STALE_SECS = 60.0
 
 
 def cards_section(data: PageData) -> Html | None:
-    """Return the section of the cards, None on a node without any, or whose collector is off."""
+    """Return the section of the GPUs; None on a node without any, or if their collector is disabled."""
     drivers = data.numbers.all(gpus.UP)
     if data.context.snapshot is None or not drivers:
         return None
@@ -323,7 +323,7 @@ def cards_section(data: PageData) -> Html | None:
         kind="cards",
         more=len(cards) - MAX_ROWS,
     )
-    return section("GPUs", "cards", problem, made if rows else note("No card has been read yet."))
+    return section("GPUs", "cards", problem, made if rows else note("No GPU has been read yet."))
 
 
 def _card_row(gpu: GpuSample, data: PageData, jobs: list[JobKey]) -> Row:

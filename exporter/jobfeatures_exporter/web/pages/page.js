@@ -1,10 +1,10 @@
-// The page works without this. It only sorts and filters rows, and refreshes what is shown.
+// The page works without this script, which only sorts and filters rows and refreshes the page.
 "use strict";
 (() => {
   const REFRESH_MS = 15000;
   const FILTER_FROM = 6;  // rows
-  const sorted = {};   // column and direction by the id of a table
-  const filters = {};  // text by the id of a table
+  const sorted = {};   // column and direction by table id
+  const filters = {};  // text by table id
 
   const rank = (cell) => {
     const text = cell.dataset.order ?? cell.textContent.trim().toLowerCase();
@@ -23,9 +23,9 @@
     heads.forEach((head, at) => {
       head.setAttribute("aria-sort", at !== column ? "none" : how.up ? "ascending" : "descending");
     });
-    if (column < 0) return;  // nothing fills it any more
+    if (column < 0) return;  // the column is now empty, and left out
     const rows = [...table.tBodies[0].rows].map((row) => [rank(row.cells[column]), row]);
-    // What is not known comes last, whichever way.
+    // Unknown values come last in either direction.
     rows.sort((a, b) => (a[0] === Infinity) - (b[0] === Infinity) || (how.up ? 1 : -1) * compare(a[0], b[0]));
     table.tBodies[0].append(...rows.map((each) => each[1]));
   }
@@ -75,7 +75,7 @@
 
   const equipAll = () => document.querySelectorAll("table.sortable").forEach(equip);
 
-  // Focus and scrolling within tables survive a refresh; a field that is typed in postpones it.
+  // A refresh preserves focus and scroll positions within tables; typing in a field postpones it.
   function keep() {
     const focused = document.activeElement;
     const table = focused?.closest?.("table");
@@ -123,7 +123,7 @@
         await refresh();
         said.textContent = "";
       } catch {
-        said.textContent = "– the exporter does not answer; what is shown grows old.";
+        said.textContent = "– the exporter does not respond; this page is out of date.";
       }
     }, REFRESH_MS);
   }

@@ -1,4 +1,4 @@
-"""Small pieces of the page: figures, links, bars, badges, tiles, tables. Pure."""
+"""Building blocks of the pages: figures, links, bars, badges, tiles, tables. Pure."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import Form, format_span, format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
 
-MAX_ROWS = 500  # of one table; a page of thousands is no page
+MAX_ROWS = 500  # of one table; thousands make a page unusable
 UNKNOWN = "–"
 BAR_WIDTH, BAR_HEIGHT = 100, 8
 
 
 def figure(metric: Metric, value: Number | None, form: Form) -> Html:
-    """Return a figure of /metrics: text for people, the value for machines, the metric when pointed at."""
+    """Return a figure of /metrics: formatted text, the raw value, the metric's name as tooltip."""
     if value is None:
         return tag("span", UNKNOWN, class_="none")
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
 
 
 def job_address(key: JobKey) -> str | None:
-    """Return where a job's page is; None for a name that an address cannot hold."""
+    """Return the relative URL of a job's page; None for an id that no URL path can hold."""
     if not key.job_id or set(key.job_id) <= {"."}:
         return None
-    spelled = quote(key.job_id, safe="", errors="surrogateescape")
-    return f"job/{spelled}?system={quote(key.batch_system, safe='', errors='surrogateescape')}"
+    quoted = quote(key.job_id, safe="", errors="surrogateescape")
+    return f"job/{quoted}?system={quote(key.batch_system, safe='', errors='surrogateescape')}"
 
 
 def job_link(key: JobKey) -> Html:
-    """Return a job's number as a link to its page."""
+    """Return a job's id as a link to its page."""
     where = job_address(key)
     shown = name(key.job_id, 24)
     return shown if where is None else tag("a", shown, href=where)
 
 
 def known(value: float | None, form: Form) -> str:
-    """Return a number as text, a dash for one that is not known."""
+    """Return a number as text, a dash if it is unknown."""
     return UNKNOWN if value is None else form(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a bar: its share of the whole (0 to 1) and its kind, a class of the style."""
+    """A part of a bar: its share of the whole (0 to 1) and its kind, a CSS class."""
 
     share: float
     kind: str = "used"
 
 
 def bar(label: str, *parts: Part) -> Html:
-    """Return a bar; `label` says the same in words. A share beyond the whole ends with it."""
+    """Return a bar; `label` is its text alternative. Shares beyond the whole are clipped."""
     rects: list[Html] = [tag("rect", class_="track", width=BAR_WIDTH, height=BAR_HEIGHT)]
     at = 0.0
     for part in parts:
@@ -78,22 +78,22 @@ def bar(label: str, *parts: Part) -> Html:
 
 
 def badge(text: str, kind: str = "") -> Html:
-    """Return a word in a box; `kind` is good, warn, bad or nothing."""
+    """Return a badge; `kind` is good, warn, bad or empty."""
     return tag("span", text, class_=f"badge {kind}".rstrip())
 
 
 def box(title: str, *content: Child) -> Html:
-    """Return a box at the head of the page."""
+    """Return a titled box for the top of the page."""
     return tag("div", tag("dt", title), tag("dd", *content))
 
 
 def tile(title: str, *content: Child, drawn: Html | None = None) -> Html:
-    """Return one of the figures at the head of the page: lines, below what is drawn of them."""
+    """Return a tile for the top of the page: lines of text, below an optional drawing."""
     return box(title, drawn, lines(*content))
 
 
 def tiles(*made: Html) -> Html:
-    """Return the figures at the head of the page."""
+    """Return the tiles at the top of the page."""
     return tag("dl", *made, class_="tiles")
 
 
@@ -110,20 +110,20 @@ def note(*content: Child) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell; `order` is what its column is sorted by: a number, or the text."""
+    """A cell; `order` is its sort key: a number, or text; None: its content."""
 
     content: Child
     order: float | str | None = None
-    kind: str = ""  # a class of the style: number, …
+    kind: str = ""  # CSS class: number, …
 
 
 def numeric(content: Child, order: float | str | None = None) -> Cell:
-    """Return the cell of a number, which stands at the right."""
+    """Return the right-aligned cell of a number."""
     return Cell(content, order, "number")
 
 
 class PageData:
-    """What a page is drawn of: what is known, the figures of /metrics, and the time zone of its times."""
+    """The data of a page: the context, the figures of /metrics, and the time zone."""
 
     def __init__(self, context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> None:
         self.context = context
@@ -133,11 +133,11 @@ class PageData:
         self._tz = tz
 
     def figure(self, metric: Metric, form: Form, *labels: str) -> Html:
-        """Return the figure that has these label values."""
+        """Return the figure with these label values."""
         return figure(metric, self.numbers.one(metric, *labels), form)
 
     def cell(self, metric: Metric, form: Form, *labels: str) -> Cell:
-        """Return the cell of a figure that has these label values; its column is sorted by it."""
+        """Return the cell of the figure with these label values, sorted by it."""
         return numeric(self.figure(metric, form, *labels), self.numbers.one(metric, *labels))
 
     def moment(self, epoch_secs: float) -> Html:
@@ -149,18 +149,18 @@ class PageData:
         return format_time(epoch_secs, self._tz)
 
     def ago(self, at_secs: float) -> str:
-        """Return how long ago something was; what a clock ahead of ours dates later is now."""
+        """Return how long ago a time was; times in the future, by a clock ahead of ours, are 0 s ago."""
         return f"{format_span(max(0.0, self.now_secs - at_secs))} ago"
 
     def as_of(self, taken_secs: float | None, absent: str = "not read yet") -> Html:
-        """Return of when it is what a page shows; `absent` says that there is nothing yet."""
+        """Return the time and age of a page's data; `absent` is shown if there is none yet."""
         if taken_secs is None:
             return badge(absent, "warn")
         return join("as of ", self.moment(taken_secs), f", {self.ago(taken_secs)}")
 
 
 class Row:
-    """A row: the first cell is its heading, a plain content is a cell; `kind` is a class of the style."""
+    """A row: its first cell is the heading; plain content becomes a cell; `kind` is a CSS class."""
 
     def __init__(self, *cells: Cell | Child, kind: str = "") -> None:
         self.cells = [each if isinstance(each, Cell) else Cell(each) for each in cells]
@@ -177,11 +177,11 @@ def table(
     more: int = 0,
     down_first: Collection[str] = (),
 ) -> Html:
-    """Return a table that scrolls in a box of its own; columns that no row fills are left out.
+    """Return a table in its own scrollable box; columns empty in every row are left out.
 
-    `more` are the rows left out. `kind` are classes: of ``cards`` the rows are
-    cards on a phone; the columns of a ``sortable`` one can be sorted and its
-    rows filtered, by the script, those of `down_first` from the largest.
+    `more` is the number of rows left out. `kind` are CSS classes: rows of ``cards`` become
+    cards on a phone; the script lets users sort and filter ``sortable`` tables, with
+    columns in `down_first` sorted in descending order first.
     """
     every = list(rows)
     filled = {at for row in every for at, cell in enumerate(row.cells) if cell.content}
@@ -222,7 +222,7 @@ def _order(order: float | str | None) -> str | None:
 
 
 def lines(*content: Child) -> Html:
-    """Return contents below each other; the first is the main one."""
+    """Return contents as lines; all but the first are secondary."""
     return join(
         *(tag("div", each, class_="sub" if number else None) for number, each in enumerate(content) if each)
     )

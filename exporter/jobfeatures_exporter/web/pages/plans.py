@@ -1,4 +1,4 @@
-"""Drain plans of the pools of a cluster, and of one node, drawn and as tables. Pure."""
+"""Drain plans of a cluster's pools and of one node, as charts and tables. Pure."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from jobfeatures_exporter.web.pages.pieces import PageData, Row, lines, note, nu
 
 MAX_PLANS = 12
 MAX_CHOICES = 12
-MAX_NAMED = 6  # partitions of a pool
+MAX_NAMED = 6  # partitions of a pool listed by name
 
 
 def plans_section(curves: Sequence[DrainCurve], data: PageData) -> Html:
     """Return the section, a plan for each pool of partitions that share nodes."""
     said = note(
-        "If no job started from now on: CPUs that stay idle until the shutdown, and work of the jobs that it "
-        "kills. Jobs are taken to run to their wall limits, and to lose all when killed: estimated. "
-        "What jobs report themselves is known on their nodes."
+        "What a shutdown would waste if no job started from now on: CPUs idle until then, and the work of "
+        "killed jobs. An estimate: jobs are assumed to run to their wall limits, and to lose all their "
+        "work when killed. What jobs report themselves is known only on their nodes."
     )
     drawn = [_plan(curve, number, data) for number, curve in enumerate(curves[:MAX_PLANS]) if curve.points]
     if not drawn:
         return section(
-            "Draining", "draining", note("No running job is known, so that there is nothing to plan.")
+            "Draining", "draining", note("No running jobs are known, so there is nothing to plan.")
         )
     left_out = len(curves) - MAX_PLANS
     more = note(f"{left_out} smaller pools are not shown.") if left_out > 0 else None
@@ -52,28 +52,28 @@ def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
     if best.after_secs > 0:
         facts.append(f" Now: {format_core_time(first.core_secs)}.")
     if curve.endless_jobs:
-        facts.append(f" Without a known end, and killed at any time: {counted(curve.endless_jobs, 'job')}.")
+        facts.append(f" Without a known end, so killed at any time: {counted(curve.endless_jobs, 'job')}.")
     if curve.unknown_jobs:
-        facts.append(f" Left out, since too little is known: {counted(curve.unknown_jobs, 'job')}.")
+        facts.append(f" Left out because too little is known: {counted(curve.unknown_jobs, 'job')}.")
     made = choices_table(curve.points, identity=f"plan-{number}")
     return tag(
         "figure",
         tag("figcaption", tag("strong", title), lines(None, join(*facts))),
         draw_curve(curve.points, label_of(first.core_secs, best)),
-        tag("details", tag("summary", "The same in figures"), made),
+        tag("details", tag("summary", "As a table"), made),
     )
 
 
 def label_of(now_core_secs: float, best: CurvePoint | Choice | None) -> str:
-    """Return in words what a curve shows."""
-    said = f"Core hours wasted by the time of a shutdown: now {format_core_time(now_core_secs)}"
+    """Return a curve's content in words."""
+    said = f"Core hours wasted, by time of shutdown: now {format_core_time(now_core_secs)}"
     if best is None:
         return said
     return f"{said}, least {format_core_time(best.core_secs)} {format_when(best.after_secs)}"
 
 
 def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
-    """Return some of the choices in figures, the cheapest among them."""
+    """Return a table of some of the choices, including the cheapest."""
     best = cheapest(points)
     head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
     rows = [_row(point, is_best=point is best) for point in thin(points, MAX_CHOICES)]
@@ -91,16 +91,16 @@ def _row(point: CurvePoint, *, is_best: bool) -> Row:
     )
 
 
-# --- of one node, as `jobfeatures drain plan` makes it of the same series ----------------
+# --- one node's plan, as `jobfeatures drain plan` makes it from the same series ----------
 
-MAX_JOBS = 200  # beyond, a plan takes more time than a page should
+MAX_JOBS = 200  # beyond, a plan takes too long for a page
 
 
 def node_plan_section(data: PageData, running: int) -> Html | None:
-    """Return the section; None where none of the `running` jobs is known well enough."""
+    """Return the section; None if too little is known of all `running` jobs."""
     if running > MAX_JOBS:
         said = note(
-            f"More than {MAX_JOBS} jobs run here: the plan is made by ",
+            f"More than {MAX_JOBS} jobs run here; for a plan, use ",
             tag("code", "jobfeatures drain plan"),
             ".",
         )
@@ -112,7 +112,7 @@ def node_plan_section(data: PageData, running: int) -> Html | None:
     shutdowns = [at for at in data.numbers.all(drains.SHUTDOWN).values() if at >= data.now_secs]
     planned_secs = min(shutdowns) - data.now_secs if shutdowns else None
     points = [_point(node, choice) for choice in plan.choices]
-    said = note("What a shutdown would waste by its time, if no job started here from now on.")
+    said = note("What a shutdown would waste, by its time, if no job started here from now on.")
     facts = tag("figcaption", *_facts(node, plan, planned_secs, data))
     drawn = draw_curve(points, label_of(plan.choices[0].core_secs, plan.best), planned_secs=planned_secs)
     figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
@@ -130,12 +130,12 @@ def _seen_node(families: Sequence[Family]) -> SeenNode | None:
     try:
         nodes = gather_nodes(check_finite(series, "metrics"))
     except ParseError:
-        return None  # a figure that no plan can be made of, such as an infinite time
+        return None  # an infinite time, for example
     return nodes[0] if nodes else None
 
 
 def _point(node: SeenNode, choice: Choice) -> CurvePoint:
-    """Return a choice as a point of the curve; CPUs that drain are idle ones."""
+    """Return a choice as a point of the curve; draining CPUs count as idle."""
     before = choice
     if choice.after_secs > 0:
         before = compute_choice(node, math.nextafter(choice.after_secs, 0))
@@ -162,7 +162,7 @@ def _facts(node: SeenNode, plan: NodePlan, planned_secs: float | None, data: Pag
         ]
         if sparing is not None and sparing is not best:
             facts += [
-                tag("strong", "Nobody killed ", format_when(sparing.after_secs)),
+                tag("strong", "No job killed ", format_when(sparing.after_secs)),
                 f": {format_core_time(sparing.core_secs)}. ",
             ]
         if best.after_secs > 0:
@@ -173,5 +173,5 @@ def _facts(node: SeenNode, plan: NodePlan, planned_secs: float | None, data: Pag
             f" At the planned shutdown: {format_core_time(cost.core_secs)}, {len(cost.killed)} killed."
         )
     if plan.unknown_jobs:
-        facts.append(f" Left out, since too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
+        facts.append(f" Left out because too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
     return facts

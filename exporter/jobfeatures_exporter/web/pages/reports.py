@@ -32,11 +32,11 @@ from jobfeatures_exporter.web.pages.pieces import (
     table,
 )
 
-STALE_SECS = 3600.0  # a job that has not written for so long is pointed out
+STALE_SECS = 3600.0  # a report older than this is marked as stale
 
 
 def reports_section(data: PageData) -> Html | None:
-    """Return the section: jobs that report, and what was refused; None where no job could."""
+    """Return the section: jobs that report, and violations; None if no job could report."""
     statuses, violations = data.context.statuses, data.context.status_violations
     if not statuses and not any(violations.values()):
         return None
@@ -46,7 +46,7 @@ def reports_section(data: PageData) -> Html | None:
     said = f"{good} of {counted(len(statuses), 'job')} report; the waste of the others is estimated."
     head = ["Job", "Last written", "CPUs in use", "First payload ends", "Last payload ends", "Not yet saved"]
     made = table(
-        "Jobs that report by JOBSTATUS",
+        "Jobs that report through JOBSTATUS",
         [*head, "State"],
         rows,
         identity="reports-table",

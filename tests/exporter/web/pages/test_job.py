@@ -44,7 +44,7 @@ def test_it_says_who_the_job_was_and_its_last_figures():
     assert tiles_of(text) == {
         "Ran for": ["13 min 20 s", "ended 21 min 40 s ago"],
         "CPU time": ["24 core min", "on average 1.8 of 4 CPUs"],
-        "Memory": ["3 GiB", "when it was last seen"],
+        "Memory": ["3 GiB", "when last sampled"],
     }
 
 

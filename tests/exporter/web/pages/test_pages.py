@@ -302,7 +302,7 @@ def test_a_job_is_told_as_people_say_it():
     assert job["Memory"] == "58.2 of 96 GiB61 %5.82 GiB page cache"
     assert job["Wasted now"] == "0.2 GPUs idle6.1 CPUs idle37.8 GiB unused"
     assert job["GPUs"] == "90 % busy2 GPUs · 120 GiB"
-    assert job["Time"] == "6 h left3 h 6 min usedshutdown"
+    assert job["Time"] == "6 h left3 h 6 min elapsedshutdown"
     assert job["Waste if killed"] == "49.6 core hestimated"
     bars = [
         each.attributes["aria-label"].replace(THIN, " ")
@@ -311,13 +311,13 @@ def test_a_job_is_told_as_people_say_it():
     ]
     assert bars == [
         "9.9 of 16 CPUs in use",
-        "CPUs in the last hour: 5.2 to 17.2, at last 5.9",
+        "CPUs in the last hour: 5.2 to 17.2, latest 5.9",
         "58.2 GiB of 96 GiB of memory in use",
-        "memory in the last hour: 35.3 GiB to 58.2 GiB, at last 58.2 GiB",
+        "memory in the last hour: 35.3 GiB to 58.2 GiB, latest 58.2 GiB",
         "2 GPUs 90 % busy",
         "busy GPUs: 1.8 in the last hour",
-        "7.4 % of the node held and not used",
-        "3 h 6 min gone by, 6 h left, shutdown",
+        "7.4 % of the node allocated and unused",
+        "3 h 6 min elapsed, 6 h left, shutdown",
     ]
 
 
@@ -371,7 +371,7 @@ def test_a_pilot_whose_payloads_end_soon_does_not():
     status = replace(context.statuses[key].status, last_exp_job_end=int(showcase.NOW) + 60)
     statuses = {**context.statuses, key: replace(context.statuses[key], status=status)}
     cells = rows_of(read_page(node_page(replace(context, statuses=statuses))), "jobs-table")["pilot-77"]
-    assert cells["Time"].text == f"1{THIN}min left4{THIN}h usedits own estimate"
+    assert cells["Time"].text == f"1{THIN}min left4{THIN}h elapsedits own estimate"
     assert cells["Hints"].text == ""
     assert cells["Time"].all("rect", class_="time")
 
@@ -406,7 +406,7 @@ def test_a_job_that_has_ended_and_left_processes_is_told_as_such():
     (notice,) = page.all("div", class_="notice")
     assert notice.text == (
         "1 job has ended, processes remain: 48255They use CPUs and memory that the batch system may give to "
-        "other jobs: see what they do or wait for. Their directories are kept for jobs.hold."
+        "other jobs: check what they are doing or waiting for. Their directories are kept for jobs.hold."
     )
     row = rows_of(page, "jobs-table")["48255"]
     assert row["Job"].text == "48255slurm completed"
@@ -429,9 +429,9 @@ def test_a_shutdown_is_told_with_who_asks_for_it():
     page = read_page(node_page(showcase.make_draining_node()))
     failing, notice = page.all("div", class_="notice")
     assert failing.text.replace(THIN, " ") == (
-        "slurm has not answered for 4 min: what is shown of it is older (since Fri 15 Jan 2027 07:56 UTC): "
+        "slurm has not answered for 4 min: its data shown here are older (since Fri 15 Jan 2027 07:56 UTC): "
         "scontrol: Unable to contact slurm controller (connect failure)"
-        "See that its server runs and can be reached from here"
+        "Check that its server runs and can be reached from here"
     )
     assert "Fri 15 Jan 2027 14:00 UTC" in notice.text
     assert f"in 6{THIN}h" in notice.text
@@ -462,33 +462,33 @@ def test_where_no_batch_system_has_answered_nothing_is_said_to_be_none():
     assert "cannot stat file /etc/slurm/slurm.conf: No such file or directory, retrying" in notice.text
     assert "SLURM_CONF" in notice.text
     tiles = tiles_of(page)
-    assert tiles["Jobs"] == "–CPUs allocated: not knownnot all batch systems have answered"
-    assert tiles["If drained now"] == tiles["If killed now"] == "–jobs are not known"
+    assert tiles["Jobs"] == "–CPUs allocated: unknownnot all batch systems have answered"
+    assert tiles["If drained now"] == tiles["If killed now"] == "–jobs unknown"
 
 
 def test_jobs_that_only_control_groups_show_are_told_as_such():
     page = read_page(node_page(showcase.make_unknown_node()))
     assert len(rows_of(page, "jobs-table")) == 16
     (notice,) = page.all("div", class_="notice")
-    assert "Of 16 jobs here nobody knows the allocation" in notice.text
+    assert "The allocation of 16 jobs is unknown" in notice.text
     tiles = tiles_of(page)
-    assert tiles["Jobs"] == "16CPUs allocated: not knownnobody knows what 16 jobs got"
-    assert tiles["If drained now"] == "–known of no job"
+    assert tiles["Jobs"] == "16CPUs allocated: unknownallocation of 16 jobs unknown"
+    assert tiles["If drained now"] == "–unknown for all jobs"
     assert tiles["If killed now"].endswith("would be lost (measured)")  # by the CPU time that they have used
 
 
 def test_one_job_past_its_limit_does_not_blank_the_others():
     page = read_page(node_page(showcase.make_late_node()))
     tiles = tiles_of(page)
-    assert tiles["Jobs"] == "6104 of 128 CPUs allocatednobody knows what 1 job got"
+    assert tiles["Jobs"] == "6104 of 128 CPUs allocatedallocation of 1 job unknown"
     assert tiles["If drained now"].endswith(
-        "(mixed)of 5 of 6 jobs4.61 core h in the jobs' rows, 3,810 core h in CPUs without a job"
+        "(mixed)of 5 of 6 jobs4.61 core h in the jobs' rows, 3,810 core h on CPUs without a job"
     )
     assert tiles["If killed now"].endswith("(mixed)")
     (notice,) = page.all("div", class_="notice")
     assert "slurm answers, but not about this node: scontrol show node: Slurm knows no node" in notice.text
     assert "node.name" in notice.text
-    assert rows_of(page, "sources-table")["slurm"]["State"].text.startswith("in part")
+    assert rows_of(page, "sources-table")["slurm"]["State"].text.startswith("partial")
 
 
 def test_a_node_that_nobody_is_asked_about_says_so():
@@ -543,7 +543,7 @@ def test_what_is_found_over_the_cluster_leads_to_its_page_on_its_node():
     link = row["Nodes"].all("a")[0].attributes["href"]
     assert link == f"https://{job.nodes[0]}:9819/job/{job.key.job_id}?system=slurm"
     nothing = read_page(controller_page(find="nobody", found=find_jobs([queue], "nobody", lambda job: job)))
-    assert "No job of that number and no user of that name" in section_of(nothing, "find").text
+    assert "no job with this number and no user with this name" in section_of(nothing, "find").text
 
 
 def test_one_line_a_job_has_the_same_figures_and_the_order_of_the_address():
@@ -556,7 +556,7 @@ def test_one_line_a_job_has_the_same_figures_and_the_order_of_the_address():
     assert job["Wasted now"] == "25 %: 1 GPU idle, 8 CPUs idle, 60.9 GiB unused"
     assert not page.all("dl")
     choices = page.all("nav", class_="choices")[0]
-    assert [each.text for each in choices.all("strong")] == ["Wastes most now", "One line a job"]
+    assert [each.text for each in choices.all("strong")] == ["Wastes most now", "One line per job"]
     assert [each.attributes["href"] for each in choices.all("a")] == ["./?view=dense", "./?sort=wasted"]
 
 
