@@ -177,13 +177,13 @@ class Features:
         cpus = self._seconds(JOB, "allocated_cpu", notes)
         if cpus is None:
             cpus = self._seconds(JOB, "allocated_CPU", notes)
-        said = f"{cpus or 0:g} CPUs busy from now on"
+        detail = f"{cpus or 0:g} CPUs busy from now on"
         if not cpus:
             cpus = len(os.sched_getaffinity(0))
-            said = f"{cpus} CPUs busy from now on, as many as this process may use"
+            detail = f"{cpus} CPUs busy from now on, as many as this process may use"
         most = None if elapsed is None else max(0, cpus * elapsed)
         if used is not None:
-            said = f"{used:g} s used; {said}"
+            detail = f"{used:g} s used; {detail}"
         else:
             try:
                 job_id = self.get(JOB, "job_id")
@@ -191,15 +191,15 @@ class Features:
                 job_id = None
             used, reported = _used_cpu_secs(job_id, None if elapsed is None else time.time() - elapsed)
             if used is not None:
-                said = f"{used:.0f} s used by {reported}; {said}"
+                detail = f"{used:.0f} s used by {reported}; {detail}"
         if used is None:
             if most is None:
                 return None, "neither what was used nor jobstart_secs is known"
-            return (limit - most) / cpus, f"at worst: {said}, and since the start"
+            return (limit - most) / cpus, f"at worst: {detail}, and since the start"
         left = (limit - used) / cpus
         if most is not None and most > used:
-            said += f"; {(limit - most) / cpus:.0f} if since the start"
-        return left, said
+            detail += f"; {(limit - most) / cpus:.0f} if since the start"
+        return left, detail
 
     def _seconds(self, area, key, notes):
         try:
@@ -213,10 +213,8 @@ class Features:
         # float() alone would also take "nan", "1e999" and "1_000".
         if whole and _DIGITS.issuperset(whole + fraction) and len(whole) <= 18:
             return float(whole + "." + fraction) if fraction.strip("0") else int(whole)
-        said = (
-            "is negative" if whole[:1] == "-" and _DIGITS.issuperset(whole[1:] + fraction) else "not a number"
-        )
-        notes.append(f"{key}: {said}: {text[:80]!r}")
+        is_negative = whole[:1] == "-" and _DIGITS.issuperset(whole[1:] + fraction)
+        notes.append(f"{key}: {'is negative' if is_negative else 'not a number'}: {text[:80]!r}")
         return None
 
 

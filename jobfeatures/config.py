@@ -50,7 +50,7 @@ class Config(BatchSettings):
     features_listen_address: str | None = option(
         ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
     )
-    features_url: str | None = option(URL, None, "its address for jobs, if another")
+    features_url: str | None = option(URL, None, "that listener's URL for jobs, if different")
     features_form: str = option(
         choice("local", "http", "both"),
         "local",
@@ -65,10 +65,10 @@ class Config(BatchSettings):
         DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
     )
     machine_hs06_per_core: str | None = node_option(
-        DECIMAL, None, "HS06 rating of each processor, without machine.hs06"
+        DECIMAL, None, "HS06 rating of each processor, if machine.hs06 is not set"
     )
     machine_hs23_per_core: str | None = node_option(
-        DECIMAL, None, "HEPScore23 rating of each, without machine.hs23"
+        DECIMAL, None, "HEPScore23 rating of each processor, if machine.hs23 is not set"
     )
     machine_cpu_factor: str | None = node_option(
         FACTOR, None, "factor by which this machine is faster than the reference"
@@ -92,7 +92,7 @@ class Config(BatchSettings):
     )
     job_grace_secs: int | None = node_option(SECONDS, None, "minimum notice of a job's own shutdown")
     job_scratch_bytes_per_cpu: int | None = node_option(
-        SIZE, None, "scratch space of a job per processor, without a limit of the batch system"
+        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit"
     )
     node_name: str | None = option(
         TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
@@ -117,7 +117,7 @@ class Config(BatchSettings):
     schedule_history_secs: float = option(
         POSITIVE_DURATION,
         604_800.0,
-        "controller role and expect: the period covered starts at a multiple of this, one to two of them ago",
+        "controller role and expect: the period covered starts at a multiple of this, one to two periods ago",
     )
     cpu_model: tuple[Table, ...] = tables(
         "cpu_model",
@@ -134,7 +134,7 @@ class Config(BatchSettings):
             "shutdown_command": PATH,
             "scratch_bytes_per_cpu": SIZE,
         },
-        "for machines whose whole CPU model matches; of several that match the first one counts",
+        "for machines whose complete CPU model matches; if several match, the first one applies",
         live="node",
     )
     partition: tuple[Table, ...] = tables(

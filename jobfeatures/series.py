@@ -80,8 +80,8 @@ def parse_vector(text: str, *, source: str = "") -> Answer:
         raise ParseError("not a vector", source=source, field="data", text=str(data))
     if len(result) > MAX_SERIES:
         raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
-    said = document.get("warnings")
-    warnings = tuple(shown(str(each)) for each in said[:10]) if isinstance(said, list) else ()
+    found = document.get("warnings")
+    warnings = tuple(shown(str(each)) for each in found[:10]) if isinstance(found, list) else ()
     return Answer(tuple(_series_of(each, source) for each in result), warnings)
 
 

@@ -198,7 +198,7 @@ def _check(path: str, document: Mapping[str, Any]) -> None:
         if depth > MAX_DEPTH:
             raise ConfigurationError(where, "is nested too deeply")
         if isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
-            raise ConfigurationError(where, "is a whole number that 64 bits do not hold")
+            raise ConfigurationError(where, "is a whole number that does not fit into 64 bits")
         if isinstance(value, dict):
             left += [(f"{key}.{name}" if key else name, each, depth + 1) for name, each in value.items()]
         elif isinstance(value, list):

@@ -76,9 +76,9 @@ class DrainBook:
         self._has_started = self._has_started or not problem
         if problem and problem != old.problem:  # log each problem once
             log.error("drains: %s; what was known stays in force", problem)
-        said = describe(drains, announced)
-        if said != describe(old.drains, old.announced):
-            log.info("drains have changed", extra={"drains": said})
+        text = describe(drains, announced)
+        if text != describe(old.drains, old.announced):
+            log.info("drains have changed", extra={"drains": text})
         self.view = DrainView(drains, announced, problem)
 
     def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:

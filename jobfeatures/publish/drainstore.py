@@ -1,6 +1,6 @@
 """Storage of shutdown requests: two documents below the features' root, readable by root alone.
 
-    ROOT/drains/operator.json     what `jobfeatures drain` was asked for
+    ROOT/drains/operator.json     the requests made by `jobfeatures drain`
     ROOT/drains/announced.json    what the batch systems announced, for prologs and the daemon's next start
 
 Both are replaced by rename. A lock on the folder serialises commands.
@@ -56,7 +56,7 @@ class DrainStore:
         self._tree = tree
 
     def read(self) -> Drains:
-        """Return what operators asked for."""
+        """Return the operators' requests."""
         text = self._read(OPERATOR_FILE)
         return NO_DRAINS if text is None else parse_drains(text, source=self._path(OPERATOR_FILE))
 
@@ -66,7 +66,7 @@ class DrainStore:
         return NOT_ANNOUNCED if text is None else parse_announced(text, source=self._path(ANNOUNCED_FILE))
 
     def read_cloud_location(self) -> str | None:
-        """Return the machine features' location from a cloud's metadata, None if it was never asked."""
+        """Return the machine features' location from a cloud's metadata, None if it was never queried."""
         try:
             return self.read_announced().features.get(MACHINE_FEATURES)
         except (JobfeaturesError, OSError):

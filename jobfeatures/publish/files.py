@@ -80,7 +80,7 @@ def _content(
 def write_if_changed(
     folder: int, staging: int, name: str, content: bytes, mode: int = 0o644, owner: Owner | None = None
 ) -> None:
-    """Make a file of ours, or of `owner`, hold this content; do not touch one that already does."""
+    """Write a file of ours, or of `owner`, unless it already has this content."""
     uids = {owner.uid} if owner else {os.geteuid(), 0}
     if _content(folder, name, uids, mode, max_bytes=len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)

@@ -17,7 +17,7 @@ fi
 
 # the functions hook_*, from the file next to this one; for a link to this script, next to its target
 if ! . "${here%/*}/hook.sh"; then
-  timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" &
+  timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: hook.sh is missing from its folder" &
   exit 0
 fi
 

@@ -10,7 +10,7 @@ trap 'exit 0' EXIT HUP INT TERM
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
 if ! . "${here%/*}/hook.sh"; then # bash itself reports that to standard error
-  timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" </dev/null >/dev/null 2>&1 &
+  timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: hook.sh is missing from its folder" </dev/null >/dev/null 2>&1 &
   exit 0
 fi
 

@@ -11,7 +11,7 @@ exec </dev/null >/dev/null 2>&1
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
 if ! . "${here%/*}/hook.sh"; then
-  timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" &
+  timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: hook.sh is missing from its folder" &
   exit 0
 fi
 
