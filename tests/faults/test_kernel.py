@@ -253,5 +253,5 @@ def test_the_daemon_stands_every_fault_and_is_as_before_when_it_is_gone(observer
 
 
 def is_steady(series: str) -> bool:
-    """Whether a series that is above 0 stays so whatever happens: sizes and counts, no loads, rates, ages and empty groups."""
+    """Whether a series that is above 0 stays so: sizes and counts, but no loads, rates, ages, empty groups."""
     return not re.search(r"waste|load|rate|usage|age_seconds|runn|pressure|empty_|_exporter_", series)
