@@ -10,8 +10,8 @@ from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
 ACTIONS = ("publish", "remove")
 REASONS: Mapping[str, str] = {
     "command": "there is no command, or it cannot be started",
-    "configuration": "the configuration is broken; the last good one, or the defaults, were taken",
-    "daemon": "the daemon, though alive, has not taken the job in time; it does so later",
+    "configuration": "the configuration is broken; the last good one, or the defaults, were used",
+    "daemon": "the daemon is running but did not publish or remove the job in time; it will do so later",
     "enospc": "no space, or no quota, is left where features are published",
     "environment": "the hook was started without a job, or a value that it was given cannot be read",
     "limits": "no limits from the batch system in time, or another job's; left to the daemon",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from jobfeatures.publish.reading import Feature
@@ -19,7 +20,10 @@ def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
     if since is None or found.modified_secs is None or len(since) > MAX_HEADER_CHARACTERS:
         return True
     try:
-        return found.modified_secs > parsedate_to_datetime(since).timestamp()
+        date = parsedate_to_datetime(since)
+        if date.tzinfo is None:  # the obsolete form of asctime(), which is in GMT too
+            date = date.replace(tzinfo=UTC)
+        return found.modified_secs > date.timestamp()
     except (ValueError, OverflowError, TypeError, IndexError):
         return True  # not a date: the header is ignored
 

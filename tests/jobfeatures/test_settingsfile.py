@@ -64,7 +64,10 @@ def test_a_file_that_was_cut_off_or_written_into_is_settings_or_refused_in_one_l
     ("data", "reason"),
     [
         ("[web]\nlisten_address = " + "9" * 5000, "is not TOML: a number is too long"),
-        ("[web]\nlisten_address = 0x" + "f" * 5000, "web.listen_address: is a whole number that does not fit"),
+        (
+            "[web]\nlisten_address = 0x" + "f" * 5000,
+            "web.listen_address: is a whole number that does not fit",
+        ),
         ("web = [[1, 9223372036854775808]]", "web: is a whole number that does not fit"),
         ("x = " + "[" * 1000 + "]" * 1000, "is nested too deeply"),
         ("x = " + "{a=" * 1000 + "1" + "}" * 1000, "is nested too deeply"),
