@@ -113,7 +113,7 @@ class Front:
 @cache
 def read_asset(name: str) -> str:
     """Return the text of a file in `KINDS`. Raises OSError if the installation is damaged."""
-    from importlib.resources import files  # nobody may ever open the page
+    from importlib.resources import files  # pages may never be opened
 
     return files("jobfeatures_exporter.web.pages").joinpath(name).read_text(encoding="utf-8")
 

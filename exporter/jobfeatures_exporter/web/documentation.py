@@ -12,7 +12,7 @@ from html import escape
 from aiohttp import web
 
 FOLDER = "/usr/share/doc/jobfeatures-exporter/docs"
-ABSENT = "no pages are installed here: they come with the packages, and with the source in docs/\n"
+ABSENT = "the documentation is not installed here: it comes with the packages, and with the source in docs/\n"
 _PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
 _DOCUMENT = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

@@ -34,7 +34,7 @@ def _template(value: Any) -> str:
     if host is None or parts.scheme not in {"http", "https"} or re.search(r"[\s\"'<>\\]", value):
         raise ValueError("must begin with http:// or https:// and a host")
     if "@" in parts.netloc or _SECRET.search(parts.query):
-        raise ValueError("must not hold a user, password or token: everybody who opens the page sees it")
+        raise ValueError("must not contain a user, password or token: everybody who opens the page sees it")
     return value
 
 

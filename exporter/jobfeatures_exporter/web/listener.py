@@ -65,7 +65,7 @@ class Listeners:
         inherited = take_sockets()
         for name, address in ((FEATURES, config.features_listen_address), (SONAR, config.sonar_listen)):
             if name in inherited and address is None:
-                reported = f"a socket named {name} was passed, and that listener is not set"
+                reported = f"a socket named {name} was passed, but that listener is not configured"
                 raise ConfigurationError("web.systemd_socket", reported)
         return cls(config, inherited)
 
@@ -180,7 +180,7 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
     if name == SONAR:
         return "needs sonar.listen" if config.sonar_listen is None else ""
     if name == NODES:
-        reported = "serves nodes, which show tokens, no client certificate"
+        reported = "serves nodes, which present tokens instead of client certificates"
         return reported if tls.client_auth.value == _CLIENTS else ""
     if config.features_listen_address is None:
         return "needs features.listen_address"

@@ -55,7 +55,7 @@ class NodeListener:
         if not request.path.startswith(PREFIX) or not is_host_name(name):
             return _refusal(404, "ask for /nodes/NAME")
         if request.method != "GET":
-            return _refusal(405, "only GET is known here", Allow="GET")
+            return _refusal(405, "only GET is supported", Allow="GET")
         now_secs = self._clock.monotonic_secs()
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not is_token(token.strip(), name, self._secrets):
@@ -63,7 +63,7 @@ class NodeListener:
                 return _refusal(429, "too many wrong tokens", **{"Retry-After": "10"})
             return _refusal(401, "the token is not this node's", **{"WWW-Authenticate": "Bearer"})
         if not self._node_rates.take(name, now_secs):
-            return _refusal(429, "too many questions", **{"Retry-After": "1"})
+            return _refusal(429, "too many requests", **{"Retry-After": "1"})
         reported = self._answers.answer(name)
         if reported.age_secs is None:
             return _refusal(reported.status, reported.text.rstrip("\n"))

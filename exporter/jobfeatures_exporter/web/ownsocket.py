@@ -63,13 +63,13 @@ class OwnSocket:
     def refusal(self, pid: int, uid: int) -> str:
         """Return why a caller is refused, empty for one who is admitted."""
         if uid == OVERFLOW_UID:
-            return "its uid has no place in our user namespace"
+            return "its uid is not mapped in our user namespace"
         try:
             with (
                 open(f"{self._procfs}/{pid}/uid_map", encoding="ascii") as theirs,
                 open(f"{self._procfs}/self/uid_map", encoding="ascii") as ours,
             ):
-                return "" if theirs.read() == ours.read() else "its user namespace maps other uids"
+                return "" if theirs.read() == ours.read() else "its user namespace maps uids differently"
         except (OSError, ValueError):
             return "its user namespace cannot be read"
 
@@ -196,7 +196,7 @@ async def _accept(listening: socket.socket, own: OwnSocket, server: Server) -> N
         try:
             connection, _ = await loop.sock_accept(listening)
         except OSError as error:
-            log.warning("users' connections are not accepted for now: %s", error.strerror or error)
+            log.warning("cannot accept users' connections, retrying: %s", error.strerror or error)
             await asyncio.sleep(AGAIN_SECS)  # whatever it was, the next accept may work
             continue
         try:

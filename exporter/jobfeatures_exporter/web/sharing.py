@@ -15,7 +15,7 @@ def sharing(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]
 
     Callers with the same key that wait for a thread share the next call, its result or exception. So
     however many callers come, or disconnect before they are answered, at most one call per key is waiting,
-    and nobody gets a result computed before they asked.
+    and no caller gets a result whose computation began before its call.
     """
     threads = asyncio.Semaphore(at_once)
     awaited: dict[K, asyncio.Task[T]] = {}

@@ -73,7 +73,7 @@ def _take(descriptor: int, name: str) -> socket.socket:
     if not listens:
         taken.detach()
         raise ConfigurationError(
-            KEY, f"descriptor {descriptor} ({name}) is no stream socket that listens: use ListenStream="
+            KEY, f"descriptor {descriptor} ({name}) is not a listening stream socket: use ListenStream="
         )
     taken.setblocking(False)
     return taken

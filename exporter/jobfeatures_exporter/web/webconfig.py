@@ -190,11 +190,11 @@ class _Parser(YamlFile):
     def _client_auth(self, word: str) -> ClientAuth:
         key = "tls_server_config.client_auth_type"
         if word == "RequestClientCert":
-            self._warn(key, "RequestClientCert asks for nothing here: such a certificate decides nothing")
+            self._warn(key, "RequestClientCert has no effect here: such certificates are not verified")
             return ClientAuth.NONE
         if word in ("RequireAnyClientCert", "RequireClientCert"):
             raise self.fault(
-                f"{word} takes any certificate unverified, which cannot be done here:"
+                f"{word} accepts any certificate unverified, which is not supported:"
                 " use RequireAndVerifyClientCert and client_ca_file",
                 key,
             )
@@ -212,7 +212,7 @@ class _Parser(YamlFile):
         if high in OLD_VERSIONS:
             raise self.fault("must be TLS12 or TLS13", "tls_server_config.max_version", high)
         if low in OLD_VERSIONS:
-            self._warn("tls_server_config.min_version", f"{low} is not spoken here: TLS12 is the lowest")
+            self._warn("tls_server_config.min_version", f"{low} is not supported: TLS12 is used")
             low = "TLS12"
         if low > high:
             raise self.fault("is above max_version", "tls_server_config.min_version")
@@ -225,9 +225,9 @@ class _Parser(YamlFile):
             return None
         for name in names:
             if name not in CIPHERS and name not in CIPHERS_13:
-                raise self.fault("is not a suite that is known", key, name)
+                raise self.fault("is an unknown cipher suite", key, name)
         if any(name in CIPHERS_13 for name in names):
-            self._warn(key, "suites of TLS 1.3 are always all offered, as by Go")
+            self._warn(key, "suites of TLS 1.3 are always all offered, as in Go")
         return tuple(CIPHERS[name] for name in names if name in CIPHERS)
 
     def _curve(self, names: Sequence[str] | None) -> str | None:
@@ -248,7 +248,7 @@ class _Parser(YamlFile):
     def _http(self, found: dict[str, Any]) -> dict[str, str]:
         key = "http_server_config"
         if found["http2"]:
-            self._warn(f"{key}.http2", "HTTP/1.1 is spoken here, and nothing else")
+            self._warn(f"{key}.http2", "HTTP/2 is not supported: HTTP/1.1 is used")
         headers: dict[str, str] = {name: value for name, value in found["headers"].items() if value}
         for name, value in headers.items():
             allowed = HEADERS[name]
@@ -262,10 +262,10 @@ class _Parser(YamlFile):
         key = "basic_auth_users"
         for name, value in users.items():
             if not name or ":" in name or not name.isprintable():
-                raise self.fault("has a user name that is empty, or holds a colon", key)
+                raise self.fault("has a user name that is empty, unprintable or contains a colon", key)
             match = _HASH.fullmatch(value)
             if match is None:
-                raise self.fault("is no bcrypt hash: make one with htpasswd -nBC 10 USER", f"{key}.{name}")
+                raise self.fault("is not a bcrypt hash: make one with htpasswd -nBC 10 USER", f"{key}.{name}")
             if not 4 <= int(match[1]) <= MAX_COST:
                 raise self.fault(f"must have a cost of 4 to {MAX_COST}", f"{key}.{name}")
         return users
@@ -282,7 +282,7 @@ class _Parser(YamlFile):
         if interval_secs == 0:
             return None
         if int(burst or 0) == 0:
-            raise self.fault("must be 1 or more: nothing would be answered", "rate_limit.burst")
+            raise self.fault("must be 1 or more: otherwise all requests would be refused", "rate_limit.burst")
         return RateLimit(interval_secs, int(burst))
 
 

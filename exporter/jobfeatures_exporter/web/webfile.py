@@ -46,7 +46,7 @@ class WebFile:
             log.warning("web configuration: %s", warning, extra={"file": self.path})
         for secret in self._secrets():
             if _is_open_to_all(secret):
-                log.warning("everybody on this machine can read a secret", extra={"file": secret})
+                log.warning("a file with secrets is world-readable", extra={"file": secret})
 
     def refresh(self) -> None:
         """Reload the file if it, or a file it names, has changed."""
@@ -113,7 +113,7 @@ def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:
     elif required and new.tls is not None and new.tls.client_auth is not ClientAuth.REQUIRED:
         lost = "lets clients in without a certificate"
     if lost:
-        raise ParseError(f"{lost}, which takes a restart", source=source)
+        raise ParseError(f"{lost}, which requires a restart", source=source)
 
 
 def _is_open_to_all(path: str) -> bool:

@@ -36,7 +36,7 @@ class YamlFile:
         """Return the value of each key; of an absent one an empty text or mapping, or None."""
         root = self._compose(content)
         if root is None or _is_null(root):
-            raise ParseError("is empty; {} asks for nothing on purpose", source=self._source)
+            raise ParseError("is empty; if that is intended, write {}", source=self._source)
         found: dict[str, Any] = self._value(root, kinds, "")
         return found
 
@@ -86,7 +86,7 @@ class YamlFile:
             return "" if kind is str else None
         if kind is bool:
             text = str(given.value).lower() if given.tag == "tag:yaml.org,2002:bool" else ""
-            if text not in yaml.SafeLoader.bool_values:  # a tag in the file (!!bool) may stand at anything
+            if text not in yaml.SafeLoader.bool_values:  # an explicit !!bool may tag any value
                 raise self.fault("must be true or false", key)
             return yaml.SafeLoader.bool_values[text]
         is_list = kind is not str
@@ -94,9 +94,9 @@ class YamlFile:
         if isinstance(given, yaml.SequenceNode) is not is_list or not all(
             isinstance(each, yaml.ScalarNode) for each in texts
         ):
-            raise self.fault("must be a list of texts" if is_list else "must be a text", key)
+            raise self.fault("must be a list of strings" if is_list else "must be a string", key)
         if any("\0" in each.value for each in texts):
-            raise self.fault("must not hold NUL", key)
+            raise self.fault("must not contain NUL", key)
         return [str(each.value) for each in texts] if is_list else str(given.value)
 
     def _mapping(self, node: yaml.Node | None, kinds: dict[str, Any], key: str) -> dict[str, yaml.Node]:
@@ -109,12 +109,12 @@ class YamlFile:
         for name_node, value in node.value:
             self._lines[key] = _line(name_node)
             if not isinstance(name_node, yaml.ScalarNode):
-                raise self.fault("has a key that is no text", key)
+                raise self.fault("has a key that is not text", key)
             name = str(name_node.value)
             if ANY not in kinds and name not in kinds:
                 allowed = ", ".join(sorted(kinds))
                 shown = "" if len(name) > 60 else name
-                raise self.fault(f"there is no such key here, only {allowed}", key, shown)
+                raise self.fault(f"unknown key; allowed are {allowed}", key, shown)
             if name in found:
                 raise self.fault("occurs twice", key if ANY in kinds else _join(key, name))
             found[name] = value

@@ -294,7 +294,7 @@ FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https:
     [
         ("{}", {"web_config_for": ("sonar",)}, "needs tls_server_config"),
         (TLS, {"web_config_for": ("sonar",)}, r"sonar needs sonar\.listen"),
-        (MUTUAL, {"web_config_for": ("nodes",)}, "nodes serves nodes, which show tokens"),
+        (MUTUAL, {"web_config_for": ("nodes",)}, "nodes serves nodes, which present tokens"),
         (TLS, {"web_config_for": ("features",)}, r"features needs features\.listen_address"),
         (TLS, {"web_config_for": ("features",), **FEATURES, "features_url": None}, r"needs features\.url"),
         (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "which have no client certificate"),

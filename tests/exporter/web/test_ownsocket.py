@@ -117,7 +117,7 @@ def test_what_is_no_page_is_not_found_and_nothing_can_be_changed(own, sockets):
 
 def test_the_overflow_uid_and_foreign_namespaces_are_refused(own, tmp_path):
     assert own.refusal(os.getpid(), os.getuid()) == ""
-    assert "no place" in own.refusal(os.getpid(), OVERFLOW_UID)
+    assert "not mapped" in own.refusal(os.getpid(), OVERFLOW_UID)
     for pid, text in (
         ("self", "         0          0 4294967295\n"),
         ("7", "         0       1000          1\n"),
@@ -127,7 +127,7 @@ def test_the_overflow_uid_and_foreign_namespaces_are_refused(own, tmp_path):
     (tmp_path / "8").mkdir()
     (tmp_path / "8/uid_map").write_text((tmp_path / "self/uid_map").read_text())
     elsewhere = OwnSocket(lambda: None, lambda *_: None, str(tmp_path))
-    assert "other uids" in elsewhere.refusal(7, 1000)
+    assert "maps uids differently" in elsewhere.refusal(7, 1000)
     assert elsewhere.refusal(8, 1000) == ""
     assert "cannot be read" in elsewhere.refusal(9, 1000)  # it has gone
 

@@ -136,7 +136,7 @@ def _cpus(each: JobView) -> Cell:
         return _unknown()
     given = figure(JOB_CPUS, each.allocated_cpus, format_cpus)
     if used is None:
-        return Cell(lines(join(given, " allocated")), each.allocated_cpus, "bars")
+        return Cell(lines(join(given, " allocated")), LAST, "bars")
     share = each.cpu_share
     drawn = None
     if share is not None:
@@ -185,16 +185,14 @@ def _gpus(each: JobView) -> Cell:
         count = each.allocated_gpus
         if not count:
             return Cell(tag("span", "none" if count == 0 else UNKNOWN, class_="none"), -1.0, "bars")
-        return Cell(
-            join(figure(allocation.ALLOCATED_GPUS, count, format_figure), " allocated"), count, "bars"
-        )
+        return Cell(join(figure(allocation.ALLOCATED_GPUS, count, format_figure), " allocated"), LAST, "bars")
     busy = each.gpus_used
     held = [use.memory_bytes for use in each.gpus if use.memory_bytes is not None]
     count = sum(use.is_allocated for use in each.gpus)
     noun = "GPU" if len(each.gpus) == 1 else "GPUs"
     first: Child = f"{len(each.gpus)} {noun}" if count else f"{len(each.gpus)} {noun}, not allocated"
     if busy is None:
-        return Cell(lines(first, None if not held else format_bytes(sum(held))), 0.0, "bars")
+        return Cell(lines(first, None if not held else format_bytes(sum(held))), LAST, "bars")
     share = busy / len(each.gpus)
     drawn = bar(f"{len(each.gpus)} {noun} {format_share(share)} busy", Part(share))
     memory: Child = None

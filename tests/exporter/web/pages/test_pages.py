@@ -24,12 +24,15 @@ from jobfeatures_exporter.cluster.finding import find_jobs
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.view import units
+from jobfeatures_exporter.view.job import GpuUse, JobView
+from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job, render_unknown
+from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.node import render_node, view_context
-from jobfeatures_exporter.web.pages.pieces import MAX_ROWS
+from jobfeatures_exporter.web.pages.pieces import MAX_ROWS, PageData
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase, test_job
 from tests.exporter.web.pages.reading import Element, read_page
@@ -664,3 +667,11 @@ def test_of_thousands_of_jobs_as_many_as_make_a_page_are_shown_and_the_others_co
     assert next(iter(rows)) == "4321"  # the largest first
     assert "4,500 more are not shown" in text
     assert len(text) < 1_500_000
+
+
+@pytest.mark.parametrize("known", [{"gpus": (GpuUse("GPU-1", is_allocated=True),)}, {"allocated_gpus": 4}])
+def test_unknown_use_sorts_last(known):
+    shown = NodeView(jobs=(JobView(key=JobKey("slurm", "1"), allocated_cpus=4, **known),), count=1)
+    table = read_page(jobs_table(shown, PageData(Context(now_secs=0.0), ()), {}, has_gpus=True))
+    (row,) = rows_of(table, "jobs-table").values()
+    assert {row[each].attributes["data-order"] for each in ("CPUs", "Memory", "GPUs")} == {"inf"}
