@@ -1,6 +1,6 @@
-"""From one log of jobs to another: the kinds there are, which one a text is, and the way between two. Pure.
+"""Converts job logs: the table of formats (kinds), how to recognise one, how to read and write them. Pure.
 
-Each kind is a module that offers what `jobfeatures.joblog` says; nothing is imported but what is asked for.
+Each kind is a module with the functions that `jobfeatures.joblog` describes, imported only when needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jobfeatures.joblog import JobRecord, Notes, Passage, Sorter, StepUse, sort_
 
 
 class KindError(JobfeaturesError):
-    """It is not clear what a log is, or what it shall become."""
+    """The kind of the input, or of the output, cannot be determined."""
 
     exit_status = 2
 
@@ -56,7 +56,7 @@ KINDS: Final[dict[str, LogKind]] = {
         longest_line=DOCUMENT,
     ),
     "records": LogKind(
-        "one JSON object a line, which holds all that any other kind does",
+        "one JSON object a line, which holds everything that any other kind can hold",
         reader="jobfeatures.formats.joblines",
         writer="jobfeatures.formats.joblines",
         endings=(".jsonl",),
@@ -68,24 +68,24 @@ KINDS: Final[dict[str, LogKind]] = {
 
 
 def recognise_kind(head: str) -> str:
-    """Return the kind of a text that begins with `head`. Raises KindError unless there is exactly one."""
+    """Return the kind of a text that begins with `head`. Raises KindError unless exactly one matches."""
     found = [name for name, kind in KINDS.items() if kind.reader and _load(kind.reader).recognise(head)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise KindError(f"may be {' or '.join(found)}: --from has to say")
-    raise KindError("is empty: --from has to say" if not head.strip() else "is none of the kinds known here")
+        raise KindError(f"may be {' or '.join(found)}: --from is needed")
+    raise KindError("is empty: --from is needed" if not head.strip() else "is of no known kind")
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
-    """Return the kind that a file of this name is written as. Raises KindError where it does not say."""
+    """Return the kind to write, by the file name's ending. Raises KindError if the ending is of no kind."""
     plain = name
     for ending in compressions:
         plain = plain.removesuffix(ending)
     for kind, each in KINDS.items():
         if each.writer and plain.endswith(each.endings):
             return kind
-    raise KindError(f"{shown_name(name)}: --to is needed, for its name does not tell the kind")
+    raise KindError(f"{shown_name(name)}: --to is needed, because the name does not show the kind")
 
 
 def read_log(
@@ -100,11 +100,11 @@ def read_log(
     meaning: Meaning | None = None,
     folds_steps: bool = False,
 ) -> Iterator[JobRecord | StepUse | Rejected | Passage]:
-    """Return the records of a log. Raises ParseError, in strict reading for every fault.
+    """Return the records of a log. Raises ParseError; in strict mode for every fault.
 
-    `notes` take what was not taken over, and what was repaired. `keep_text`: of
-    kinds that keep it, records have their text, and what stands between comes too. `meaning` is that
-    of the fields of an SWF log. `folds_steps`: of steps only what `fold_jobs` takes is wanted.
+    `notes` counts what was ignored or repaired. With `keep_text`, records of kinds that support it carry
+    their source text, and the text between records is returned too. `meaning` says how to interpret an SWF
+    log's fields. With `folds_steps`, steps are reduced to what `fold_jobs` needs.
     """
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
     if keep_text and KINDS[kind].keeps_text:
@@ -140,27 +140,27 @@ def write_log(
     sort: Sorter = sort_in_memory,
     **options: bool,
 ) -> Iterator[str]:
-    """Return the lines of a log, without newlines. `notes` get what has no place.
+    """Return the lines of a log, without newlines. `notes` counts values that the kind cannot hold.
 
-    Of kinds with a header, the comments of `header` come behind its first line. What was read with its text
-    is not folded. `sort` is how jobs are put in order, `options` are the kind's own.
+    In kinds with a header, the comments in `header` follow its first line. Records that carry their source
+    text are not folded. `sort` sorts the jobs; `options` are specific to the kind.
     """
     rest = iter(records)
     first = next(rest, None)
-    whole = rest if first is None else chain([first], rest)
-    is_kept = isinstance(first, Passage) or (isinstance(first, JobRecord) and first.source_text is not None)
-    if KINDS[kind].jobs_only and not is_kept:
-        jobs = (each for each in whole if not isinstance(each, Passage))
-        whole = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
+    found = rest if first is None else chain([first], rest)
+    has_text = isinstance(first, Passage) or (isinstance(first, JobRecord) and first.source_text is not None)
+    if KINDS[kind].jobs_only and not has_text:
+        jobs = (each for each in found if not isinstance(each, Passage))
+        found = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
-    lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **given)
-    reported = [f"; {each}" for each in header]
-    if reported:
+    lines = _load(KINDS[kind].writer).write_records(found, notes.lose, **given)
+    comments = [f"; {each}" for each in header]
+    if comments:
         first_line = next(lines, None)
         if first_line is not None and first_line.startswith(";"):
             yield first_line
             first_line = None
-        yield from reported
+        yield from comments
         if first_line is not None:
             yield first_line
     yield from lines

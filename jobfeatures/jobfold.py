@@ -1,8 +1,8 @@
-"""One record a job, of records of jobs, their steps and their runs: pure.
+"""Merges the records of jobs, their steps and their runs into one record per job: pure.
 
-Accounting has an entry for each step of a job, and after a requeue one more for the job, under the same id.
-Formats with one entry a job take these. The same id is the same job only for one user on one cluster, and
-where the times allow it: numbers are used again.
+Accounting has an entry for each step of a job and, after a requeue, another for the job under the same id.
+Formats with one entry per job need them merged. Job ids are reused: records with the same id belong to one
+job only if cluster and user are the same and the times allow it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SAME_RUN: Final = "run that is told twice"
 STEP: Final = "step"
 ORPHAN: Final = "step without its job"
 SAME_ID: Final = "another job under the id of one before: both are kept"
-# A requeue is a submission of its own, at the end of the run before; what comes later is another job.
+# Accounting shows a requeue as a new submission at the end of the run before; a later one is another job.
 REQUEUED_WITHIN_SECS: Final = 86400
 _ID: Final = attrgetter("batch_system", "cluster", "job_id")
 
 
 class _Run:
-    """One run of a job, and what its steps add; or a step that does not stand behind its run."""
+    """One run of a job with what its steps add; or a step that does not directly follow its run."""
 
     __slots__ = ("memory_bytes", "place", "record")
 
@@ -37,23 +37,23 @@ class _Run:
         self.memory_bytes = record.used_memory_bytes
 
     def has_step(self, step: JobRecord | StepUse) -> bool:
-        """Return whether a step is one of this run."""
+        """Return whether a step belongs to this run."""
         return self.record.step is None and _ID(self.record) == _ID(step)
 
     def add_step(self, step: JobRecord | StepUse) -> None:
-        """Take the most memory that a step used: only steps have it, and most run one after the other."""
+        """Use the largest step's memory if the job has none of its own: most steps run one at a time."""
         if self.record.used_memory_bytes is None and step.used_memory_bytes is not None:
             self.memory_bytes = max(self.memory_bytes or 0, step.used_memory_bytes)
 
     @property
     def age(self) -> tuple[float, float]:
-        """Return what is larger for the later of two runs: a requeue is a submission of its own."""
+        """Return a key that sorts runs by submission, which each requeue repeats, then by start."""
         record = self.record
         started = record.start_secs if record.start_secs is not None else record.end_secs
         return (record.submit_secs or 0, started or 0)
 
     def fold(self, earlier: int) -> JobRecord:
-        """Return the record with what its steps and the runs before it add."""
+        """Return the record with its steps' memory and the number of `earlier` runs added."""
         record: JobRecord = self.record
         if self.memory_bytes != record.used_memory_bytes:
             record = replace(record, used_memory_bytes=self.memory_bytes)
@@ -69,11 +69,11 @@ def fold_jobs(
     all_runs: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobRecord]:
-    """Return one record a job, in the order in which they come first; none before all have come.
+    """Return one record per job, in order of first appearance, after reading all records.
 
-    Steps come behind the run of their job, as sacct writes them. Of several runs the latest counts: by its
-    submission, else by its start, else by its place. `all_runs` keeps each, with the id they share. `folded`
-    is called with each record that became one with another. More than `MOST` of them are sorted.
+    Steps follow the run of their job, as sacct writes them. Of several runs the latest is kept, by submission
+    time, else start, else position. `all_runs` keeps every run, under the shared id. `folded` is called with
+    a reason for each record that is merged. More than `MOST` runs are grouped by `sort` instead of in memory.
     """
     runs = _runs(records, folded)
     held = deque(islice(runs, MOST))
@@ -86,7 +86,7 @@ def fold_jobs(
 
 
 def _runs(records: Iterable[JobRecord | StepUse], folded: Lost) -> Iterator[_Run]:
-    """Yield runs with the steps that stand right behind them, other steps by themselves."""
+    """Yield runs with the steps that directly follow them, and other steps by themselves."""
     last: _Run | None = None
     for place, record in enumerate(records):
         if last is not None and record.step is not None and last.has_step(record):
@@ -101,7 +101,7 @@ def _runs(records: Iterable[JobRecord | StepUse], folded: Lost) -> Iterator[_Run
 
 
 def _in_memory(runs: Iterable[_Run]) -> Iterable[Iterable[_Run]]:
-    """Return what has one id together, as it came."""
+    """Group runs by job id, in order of first appearance."""
     found: dict[Any, list[_Run]] = {}
     for run in runs:
         found.setdefault(_ID(run.record), []).append(run)
@@ -109,7 +109,7 @@ def _in_memory(runs: Iterable[_Run]) -> Iterable[Iterable[_Run]]:
 
 
 def _sorted(runs: Iterable[_Run], sort: Sorter) -> Iterator[Iterable[_Run]]:
-    """Yield the same of any number of them."""
+    """Group any number of runs by job id, by sorting them."""
     keyed = (
         ((system, cluster or "", cluster is None, job_id), run)
         for run in runs
@@ -120,7 +120,7 @@ def _sorted(runs: Iterable[_Run], sort: Sorter) -> Iterator[Iterable[_Run]]:
 
 
 def _fold_each(found: Iterable[Iterable[_Run]], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
-    """Yield the jobs, with the place at which each came first."""
+    """Yield the merged jobs, each with the position of its first record."""
     for same in found:
         runs: list[_Run] = []
         for run in same:
@@ -139,9 +139,9 @@ def _fold_each(found: Iterable[Iterable[_Run]], folded: Lost, *, all_runs: bool)
 
 
 def _fold_runs(runs: list[_Run], folded: Lost, *, all_runs: bool) -> Iterator[JobRecord]:
-    """Return the jobs that have the same id: each the latest of its runs."""
+    """Separate the jobs that share an id, and yield the latest run of each (all with `all_runs`)."""
     found: list[list[_Run]] = []
-    for run in sorted(runs, key=lambda each: each.age):  # equal ones as they came
+    for run in sorted(runs, key=lambda each: each.age):
         same = next((mine for mine in found if may_be_one(mine[-1].record, run.record)), None)
         if same is None:
             if found:
@@ -162,7 +162,7 @@ def _fold_runs(runs: list[_Run], folded: Lost, *, all_runs: bool) -> Iterator[Jo
 
 
 def may_be_one(earlier: JobRecord, later: JobRecord) -> bool:
-    """Return whether two records under one id are of one job: of its user, one run after the other."""
+    """Return whether two records with the same id can be one job: same user, runs that do not overlap."""
     if None not in {earlier.user, later.user} and earlier.user != later.user:
         return False
     return is_same_run(earlier, later) or is_next_run(
@@ -171,7 +171,7 @@ def may_be_one(earlier: JobRecord, later: JobRecord) -> bool:
 
 
 def is_same_run(one: JobRecord, other: JobRecord) -> bool:
-    """Return whether two records report one run, perhaps the first before its end."""
+    """Return whether two records report the same run, one of them perhaps before it ended."""
     if (one.submit_secs, one.start_secs) != (other.submit_secs, other.start_secs):
         return False
     return one.end_secs == other.end_secs or (
@@ -182,7 +182,7 @@ def is_same_run(one: JobRecord, other: JobRecord) -> bool:
 def is_next_run(
     earlier: tuple[Number | None, Number | None, Number | None], later: tuple[Number | None, Number | None]
 ) -> bool:
-    """Return whether times allow a run to follow another of the same job: submit, start, end of both."""
+    """Return whether a run (submit, start) can follow an earlier one (submit, start, end) of its job."""
     submit, start, end = earlier
     submit_again, start_again = later
     if submit == submit_again or None in {submit, submit_again}:

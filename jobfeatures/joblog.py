@@ -1,27 +1,27 @@
 """Jobs as logs and the accounting of batch systems report them: frozen records, no I/O.
 
-A `JobRecord` is what one line, element or object says of one job (or of one step of it) over all its nodes,
-usually after it has ended. Every kind of log and every accounting has this record. `Job` of
-`jobfeatures.model` is what a node knows of a job that may still run.
+A `JobRecord` holds what one line, element or object reports about one job (or one step of it) across all its
+nodes, usually after it has ended. Readers of all log formats and accounting systems return it. `Job` of
+`jobfeatures.model` is what a node knows about a job that may still be running.
 
-A format of such logs is one file that offers
+A log format is a module that offers
 
 ``recognise(head)``
-    whether a text that begins like this (4 KiB at most) is of the format,
+    whether a text that begins with `head` (4 KiB at most) is in this format,
 ``read_records(lines, source=…, notes=…)``
-    what the lines say: records, and `Rejected` for those that could not be
-    read. `notes` take what was not taken over and what was repaired. One that
-    repairs takes ``strict=True``: it repairs nothing, and raises ParseError. One whose
-    logs have steps takes ``folds_steps=True``: those behind their job are counted
-    in `notes`, as read and as folded, others come as `StepUse`.
+    parses the lines: returns records, and a `Rejected` for each that could not be
+    read. `notes` counts what was ignored and what was repaired. A reader that
+    repairs accepts ``strict=True``: it repairs nothing, and raises ParseError. If its
+    logs have steps it accepts ``folds_steps=True``: steps that follow their job are
+    counted in `notes`, as read and as folded; others are returned as `StepUse`.
 ``write_records(records, lost)``
-    the lines that say it; only of formats that are written. `lost` is called,
-    with the field's name, for every value that the format cannot hold, and with a
-    name that begins with ``job `` for every job that has no place as a whole.
+    formats the records as lines; only in formats that can be written. `lost` is called
+    with the field's name for every value that the format cannot hold, and with a
+    name that begins with ``job `` for every job that it cannot hold at all.
 
-A format that can be written as it was read takes ``keep_text=True`` in its reader: records have their
-`source_text` then, what stands between them comes as `Passage`, and its writer puts both back where the
-record still says what its text does.
+The reader of a format that can be written as it was read accepts ``keep_text=True``: records then have their
+`source_text`, and the text between them is returned as `Passage`. The writer puts both back, except where a
+record no longer agrees with its text.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from jobfeatures.quickrecord import quickly_made
 Number = int | float
 
 
-MOST: Final = 400_000  # that wait in memory: some 500 MB of jobs
-AT_ONCE: Final = 256  # that are written together: a few of them fit into a processor's cache
-MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
-WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
+MOST: Final = 400_000  # records held in memory: some 500 MB of jobs
+AT_ONCE: Final = 256  # records in a batch, small enough to stay in the processor's cache
+MAX_SHOWN: Final = 20  # rejected records that are kept; the others are only counted
+WHOLE_JOB: Final = "job "  # names of losses begin so where an entire job is lost, not one value
 
 
 class Passage(NamedTuple):
-    """What stands in a log and is no job: comments, empty lines. With its newlines."""
+    """Text of a log that belongs to no job: comments and empty lines, with their newlines."""
 
     kind: str
     text: str
 
 
 class SourceText(NamedTuple):
-    """The lines that a record was read from, with newlines; `record`: what they say, if not by themselves."""
+    """The lines a record was read from, with newlines; `record`: their content, if it depends on others."""
 
     kind: str
     text: str
@@ -62,7 +62,7 @@ class SourceText(NamedTuple):
 
 
 class StepUse(NamedTuple):
-    """What a step adds to its job, in place of its record where nobody wants to have that."""
+    """What a step adds to its job; stands in for the step's record where that is not needed."""
 
     batch_system: str
     job_id: str
@@ -76,16 +76,16 @@ class StepUse(NamedTuple):
 class JobRecord:
     """One job of a log, or one step of a job. Absent knowledge is None or empty, never zero.
 
-    Times are seconds since the epoch, or since the log's start where the log tells no more. Sizes are bytes,
-    and like CPU time they are of the whole job, all processors and nodes together.
+    Times are seconds since the epoch, or since the log's start where the log does not give its date. Sizes
+    (in bytes) and CPU times are totals over all processors and nodes of the job.
     """
 
     batch_system: str
     job_id: str
-    cluster: str | None = None  # or the server, whose job ids these are
+    cluster: str | None = None  # or server: job ids are unique within it
     step: str | None = None  # None: the job itself
     state: JobState = JobState.UNKNOWN
-    state_word: str | None = None  # the batch system's own, where it is another
+    state_word: str | None = None  # the batch system's own word, where it differs
     name: str | None = None
     user: str | None = None
     uid: int | None = None
@@ -103,7 +103,7 @@ class JobRecord:
     eligible_secs: Number | None = None
     start_secs: Number | None = None  # of its last run
     end_secs: Number | None = None
-    run_secs: Number | None = None  # as the log tells it, without suspensions; see `compute_run_secs`
+    run_secs: Number | None = None  # as logged, without suspensions; see `compute_run_secs`
     suspended_secs: Number | None = None
     restarts: int | None = None
     exit_status: int | None = None
@@ -127,23 +127,23 @@ class JobRecord:
     array_task_id: str | None = None
     het_job_id: str | None = None
     het_offset: int | None = None
-    workflow_id: str | None = None  # of jobs that are one piece of work
+    workflow_id: str | None = None  # shared by the jobs of one workflow
     preceding_job_id: str | None = None
-    think_secs: Number | None = None  # between the end of that one and the submission of this
-    more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds tell, by name: see MORE
+    think_secs: Number | None = None  # from the end of the preceding job to the submission of this one
+    more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds report, by name: see MORE
     source_text: SourceText | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> JobKey:
-        """Return the job's key, of a step that of its job."""
+        """Return the key of the job, or of the job that the step belongs to."""
         return JobKey(self.batch_system, self.job_id)
 
 
-# What few kinds of logs tell; `average_`, `min_` and `max_` are over the tasks of a step.
+# Fields that few kinds of logs report; `average_`, `min_` and `max_` are over the tasks of a step.
 MORE: Final = frozenset(
     {
         *("distribution", "requested_resources", "allocated_resources"),
-        *("gres_detail", "min_cpus_per_node"),  # the first by node, with newlines between them
+        *("gres_detail", "min_cpus_per_node"),  # gres_detail: one line per node
         *("min_cpu_secs", "average_cpu_secs", "average_read_bytes", "average_written_bytes"),
         *("average_resident_bytes", "average_virtual_bytes", "max_resident_bytes", "max_virtual_bytes"),
     }
@@ -163,48 +163,48 @@ class Accounting:
     def of(
         cls, source: str, records: Iterable[JobRecord], taken_at_secs: float, rejected: Iterable[Rejected]
     ) -> Accounting:
-        """Return an answer of these records, without those that were bad."""
+        """Make an answer from any iterables of records and rejected ones."""
         return cls(
             source=source, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
         )
 
 
-_ENTRIES: Final = (JobRecord, StepUse)  # as a union it would be made anew for each
+_ENTRIES: Final = (JobRecord, StepUse)  # a union would be constructed again for each record
 
 
 @dataclass(slots=True)
 class Notes:
-    """What became of the records of one log."""
+    """Statistics of reading or converting one log: what was read, rejected, ignored, repaired and lost."""
 
     read: int = 0
     rejected: int = 0
-    shown: list[Rejected] = field(default_factory=list)  # the first of them
-    not_taken: Counter[str] = field(default_factory=Counter)  # reported by the log alone
+    shown: list[Rejected] = field(default_factory=list)  # the first rejected ones
+    not_taken: Counter[str] = field(default_factory=Counter)  # values in the log that records cannot hold
     repaired: Counter[str] = field(default_factory=Counter)
-    lost: Counter[str] = field(default_factory=Counter)  # values that the other log cannot hold
-    folded: Counter[str] = field(default_factory=Counter)  # records that became one with another
+    lost: Counter[str] = field(default_factory=Counter)  # values that the written log cannot hold
+    folded: Counter[str] = field(default_factory=Counter)  # records merged into another
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every job that was there is there again."""
+        """Return whether no job was rejected or lost."""
         return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
 
     def lose(self, name: str) -> None:
-        """Count a value that has no place."""
+        """Count a value (or job) that the written log cannot hold."""
         self.lost[name] += 1
 
     def fold(self, name: str) -> None:
-        """Count a record that became one with another."""
+        """Count a record that was merged into another."""
         self.folded[name] += 1
 
     def accepted(self, found: Iterable[JobRecord | StepUse | Rejected | Passage]) -> Iterator[JobRecord]:
-        """Return the records, counted; what was rejected is noted."""
+        """Return the records, and count them and the rejected ones."""
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
     def accepted_with_passages(
         self, found: Iterable[JobRecord | StepUse | Rejected | Passage]
     ) -> Iterator[JobRecord | StepUse | Passage]:
-        """Return the same, and what stands between the records."""
+        """Do the same, but keep steps and the text between records."""
         for each in found:
             if isinstance(each, _ENTRIES):
                 self.read += 1
@@ -217,7 +217,7 @@ class Notes:
                     self.shown.append(each)
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to report about them, but for what was rejected, line by line."""
+        """Yield a report of all counts but those of rejected records, line by line."""
         reported = (
             ("repaired", self.repaired),
             ("not taken", self.not_taken),
@@ -229,7 +229,7 @@ class Notes:
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:
-    """Return how long a job ran: as logged, else without suspensions; None: unknown; < 0: clock set back."""
+    """Return how long a job ran, without suspensions: None if unknown, < 0 if the clock was set back."""
     if record.run_secs is not None:
         return record.run_secs
     if record.start_secs is None or record.end_secs is None:
@@ -238,7 +238,7 @@ def compute_run_secs(record: JobRecord) -> Number | None:
 
 
 def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]:
-    """Return what is known of these values, as `JobRecord.more` holds it."""
+    """Return the values that are not None, in the form of `JobRecord.more`."""
     return tuple((name, value) for name, value in values.items() if value is not None)
 
 
@@ -250,25 +250,25 @@ _OF_JOB: Final = (
 
 
 def record_of(job: Job, **others: Any) -> JobRecord:
-    """Return the record of what is known of a job, with other fields, or other values."""
+    """Return a job as a record; `others` adds or replaces fields."""
     same = {name: getattr(job, name) for name in _OF_JOB}
     ids = {"batch_system": job.key.batch_system, "job_id": job.key.job_id}
     return JobRecord(**{**ids, **same, "wall_limit_secs": job.limits.wall_secs, **others})
 
 
 def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
-    """Return what the queue knows of a job and accounting does not, as `JobRecord.more` holds it."""
+    """Return what the queue reports about a job but accounting does not, in the form of `JobRecord.more`."""
     return pairs(gres_detail="\n".join(job.gres_detail) or None, min_cpus_per_node=job.min_cpus_per_node)
 
 
 class LastLine(str):
-    """A line that ends its file, without a newline."""
+    """The last line of a file that does not end with a newline."""
 
     __slots__ = ()
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Yield a text of whole lines as lines without newlines."""
+    """Yield the lines of a text without newlines; an unterminated last line as `LastLine`."""
     *lines, last = text.split("\n")
     yield from lines
     if last:
@@ -276,24 +276,24 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
-    """Yield records, some at a time."""
+    """Yield records in batches of `AT_ONCE`."""
     rest = iter(records)
     while some := list(islice(rest, AT_ONCE)):
         yield some
 
 
 Lost = Callable[[str], None]
-Pair = tuple[Any, Any]  # what is sorted by, and what comes with it
+Pair = tuple[Any, Any]  # the key to sort by, and a value
 Sorter = Callable[[Iterable[Pair]], Iterable[Pair]]
 
 
 def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
-    """Return pairs in the order of their first, equal ones as they came."""
+    """Sort pairs by key; the sort is stable."""
     return sorted(pairs, key=itemgetter(0))
 
 
 def several_clusters(records: Iterable[JobRecord]) -> str:
-    """Return the names of the clusters whose jobs these are, four at most; empty if there is but one."""
+    """Return the names of the records' clusters, four at most; "" if there is only one."""
     found = sorted({shown_name(each.cluster) for each in records if each.cluster})
     more = ["…"] if len(found) > 4 else []
     return ", ".join([*found[:4], *more]) if len(found) > 1 else ""

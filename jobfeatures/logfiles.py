@@ -17,26 +17,26 @@ from jobfeatures.convert import KINDS, KindError, recognise_kind
 from jobfeatures.errors import JobfeaturesError, shown_name
 
 MAX_LINE_CHARACTERS: Final = 65536
-ZSTD_BYTES: Final = 2**12  # that are unpacked at once, to 128 MiB at most
+ZSTD_BYTES: Final = 2**12  # compressed bytes per step, which expand to 128 MiB at most
 AT_ONCE: Final = 256  # lines
-HEAD_CHARACTERS: Final = 4096  # tell what kind a log is
+HEAD_CHARACTERS: Final = 4096  # enough to recognise a log's kind
 COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
 BOM: Final = "\ufeff"
 SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
 class LogFileError(JobfeaturesError):
-    """A log could not be opened, read to its end, or written."""
+    """A log could not be opened, read to its end, or written completely."""
 
     exit_status = 2
 
 
 @contextmanager
 def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
-    """Open a log to read. Raises LogFileError, also while it is read.
+    """Open a log for reading. Raises LogFileError, also while the log is read.
 
-    What is not UTF-8 becomes U+FFFD, ends of lines become newlines, and a byte
-    order mark is passed over; `exactly`: all of it stays, for `writing`.
+    Invalid UTF-8 becomes U+FFFD, line endings become newlines, and a byte order
+    mark is skipped. With `exactly`, all of it is preserved, for `writing`.
     """
     encoding = ("utf-8", "surrogateescape", "") if exactly else ("utf-8-sig", "replace", None)
     with _blaming(name, "read"):
@@ -49,7 +49,7 @@ def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
 
 @contextmanager
 def writing(name: str) -> Iterator[TextIO]:
-    """Open a log to write, anew. Raises LogFileError."""
+    """Open a log for writing; an existing file is truncated. Raises LogFileError."""
     with _blaming(name, "write"):
         if name == "-":
             if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale says
@@ -65,14 +65,14 @@ def writing(name: str) -> Iterator[TextIO]:
 
 
 def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
-    """Yield lines whose file is to blame where they cannot be read. Raises LogFileError."""
+    """Yield lines; an error while reading them becomes a LogFileError that names the file."""
     with _blaming(name, "read"):
         yield from lines
 
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """Give the name to write to: a file comes into its place as a whole, or what was there stays."""
+    """Replace a file atomically: yield the name to write to; on an error the old file stays."""
     try:
         is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
     except OSError:
@@ -94,7 +94,7 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Return lines that were read exactly as they are read otherwise."""
+    """Convert lines read with `exactly` to what reading without it returns."""
     is_first = True
     rest = iter(lines)
     while some := list(itertools.islice(rest, AT_ONCE)):
@@ -109,12 +109,12 @@ def as_text(lines: Iterable[str]) -> Iterator[str]:
                 text, is_first = text.removeprefix(BOM), False
             if text.endswith(("\r", "\r\n")):
                 text = text.rstrip("\n").removesuffix("\r") + "\n"
-            if text:  # a byte order mark alone is no line
+            if text:  # a byte order mark alone is not a line
                 yield text
 
 
 def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:
-    """Return the lines of a stream; of one longer than `most` characters only the first `most` + 1."""
+    """Yield the lines of a stream, each cut to `most` + 1 characters."""
     readline = stream.readline
     while line := readline(most + 1):
         yield line
@@ -125,7 +125,7 @@ def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterato
 
 
 def _open(name: str, mode: str) -> BinaryIO:
-    """Open a file by its ending: the modules of this table all have the same open()."""
+    """Open a file with the module for its ending; all modules of the table have the same open()."""
     module = COMPRESSIONS.get(name[name.rfind(".") :])
     if module is None:
         return cast(BinaryIO, open(name, mode))  # the caller closes it
@@ -139,21 +139,21 @@ def _open(name: str, mode: str) -> BinaryIO:
 
 
 class _ZstdFile(io.RawIOBase):
-    """What a .zst file holds. The library's own reader takes one that was cut off for one that ended."""
+    """Decompresses a .zst file. Unlike the library's own reader, it detects truncated files."""
 
     def __init__(self, file: BinaryIO, zstandard: Any) -> None:
         self._file = file
         self._new = zstandard.ZstdDecompressor().decompressobj
         self._frame: Any = None
-        self._rest = b""  # of what was read, behind the end of a frame
+        self._rest = b""  # read already, after the end of a frame
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read some. Raises EOFError where the last frame is cut off."""
+        """Read decompressed bytes. Raises EOFError if the last frame is truncated."""
         while not self._ready:
             packed = self._rest or self._file.read(ZSTD_BYTES)
             self._rest = b""
@@ -172,7 +172,7 @@ class _ZstdFile(io.RawIOBase):
         return size
 
     def close(self) -> None:
-        """Close the file, too."""
+        """Close this reader and its file."""
         self._file.close()
         super().close()
 
@@ -181,7 +181,7 @@ class _ZstdFile(io.RawIOBase):
 def _blaming(name: str, what: str) -> Iterator[None]:
     try:
         yield
-    except (JobfeaturesError, BrokenPipeError):  # who reads no more has seen enough
+    except (JobfeaturesError, BrokenPipeError):  # a reader that closes the pipe is no fault of the log
         raise
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -193,9 +193,9 @@ def _blaming(name: str, what: str) -> Iterator[None]:
 
 
 def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, Iterator[str]]:
-    """Return the kind of a log, as it was named or by its beginning, and its lines. Raises KindError.
+    """Return the kind of a log (`named`, else recognised by its beginning) and its lines. Raises KindError.
 
-    Where the beginning does not say, the end of its `name` does: ``.swf``, packed or not.
+    If the beginning is not recognised, a `name` ending in ``.swf``, compressed or not, decides.
     """
     if named is not None:
         return named, blaming(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))
@@ -205,11 +205,11 @@ def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, It
     except KindError as error:
         if not name.endswith(SWF_ENDINGS):
             raise KindError(f"{shown_name(name or '-')}: {error}") from None
-        kind = "swf"  # the reader will tell what is wrong
+        kind = "swf"  # its reader reports what is wrong
     most = KINDS[kind].longest_line
     rest = bounded_lines(stream, most=most)
     if not head.endswith("\n"):
-        head += next(rest, "")  # what its last line lacks
+        head += next(rest, "")  # the remainder of its last line
     return kind, blaming(
         name or "-", itertools.chain(bounded_lines(io.StringIO(head, newline=""), most=most), rest)
     )

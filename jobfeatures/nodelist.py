@@ -1,8 +1,8 @@
-"""Compressed host lists: ``c[1-3,08-10]-[2-4]`` to names, by Slurm's rule, and back, by ClusterShell.
+"""Compressed host lists such as ``c[1-3,08-10]-[2-4]``: expanded by Slurm's rule, folded by ClusterShell.
 
-Expanding is a Cartesian product: what stands before or after a bracket is text,
-digits too, so that ``n1[8-11]`` is n18, n19, n110 and n111. (ClusterShell takes
-digits in front of a bracket into its range: n18 to n111.)
+Expansion is a Cartesian product. Text outside the brackets is literal, digits
+included: ``n1[8-11]`` is n18, n19, n110 and n111. (ClusterShell would make digits
+before a bracket part of the range: n18 to n111.)
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _PIECE = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+")
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:
-    """Return the node names of a compressed list, without repetitions, zero padding kept.
+    """Return the node names of a compressed list, without repetitions, with zero padding.
 
     Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print the plain subset. Names keep the
-    list's order, the last bracket's numbers vary first, and a range is padded to the width of its first
-    number. Text behind the last bracket, which Slurm has not, is taken. "", ``(null)`` and ``None assigned``
-    are ().
+    list's order, the last bracket's numbers vary fastest, and a range is padded to the width of its first
+    number. Text after the last bracket, which Slurm does not allow, is accepted. "", ``(null)`` and
+    ``None assigned`` are ().
 
     Raises ParseError for anything else, and for more than 100,000 names,
-    which is found out before they are made.
+    which are counted before they are generated.
     """
     if text in NO_NODES:
         return ()
@@ -48,7 +48,7 @@ def expand_nodes(text: str) -> tuple[str, ...]:
 
 
 def fold_nodes(names: Iterable[str]) -> str:
-    """Return names as one sorted compressed list, "" of none. Raises ParseError for an odd name."""
+    """Return names as one sorted compressed list, "" for none. Raises ParseError for an invalid name."""
     checked = [_checked_name(name) for name in names]
     if len(checked) < 2:
         return "".join(checked)
@@ -58,7 +58,7 @@ def fold_nodes(names: Iterable[str]) -> str:
 
 
 def fold_ranges(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names as compressed ranges, no commas between them: ``a1``, ``c[1-3,5]``. Raises ParseError."""
+    """Return names as a tuple of compressed ranges: ``a1``, ``c[1-3,5]``. Raises ParseError."""
     text = fold_nodes(names)
     return tuple(_split(text)) if text else ()
 
@@ -95,7 +95,7 @@ class _Range(NamedTuple):
 
 
 def _parse_piece(piece: str) -> list[str | list[_Range]]:
-    """Return the texts and the brackets of a list without commas outside brackets, in turn."""
+    """Return literal texts and bracket ranges, alternately, of a piece without commas outside brackets."""
     parts: list[str | list[_Range]] = list(_BRACKET.split(piece))
     parts[1::2] = [[_parse_range(part) for part in str(bracket).split(",")] for bracket in parts[1::2]]
     longest = sum(
@@ -130,7 +130,7 @@ def _product(piece: list[str | list[_Range]]) -> Iterator[tuple[str, ...]]:
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Return whether two names mean one host: a short one stands for any that begins so. Case is nothing."""
+    """Return whether two names mean the same host, ignoring case; a short name matches any domain."""
     one, other = one.lower(), other.lower()
     if "." in one and "." in other:
         return one == other

@@ -1,4 +1,4 @@
-"""Frozen records that are made by the hundred thousand."""
+"""Frozen records that can be constructed fast, by the hundred thousand."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 def quickly_made(cls: Record) -> Record:
-    """Return a frozen dataclass that the type checker alone keeps frozen: it is made in a third of the time.
+    """Make a frozen dataclass three times faster to construct; only the type checker keeps it frozen.
 
-    Its own way to set each field sets what can never be set again by a call; of fifty fields that takes
-    longer than all that is done with the record afterwards.
+    The `__init__` of a frozen dataclass calls `object.__setattr__` for each field; with fifty fields that
+    takes longer than everything done with the record afterwards.
     """
     like = [
         (each.name, Any, field(default=each.default, default_factory=each.default_factory))
         for each in fields(cls)
     ]
     made = make_dataclass(cls.__name__, like, kw_only=True, eq=False, repr=False)
-    cls.__init__ = made.__init__  # type: ignore[misc]  # it sets the very same fields
+    cls.__init__ = made.__init__  # type: ignore[misc]  # it sets the same fields
     del cls.__setattr__, cls.__delattr__
     values = attrgetter(*(each.name for each in fields(cls)))
     in_order: Any = make_dataclass(
@@ -32,7 +32,7 @@ def quickly_made(cls: Record) -> Record:
     )
     cls._set_in_order = in_order.__init__  # type: ignore[attr-defined]
 
-    def reduce(self: Any) -> tuple[Any, ...]:  # what a dataclass brings along takes twice as long
+    def reduce(self: Any) -> tuple[Any, ...]:  # twice as fast as a dataclass's own
         return _made_again, (cls, values(self))
 
     cls.__reduce__ = reduce  # type: ignore[method-assign, assignment]
@@ -40,9 +40,9 @@ def quickly_made(cls: Record) -> Record:
 
 
 def made_of_columns(cls: type[T], count: int, columns: Mapping[str, Iterable[Any]]) -> list[T]:
-    """Return records of columns, by field: calls would take five times as long.
+    """Return `count` records from columns of values by field, five times faster than one call per record.
 
-    What has no column has its default; every field needs one of the two.
+    Fields without a column get their default; each field needs a column or a default.
     """
     made = [cls.__new__(cls) for _ in range(count)]
     values = (columns.get(each.name) or repeat(each.default) for each in fields(cls))  # type: ignore[arg-type]

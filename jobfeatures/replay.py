@@ -1,7 +1,7 @@
-"""A log of jobs played again: which job is shown when, at another speed. Pure.
+"""Replays a job log at another speed: which job to show on a node, and when. Pure.
 
-The log's time runs `speed` times as fast, its durations and limits as well: what is written is in the time of
-the clock on the wall, so that the time a job has left can be believed.
+The log's time runs `speed` times as fast. Durations and limits are divided by `speed` too, so that a job's
+remaining time is correct by the real clock.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ NEVER_RAN: Final = "never ran"
 NO_TIME: Final = "no time between start and end"
 ELSEWHERE: Final = "no room on the node"
 IS_STEP: Final = "step of a job"
-MAX_JOBS: Final = 1_000_000  # of a plan, which is held in memory: 1.5 GB
+MAX_JOBS: Final = 1_000_000  # in a plan, which takes 1.5 GB of memory then
 
 
 class Event(NamedTuple):
-    """A job is to be shown, or to go. `at_secs` is after the replay's beginning, by the clock on the wall."""
+    """The start or end of a job. `at_secs` is real time since the replay began."""
 
     at_secs: float
-    starts: bool  # ends come before what starts at the same time
+    starts: bool  # ends sort before starts at the same time
     number: int  # of the job, from 1
     record: JobRecord
-    cpus: int | None  # that it has on the node
-    job_id: str  # its own; with a dash and a number where another job of the log has the same
+    cpus: int | None  # allocated on the node
+    job_id: str  # the log's; later jobs with the same id get a dash and a number
 
 
 @dataclass(slots=True)
 class Plan:
-    """What happens when, in its order."""
+    """The events of a replay, in order, and what it covers."""
 
     events: list[Event] = field(default_factory=list)
     jobs: int = 0
-    passed_over: Counter[str] = field(default_factory=Counter)  # jobs, by the reason why they are not shown
-    log_began_secs: float = 0  # the log's time at which the replay begins
-    log_secs: float = 0  # how much of the log's time it covers
+    passed_over: Counter[str] = field(default_factory=Counter)  # jobs not shown, by reason
+    log_began_secs: float = 0  # the time in the log at which the replay begins
+    log_secs: float = 0  # duration covered, in the log's time
 
 
 def plan_replay(records: Iterable[JobRecord], *, speed: float, node_cpus: int | None = None) -> Plan:
-    """Return the plan. With `node_cpus` only what finds room on a node of so many CPUs is shown.
+    """Return the plan. With `node_cpus`, show only jobs that fit on a node with that many CPUs.
 
-    A job larger than the node has all of it. What does not find room when it starts ran elsewhere. Jobs
-    without an end last until the log's. Raises ParseError for more than `MAX_JOBS`.
+    A job larger than the node gets all of it. Jobs for which too few CPUs are free at their start are assumed
+    to run elsewhere. Jobs without an end last until the log ends. Raises ParseError for more than `MAX_JOBS`.
     """
     plan = Plan()
     jobs = _runs(records, plan)
@@ -61,7 +61,7 @@ def plan_replay(records: Iterable[JobRecord], *, speed: float, node_cpus: int | 
     end_of_log = max(max(start, end or 0) for start, end, _ in jobs)
     plan.log_secs = end_of_log - plan.log_began_secs
     free = node_cpus
-    running: list[tuple[float, int]] = []  # ends and CPUs of jobs on the node
+    running: list[tuple[float, int]] = []  # end and CPUs of each job on the node
     ids: Counter[str] = Counter()
     for start, known_end, record in jobs:
         end = end_of_log if known_end is None else known_end
@@ -90,7 +90,7 @@ def plan_replay(records: Iterable[JobRecord], *, speed: float, node_cpus: int | 
 
 
 def _runs(records: Iterable[JobRecord], plan: Plan) -> list[tuple[float, float | None, JobRecord]]:
-    """Return start, end and record of what ran, in the order of the starts."""
+    """Return start, end and record of each job that ran, by start time."""
     found: list[tuple[float, float | None, JobRecord]] = []
     model: list[JobRecord] = []
     ends: dict[str, float] = {}  # by job
@@ -115,11 +115,11 @@ def _runs(records: Iterable[JobRecord], plan: Plan) -> list[tuple[float, float |
 def _runs_of_model(
     records: list[JobRecord], ends: dict[str, float], plan: Plan
 ) -> Iterator[tuple[float, float, JobRecord]]:
-    """Yield the runs of jobs that have run times and no waits: at once, or after those that they follow."""
+    """Yield runs of jobs with a run time but no wait time: from submission, or after the preceding job."""
     still = {record.job_id for record in records}
     while records:
         rest = [each for each in records if each.preceding_job_id in still]
-        if len(rest) == len(records):  # each waits for another
+        if len(rest) == len(records):  # circular dependencies
             still.clear()
             continue
         for record in records:
@@ -139,7 +139,7 @@ def _runs_of_model(
 
 
 def make_job(event: Event, *, began_secs: float, log_began_secs: float, speed: float, node: str) -> Job:
-    """Return a job as it is shown on a node, from its start on; the replay began at `began_secs` (epoch)."""
+    """Return a running job as the node shows it; the replay began at `began_secs` (epoch)."""
     record = event.record
     submit = record.submit_secs
     start_secs = int(began_secs + event.at_secs)
@@ -166,12 +166,12 @@ def make_job(event: Event, *, began_secs: float, log_began_secs: float, speed: f
 
 
 def _faster(limit: Limit, speed: float) -> Limit:
-    """Return a duration as it is on the wall; one second at least."""
+    """Return a limit on a duration in real time, at least one second."""
     return max(1, math.ceil(limit / speed)) if isinstance(limit, int) else limit
 
 
 def _share(amount: Limit, event: Event) -> Limit:
-    """Return what of a job's amount falls to its CPUs on the node."""
+    """Return the share of a job's amount that its CPUs on this node have."""
     total = event.record.total_cpus
     if not isinstance(amount, int) or not total or event.cpus is None or event.cpus >= total:
         return amount
@@ -179,6 +179,6 @@ def _share(amount: Limit, event: Event) -> Limit:
 
 
 def format_event(event: Event) -> str:
-    """Return an event as a line for people."""
+    """Return an event as a line of text."""
     cpus = "" if event.cpus is None else f" {event.cpus} CPUs"
     return f"{event.at_secs:+.3f}s {'start' if event.starts else 'end'} {event.job_id}{cpus}"

@@ -222,9 +222,9 @@ def test_what_is_no_file_is_written_as_it_is(swf):
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        (b"hello\n", [], "is none of the kinds known here"),
-        (b"", [], "is empty: --from has to say"),
-        (b"\x1f\x8b\x00", [], "is none of the kinds known here"),
+        (b"hello\n", [], "is of no known kind"),
+        (b"", [], "is empty: --from is needed"),
+        (b"\x1f\x8b\x00", [], "is of no known kind"),
         (SWF.encode(), ["--to", "swf", "--from", "sonar", "--strict"], "in"),
     ],
 )

@@ -146,7 +146,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path, capsys, monkeypatch):
     assert main(["replay", str(log), "--spool", str(text)]) == 2
     said = capsys.readouterr().err
     for words in (
-        "is none of the kinds known here",
+        "is of no known kind",
         "absent: cannot read",
         "--spool: is needed",
         "notes.txt:",
