@@ -44,10 +44,10 @@ class Looker:
         self._numbers: Numbers | None = None
         self._snapshot: Snapshot | None = None
         self._last = Look()
-        self._wanted = threading.Event()
+        self._wake = threading.Event()
         self._is_stopping = False
         self.expanded: frozenset[JobKey] = frozenset()  # assigned, never modified: another thread reads it
-        self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -55,12 +55,12 @@ class Looker:
 
     def hurry(self) -> None:
         """Poll now instead of at the end of the interval."""
-        self._wanted.set()
+        self._wake.set()
 
     def stop(self) -> None:
         """Stop polling, without waiting for a poll in progress."""
         self._is_stopping = True
-        self._wanted.set()
+        self._wake.set()
 
     def take(self) -> Look:
         """Poll once. On failure, return the previous figures with the error."""
@@ -90,8 +90,8 @@ class Looker:
         try:
             while not self._is_stopping:
                 self._show(self.take())
-                self._wanted.wait(wait_secs)
-                self._wanted.clear()
+                self._wake.wait(wait_secs)
+                self._wake.clear()
                 wait_secs = self._interval_secs
         except Exception as error:  # noqa: BLE001  # a bug: raised in the main thread, where it is seen
             if not self._is_stopping:

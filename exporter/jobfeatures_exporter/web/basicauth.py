@@ -47,10 +47,10 @@ class BasicAuth:
         self._pepper = os.urandom(32)
         self._right: dict[bytes, None] = {}
         self._wrong: dict[bytes, None] = {}
-        self._tries = Rates(CHECKS_PER_SEC)
+        self._check_rates = Rates(CHECKS_PER_SEC)
         self._waiting = 0
         self._thread = ThreadPoolExecutor(1, "bcrypt")
-        self._unknown: dict[int, str] = {}
+        self._dummy_hashes: dict[int, str] = {}
 
     def close(self) -> None:
         """Stop the thread after the check it is running."""
@@ -65,14 +65,14 @@ class BasicAuth:
             return Verdict.WRONG
         user, password = given
         # An unknown user takes as long to check as a known one.
-        stored = users.get(user) or self._nobody(users)
+        stored = users.get(user) or self._dummy_hash(users)
         secret = password.encode("utf-8", "surrogateescape")
         digest = self._digest(user.encode("utf-8", "surrogateescape"), stored.encode(), secret)
         if digest in self._right:
             return Verdict.RIGHT
         if digest in self._wrong:
             return Verdict.WRONG
-        if self._waiting >= MAX_WAITING or not self._tries.take(client, now_secs):
+        if self._waiting >= MAX_WAITING or not self._check_rates.take(client, now_secs):
             return Verdict.BUSY
         self._waiting += 1
         try:
@@ -92,12 +92,12 @@ class BasicAuth:
             digest.update(len(part).to_bytes(8, "big") + part)
         return digest.digest()
 
-    def _nobody(self, users: Mapping[str, str]) -> str:
+    def _dummy_hash(self, users: Mapping[str, str]) -> str:
         """Return a hash that no password matches, with the highest cost among the users'."""
         cost = max(int(each[4:6]) for each in users.values())
-        if cost not in self._unknown:
-            self._unknown[cost] = bcrypt.gensalt(cost).decode() + "." * 31
-        return self._unknown[cost]
+        if cost not in self._dummy_hashes:
+            self._dummy_hashes[cost] = bcrypt.gensalt(cost).decode() + "." * 31
+        return self._dummy_hashes[cost]
 
 
 def _matches(password: bytes, stored: bytes) -> bool:

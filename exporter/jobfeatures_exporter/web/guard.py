@@ -58,9 +58,9 @@ class Guard:
             try:
                 response = await self._answer(request)
             except web.HTTPException as answer:
-                self._dress(answer)
+                self._add_headers(answer)
                 raise
-        self._dress(response)
+        self._add_headers(response)
         return response
 
     async def _refusal(self, request: web.BaseRequest) -> Refusal | None:
@@ -84,7 +84,7 @@ class Guard:
             PASSWORD, 401, "user or password is wrong", **{"WWW-Authenticate": realm}
         )
 
-    def _dress(self, response: web.StreamResponse) -> None:
+    def _add_headers(self, response: web.StreamResponse) -> None:
         if response.prepared:
             return
         found = dict(ALWAYS)

@@ -112,6 +112,8 @@ def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:
         lost = "leaves basic_auth_users out"
     elif required and new.tls is not None and new.tls.client_auth is not ClientAuth.REQUIRED:
         lost = "lets clients in without a certificate"
+    elif old.tls is not None and old.tls.allowed_sans and new.tls is not None and not new.tls.allowed_sans:
+        lost = "leaves client_allowed_sans out"
     if lost:
         raise ParseError(f"{lost}, which requires a restart", source=source)
 

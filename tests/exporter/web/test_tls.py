@@ -249,6 +249,9 @@ async def test_a_client_certificate_does_not_cease_to_be_needed(serve, write_con
         await refused(site, site.client("client"))
         assert (await site.get(tls=site.client("visitor"))).status == 200
         assert site.listeners.status().file_is_good
+        write_config(REQUIRED)
+        await refused(site, site.client("client"))
+        assert not site.listeners.status().file_is_good
 
 
 async def test_a_handshake_that_never_ends_is_counted_and_ended(serve, monkeypatch):

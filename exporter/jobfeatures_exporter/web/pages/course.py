@@ -37,7 +37,7 @@ def _spark(
         tag("path", d=path),
         class_="spark",
         role="img",
-        aria_label=_said(what, course.times_secs, values, form),
+        aria_label=_describe(what, course.times_secs, values, form),
         viewBox=f"0 0 {POINTS} {HEIGHT}",
         preserveAspectRatio="none",
     )
@@ -110,7 +110,7 @@ def lines_of_job(
     found: list[Child] = [
         tag(
             "div",
-            tag("dt", _said(what[0].upper() + what[1:], course.times_secs, values, form)),
+            tag("dt", _describe(what[0].upper() + what[1:], course.times_secs, values, form)),
             tag("dd", drawn),
         )
         for (what, values, form), drawn in lines
@@ -121,7 +121,7 @@ def lines_of_job(
     return tag("dl", *found, class_="courses")
 
 
-def _said(what: str, times: Sequence[float], values: Sequence[float], form: Form) -> str:
+def _describe(what: str, times: Sequence[float], values: Sequence[float], form: Form) -> str:
     """Return the range of values in words, and the time they cover: the last hour, or some minutes."""
     known = [(at, value) for at, value in zip(times, values, strict=True) if not math.isnan(value)]
     if not known:

@@ -59,11 +59,11 @@ def listed(children: Sequence[Child], separator: str = ", ", most: int | None = 
 def _attribute(name: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    return _spelled(name) if value is True else f'{_spelled(name)}="{escape(str(value))}"'
+    return _attribute_name(name) if value is True else f'{_attribute_name(name)}="{escape(str(value))}"'
 
 
 @cache  # names come from our code: few
-def _spelled(name: str) -> str:
+def _attribute_name(name: str) -> str:
     return " " + name.rstrip("_").replace("_", "-")
 
 
