@@ -1,4 +1,4 @@
-"""Records of jobs as JSON, one a line: what all other formats hold can stand here. Pure.
+"""Job records as JSON, one object per line; can hold everything that other formats hold. Pure.
 
 The names are those of `jobfeatures.joblog.JobRecord`; what is unknown is left
 out, and a limit that is known not to exist is ``"unlimited"``.
@@ -32,7 +32,7 @@ _HEAD = re.compile(r'\s*\{"batch_system": ?"')
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text is ours: each line begins with the batch system."""
+    """Return whether a text is in this format: each line begins with the batch system."""
     return _HEAD.match(head) is not None
 
 
@@ -103,7 +103,7 @@ def _pairs(value: object) -> tuple[tuple[str, str | Number], ...] | None:
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Return one line a record, as it was read where it still says what it did; nothing is ever lost."""
+    """Yield one line per record: its source text if it still agrees, else a new line. Nothing is lost."""
     del lost
     for each in records:
         text = each if isinstance(each, Passage) else each.source_text

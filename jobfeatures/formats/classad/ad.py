@@ -1,4 +1,4 @@
-"""What an ad is, in whichever form it was written. Pure."""
+"""A ClassAd and its values, independent of the form it was written in. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # what an integer of the language can be
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # range of ClassAd integers
 
 
 class Special(enum.Enum):
-    """The two literals that are no value."""
+    """The two literals that are not values."""
 
     UNDEFINED = "undefined"
     ERROR = "error"
@@ -18,7 +18,7 @@ class Special(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What has to be evaluated to have a value, as it was written."""
+    """The text of an expression that is not a literal; it is not evaluated."""
 
     text: str
 
@@ -28,20 +28,20 @@ Value = str | int | float | bool | Special | Expression
 
 @dataclass(frozen=True, slots=True)
 class ClassAd:
-    """One ad. `values` is by the name in lower case: names know no case."""
+    """One ad. `values` is keyed by lower-case name: names are case-insensitive."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
-        """Return what stands there, `Special.UNDEFINED` where nothing does."""
+        """Return an attribute's value, `Special.UNDEFINED` if it is absent."""
         return self.values.get(name.lower(), Special.UNDEFINED)
 
     def text(self, name: str) -> str | None:
-        """Return a string, None where there is none of this name."""
+        """Return a string attribute, None if it is absent or of another type."""
         value = self.values.get(name.lower())
         return value if isinstance(value, str) else None
 
     def integer(self, name: str) -> int | None:
-        """Return an integer, None where there is none of this name."""
+        """Return an integer attribute, None if it is absent or of another type."""
         value = self.values.get(name.lower())
         return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,9 +1,9 @@
 r"""ClassAds as JSON, as HTCondor's commands print them with ``-json``. Pure.
 
-An array of objects, with ``,`` between them; with ``-jsonl`` an object a line;
-of several schedds one array after the other; nothing at all where there are no
+An array of objects, separated by ``,``; with ``-jsonl`` one object per line;
+for several schedds one array after another; no output at all if there are no
 ads. An expression is the string ``\/Expr(text)\/``, undefined is null. A
-string that imitates that is taken for an expression: nothing is known of it.
+string that looks like one is taken for an expression, whose value is unknown.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _BETWEEN = frozenset("[], \t\r\n")
 
 
 def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
-    """Return the ads of a command's answer.
+    """Return the ads in a command's output.
 
-    What stands in front of the first line that begins with ``[`` or ``{`` is
-    somebody's banner. Raises ParseError where the answer is cut off or is none.
+    Text before the first line that begins with ``[`` or ``{`` is ignored as a
+    banner. Raises ParseError if the output is truncated or not ClassAds.
     """
     with contextlib.suppress(ValueError, RecursionError):  # what is wrong, if anything, is reported below
         whole = json.loads(text, parse_constant=refuse)
         if isinstance(whole, list) and all(isinstance(each, dict) for each in whole):
             return [_ad(each) for each in whole]
     ads = []
-    for each in read_json_ads(_without_banner(text).splitlines(keepends=True), source=source):
+    lines = re.findall(r".*\n|.+", _without_banner(text))  # splitlines() would split strings at U+2028
+    for each in read_json_ads(lines, source=source):
         if isinstance(each, Rejected):
             raise ParseError(each.reason, source=source, line=each.line)
         ads.append(each)
@@ -47,7 +48,7 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
 
 
 def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Return the ads as the lines come; what is between two of them has to be brackets and commas."""
+    """Yield the ads while reading lines; only brackets, commas and blanks may stand between two ads."""
     depth = start = size = opened = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -116,4 +117,4 @@ def _value(value: Any) -> Value:
         return value if MIN_INTEGER <= value <= MAX_INTEGER else Special.ERROR
     if isinstance(value, float):
         return value if math.isfinite(value) else Special.ERROR
-    return Expression("{}" if isinstance(value, list) else "[]")  # nobody here asks what is in them
+    return Expression("{}" if isinstance(value, list) else "[]")  # their contents are never used

@@ -4,14 +4,14 @@ Source: HTCondor manual, "HTCondor's ClassAd Mechanism", and what its own
 library prints. A line is ``Name = value``; an ad ends at an empty line or at
 the end of the text; lines that begin with ``#`` are comments, and so are those
 that begin with ``***``, which end an ad in a history file. Literals become
-values; whatever has to be evaluated stays text.
+values; expressions remain text.
 
 In this form ``\"`` is the only escape: a backslash before anything else, and
 before the quote that ends the line, stands for itself. A newline in a string
-is written as it is, so that somebody's string may imitate lines. Hence an ad
-with a string that does not end on its line, or with a name twice, is refused.
-A string that imitates the end of an ad and a whole one behind it is not found
-out: what users write is safer as JSON.
+is written unescaped, so a user's string can imitate lines. Hence an ad with a
+string that does not end on its line, or with a repeated name, is rejected. A
+string that imitates the end of an ad and a complete next one is not detected:
+JSON is safer for text from users.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WORDS: dict[str, Value] = {
 
 
 def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Return the ads of some lines, empty ones left out; one with a bad line is left out as a whole."""
+    """Yield the non-empty ads in lines; an ad with an invalid line is rejected as a whole."""
     values: dict[str, Value] = {}
     fault: Rejected | None = None
     for number, raw in enumerate(chain(lines, [""]), 1):
@@ -61,7 +61,7 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
 
 
 def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
-    """Return the only ad of a text, an empty one where there is none. Raises ParseError."""
+    """Return the only ad in a text, or an empty ad. Raises ParseError, also for several ads."""
     ads: list[ClassAd] = []
     for each in read_long_ads(text.split("\n"), source=source):
         if isinstance(each, Rejected):
@@ -73,7 +73,7 @@ def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
 
 
 def _check_mark(line: str, *, source: str, number: int) -> None:
-    """Raise ParseError where a comment, or the end of an ad, would be the end of somebody's string."""
+    """Raise ParseError if a comment or end mark contains an unmatched quote, as the end of a string does."""
     if _has_open_string(line):
         raise ParseError("string ends that has not begun", source=source, line=number, text=line)
 
@@ -83,7 +83,7 @@ def _has_open_string(text: str) -> bool:
 
 
 def _add_line(values: dict[str, Value], line: str, *, source: str, number: int) -> None:
-    """Add what a line says, blanks around it removed. Raises ParseError."""
+    """Parse a stripped line and add its value. Raises ParseError."""
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", source=source, line=number, text=line)
     name, equals, value = line.partition("=")
@@ -101,7 +101,7 @@ def _add_line(values: dict[str, Value], line: str, *, source: str, number: int) 
 
 
 def parse_value(text: str) -> Value:
-    r"""Return a literal of 64 bits, finite, else the expression."""
+    """Return the value of a literal (integers of 64 bits, finite reals), else an `Expression`."""
     text = text.strip(" \t\r")
     if text[:1] == '"' and text[-1:] == '"' and len(text) >= 2:
         inner = text[1:-1]

@@ -1,4 +1,4 @@
-"""Jobs that were swapped out and have a line for each of their parts, joined: pure.
+"""Joins the lines of jobs that were swapped out and have a line for each part: pure.
 
 Source: The Standard Workload Format, "Usage of the Status field". Only a header that says ``Preemption: Yes``
 or ``Double`` makes a status of 2, 3 or 4 mean this: some logs keep exit codes in that column.
@@ -14,7 +14,7 @@ from jobfeatures.formats.swf.header import Preemption
 
 
 class Joined(NamedTuple):
-    """A job as a whole, and its parts where it had any."""
+    """A complete job, and its parts if it has any."""
 
     job: SwfJob
     parts: tuple[SwfJob, ...] = ()
@@ -87,7 +87,7 @@ def _sum_up(parts: list[SwfJob]) -> SwfJob:
 
 
 def _sum(values: list[Number]) -> Number:
-    """Return a sum, unknown where one is."""
+    """Return a sum, unknown if any value is."""
     return UNKNOWN if any(value == UNKNOWN for value in values) else sum(values)
 
 

@@ -1,8 +1,9 @@
-"""The records that all log formats share → lines of SWF, anew or as they were read: pure."""
+"""Writes job records as SWF: newly formatted, or as they were read. Pure."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, repeat
@@ -41,7 +42,7 @@ _STATUSES: Final = {
     JobState.CANCELLED: CANCELLED,
 }
 _SAID: Final = frozenset({*STATES.values(), JobState.UNKNOWN})
-# What a record may hold and SWF has no place for. Steps are left out as a whole.
+# Fields of a record that SWF cannot hold. Steps are left out entirely.
 _HOMELESS: Final = (
     *("name", "uid", "gid", "account", "reservation", "priority", "eligible_secs", "suspended_secs"),
     *("restarts", "exit_status", "exit_signal", "nodes", "total_nodes", "total_gpus", "requested_nodes"),
@@ -49,6 +50,7 @@ _HOMELESS: Final = (
     *("energy_joules", "array_job_id", "array_task_id", "het_job_id", "het_offset", "workflow_id"),
 )
 _HOMELESS_OF: Final = attrgetter(*_HOMELESS)
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")  # splitlines() also splits at \f and U+2028
 
 
 def write_records(
@@ -94,7 +96,7 @@ def _without_passages(records: Iterable[JobRecord | Passage], comments: Header) 
 
 
 def _read_comments(passage: Passage, header: Header) -> None:
-    for line in passage.text.splitlines():
+    for line in _LINE.findall(passage.text):
         if comment := line.removeprefix(BOM).strip():
             parse_comment(comment, header)
 
@@ -136,7 +138,7 @@ def _write_anew(
 
 
 def _without_home(records: Iterable[JobRecord], lost: Lost) -> Iterator[JobRecord]:
-    """Yield records; what SWF has no place for is counted of some at once."""
+    """Yield records; count the values that SWF cannot hold, in batches."""
     for some in some_at_once(records):
         for name, values in zip(_HOMELESS, zip(*map(_HOMELESS_OF, some), strict=True), strict=True):
             count = len(some) - values.count(None) - (values.count(()) if name == "nodes" else 0)
@@ -148,7 +150,7 @@ def _without_home(records: Iterable[JobRecord], lost: Lost) -> Iterator[JobRecor
 
 
 def _with_keys(records: Iterable[JobRecord], followed: set[str], lost: Lost) -> Iterator[Pair]:
-    """Yield jobs by submission; who follows another and has none stays behind the one before."""
+    """Yield jobs keyed by submit time; a dependent job without one gets the key of the job before it."""
     key: Number = 0
     for record in records:
         if record.step is not None:
@@ -164,7 +166,7 @@ def _with_keys(records: Iterable[JobRecord], followed: set[str], lost: Lost) -> 
 
 
 def _without_time(jobs: Iterable[Pair], followed: set[str], lost: Lost) -> set[int]:
-    """Return the places of jobs without a submit time that follow none which has one."""
+    """Return the positions of jobs without a submit time whose preceding job is dropped or ambiguous."""
     there: Counter[str] = Counter()
     timeless = []
     for place, (_, record) in enumerate(jobs):
@@ -202,7 +204,7 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
         has_begun = True
         text = each.source_text
         if text is not None and text.kind == BATCH_SYSTEM:
-            reader = SwfReader(text.text.splitlines(keepends=True))
+            reader = SwfReader(_LINE.findall(text.text))
             again = list(join_bursts(reader, preemption))
             meant = (Meaning(requests_cpu_time=either) for either in (is_cpu, not is_cpu))
             said = (make_record(again[0], start_secs, names, meaning) for meaning in meant)

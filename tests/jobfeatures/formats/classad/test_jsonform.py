@@ -139,3 +139,8 @@ def test_any_text_gives_ads_or_a_parse_error(text):
     assert all(
         not isinstance(value, float) or math.isfinite(value) for ad in ads for value in ad.values.values()
     )
+
+
+def test_a_line_separator_in_a_string_ends_no_ad():
+    ads = parse_json_ads('{"A": "x\u2028{y"}\n{"A": "\x85}"}\n', source="condor_q")
+    assert [each.text("A") for each in ads] == ["x\u2028{y", "\x85}"]
