@@ -1,7 +1,7 @@
-"""What is wrong with a log, line by line: pure.
+"""Checks a log for faults, line by line: pure.
 
-Errors break what the format promises of lines and of values that were measured; warnings are what a reader
-can live with. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality",
+Errors violate the format of lines or the rules for measured values; warnings are faults that a reader
+can cope with. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality",
 "Usage of the Status field", "Header Comments"; docs/swf.md has sentence and rule.
 """
 
@@ -47,7 +47,7 @@ RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 
 class Fault(NamedTuple):
-    """One fault. `line` 0 is the log as a whole; faults of one `rule` are alike."""
+    """One fault. `line` is 0 for a fault of the entire log; `rule` groups similar faults."""
 
     level: str
     rule: Rule
@@ -70,7 +70,7 @@ class _Seen:
 
 
 def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
-    """Return all faults in the order of the lines, those of the log as a whole last."""
+    """Yield all faults in line order, then those of the entire log."""
     header = Header(source)
     seen = _Seen()
     limits: _Limits | None = None
@@ -111,7 +111,7 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
 
 
 class _Limits:
-    """What the header promises of every line; what of it cannot be read is reported with the header."""
+    """Limits that the header sets for every line; unreadable ones are reported with the header's faults."""
 
     def __init__(self, header: Header) -> None:
         self.processors = _total(header, "MaxProcs") or _total(header, "MaxNodes")
@@ -230,7 +230,7 @@ def _check_use(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
 
 
 def _close_group(seen: _Seen, limits: _Limits) -> Iterator[Fault]:
-    """Check a job that may have several lines, now that all of them are there."""
+    """Check a job that may have several lines, once all of them have been read."""
     lines = [line for line, _ in seen.group]
     for joined in join_bursts([job for _, job in seen.group], limits.preemption):
         if joined.parts:

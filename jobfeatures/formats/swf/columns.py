@@ -1,4 +1,4 @@
-"""A log as arrays, for big ones: needs numpy (extra ``analysis``)."""
+"""Reads large logs as arrays: needs numpy (extra ``analysis``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXACT = 2**53  # whole numbers beyond it have no place in a double
 
 
 class SwfColumns(NamedTuple):
-    """One array a field, in the order and under the names of `SwfJob`, and what the reader had to say.
+    """One array per field, in the order and with the names of `SwfJob`, and what was repaired or skipped.
 
     Times are int64 where all of the log's are whole, else float64; the others are int64. −1 is unknown.
     """
@@ -59,7 +59,7 @@ def read_header(name: str) -> Header:
 
 
 def _load(lines: Iterable[str], dtype: str) -> dict[str, Array] | None:
-    """Return the columns of lines that need no repair, None where some do."""
+    """Return the columns of lines, None if any line needs repair."""
     import numpy
 
     with warnings.catch_warnings():
@@ -99,7 +99,7 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Read a log at least so many lines at a time, with the comments up to there. Raises LogFileError."""
+    """Read a log in pieces of at least `lines` lines, with the comments so far. Raises LogFileError."""
     header = Header(name)
     found: list[SwfColumns] = []
     is_first = True
@@ -113,7 +113,7 @@ def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
 
 
 def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Read the same so that lines of one number that follow each other stay together."""
+    """Read a log in pieces, but never separate consecutive lines with the same job number."""
     pieces = read_pieces(name, lines)
     left = next(pieces)
     for piece in pieces:
@@ -129,7 +129,7 @@ def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
 
 
 def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
-    """Read a log some lines at a time: numpy's reader where they are clean, else the tolerant one."""
+    """Read a log in chunks: by numpy's reader where a chunk is clean, else by the tolerant one."""
     first = 1
     with reading(name) as stream:
         while text := stream.read(CHUNK_CHARACTERS):

@@ -12,8 +12,8 @@ _ABSENT, _UNKNOWN = -(2**63), -(2**63) + 1
 class Ends:
     """Ends by job number, None where one is not known.
 
-    Numbers count on from 1, as the standard has it, but for gaps; others, and ends of a fraction of a
-    second, take as much as any in a dictionary.
+    Numbers ascend from 1, as the standard says, with gaps; other numbers, and ends with fractions of a
+    second, are held in a dictionary, which takes more memory.
     """
 
     def __init__(self) -> None:

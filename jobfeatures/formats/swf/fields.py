@@ -45,7 +45,7 @@ PARTIAL: Final = frozenset({CONTINUED, LAST_COMPLETED, LAST_FAILED})
 
 
 class Meaning(NamedTuple):
-    """What a log's fields mean where the standard leaves it open, or logs have it otherwise."""
+    """The meaning of a log's fields where the standard leaves it open, or logs deviate from it."""
 
     memory_is_bytes: bool = False  # not KiB
     memory_is_of_job: bool = False  # not of a processor

@@ -46,7 +46,7 @@ class Preemption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number, and what stands in parentheses behind it: those of the partitions, or a remark."""
+    """A number, followed in parentheses by the numbers of its partitions or by a remark."""
 
     total: int
     parts: tuple[int, ...] = ()
@@ -73,7 +73,7 @@ class Comment:
 
 @dataclass(slots=True)
 class Header:
-    """The comments of a log in order. What they mean is parsed when it is asked for."""
+    """The comments of a log in order. Values are parsed on request."""
 
     source: str = ""
     comments: list[Comment] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Header:
         return Size(int(match[1]), (), inside)
 
     def preemption(self) -> Preemption | None:
-        """Return what is said of preemption, None where nothing is. Raises ParseError."""
+        """Return the value of Preemption, None if it is absent. Raises ParseError."""
         comment = self.value("Preemption")
         if comment is None:
             return None
@@ -141,7 +141,7 @@ class Header:
         return timezone(timedelta(seconds=int(match[1])))
 
     def wall_clock(self, secs: float) -> datetime | None:
-        """Return when a time of the log was by the clock on its wall, None where the log does not say.
+        """Return a time of the log as local date and time, None if the header has no start or time zone.
 
         Source: "Usage of the TimeZone and TimeZoneString fields": localtime of UnixStartTime + time.
         """
@@ -151,7 +151,7 @@ class Header:
         return datetime.fromtimestamp(start_secs + secs, zone)
 
     def numbered(self, label: str) -> dict[int, Numbered]:
-        """Return what the comments Queue, or Partition, name, by number. Raises ParseError."""
+        """Return the queues or partitions named in comments (`label`), by number. Raises ParseError."""
         return {each.number: each for each in map(self._numbered, self.values(label))}
 
     def _numbered(self, comment: Comment) -> Numbered:

@@ -40,7 +40,7 @@ class SwfReader:
     def __init__(
         self, lines: Iterable[str], *, source: str = "", strict: bool = False, keep_text: bool = False
     ) -> None:
-        """`keep_text`: the text of each job that was given, and what stands before it, wait in `texts`."""
+        """`keep_text`: queue in `texts`, for each job returned, the text before it and its line."""
         self._lines = enumerate(lines, 1)
         self.texts: deque[tuple[str, str]] | None = deque() if keep_text else None
         self._between: list[str] = []  # comments and empty lines since the last job
@@ -93,7 +93,7 @@ class SwfReader:
                 return
 
     def _pass_over(self, text: str, line: str, number: int) -> None:
-        """Take a comment, or an empty line."""
+        """Process a comment or an empty line."""
         if self.texts is not None:
             self._between.append(line)
         if text:
@@ -106,7 +106,7 @@ class SwfReader:
 
     @property
     def trailing(self) -> str:
-        """Return what stands behind the last job, as far as it was read."""
+        """Return the text read since the last job."""
         return "".join(self._between)
 
     def _job(self, number: int, line: str) -> Iterator[SwfJob]:

@@ -1,4 +1,4 @@
-"""The header of a log that is written anew: pure."""
+"""Makes the header of a newly written log: pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobfeatures.formats.swf.records import KINDS, NAMED
 from jobfeatures.formats.swf.survey import Survey
 
 LATEST_SECS: Final = 253402300799  # the end of the year 9999, after which there are no dates
-# Comments that a header which is made anew has of its own.
+# Labels that a new header computes itself, and does not copy from the old one.
 _MADE_ANEW: Final = frozenset(
     {
         *("Version", "MaxJobs", "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString"),

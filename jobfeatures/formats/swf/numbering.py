@@ -13,10 +13,10 @@ NUMBER: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
 
 class Numbers:
-    """Numbers for names, from 1 in the order in which they come; those that are known stay."""
+    """Numbers for names, from 1 in order of first use; names in `known` keep their numbers."""
 
     def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
-        """`are_numbers`: what has no name of its own in `known` is called by its number."""
+        """`are_numbers`: a name that is not in `known` and consists of digits is its own number."""
         self.names: dict[str, int] = {name: number for number, name in (known or {}).items()}
         self.added: dict[str, int] = {}
         self._are_numbers = are_numbers

@@ -95,14 +95,14 @@ def read_records(
 
 
 def settle(meaning: Meaning, header: Header) -> Meaning:
-    """Return what a log's fields mean, by the comments at its top where that was not said."""
+    """Return `meaning` with an open question about CPU time answered by the header's comments."""
     if meaning.requests_cpu_time is not None:
         return meaning
     return meaning._replace(requests_cpu_time=header.requests_cpu_time())
 
 
 def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
-    """Count what a record has by job, and the log by processor, where their number is not known."""
+    """Count per-processor values that have no total, because the number of processors is unknown."""
     for name, value in (("CPU time", job.cpu_secs), ("memory", job.memory_kib)):
         if value != UNKNOWN and not (name == "memory" and meaning.memory_is_of_job):
             notes.not_taken[f"{name}, without allocated processors"] += 1
@@ -183,7 +183,7 @@ def _known(value: T) -> T | None:
 
 
 def _product(each: Number, count: int, unit: int) -> int | None:
-    """Return what all processors have together; unknown where one of the two is."""
+    """Return the total over `count` processors, None if either number is unknown."""
     return None if each == UNKNOWN or count <= 0 else round(each * count * unit)
 
 

@@ -1,4 +1,4 @@
-"""What has to be known of all jobs of a log before its first line is written: pure."""
+"""Collects what must be known about all jobs of a log before its first line is written: pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _VALUES: Final = attrgetter(
 
 
 class Different:
-    """Numbers, as long as all are different."""
+    """A set of numbers, compact for small ones."""
 
     def __init__(self) -> None:
         self._small = bytearray()
         self._large: set[int] = set()
 
     def add(self, number: int) -> bool:
-        """Tell whether a number is another than all before it."""
+        """Add a number; return whether it is new."""
         if number >= SMALL:
             is_new = number not in self._large
             self._large.add(number)
