@@ -1,1 +1,1 @@
-"""Judging directories of features, whoever provides them: reading apart from rules."""
+"""Check feature directories of any provider: reading is separate from the rules."""

@@ -1,5 +1,5 @@
 # ruff: noqa: D401  # a rule's docstring says what breaks it
-"""Rules about values that belong together: pure. Each yields (key, text) for what breaks it."""
+"""Rules about values that must agree with each other: pure. Each yields (key, text) per violation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jobfeatures.status.jobstatus import STATUS_KEYS, StatusViolation, is_unwrit
 CLOCK_SKEW_SECS = 60
 SHARE_TOLERANCE = Decimal("0.001")
 NORMALIZED_TOLERANCE = Decimal("0.01")
-LEAST_RATING, MOST_RATING = 1, 200  # of one processor: 2006's have some 8 in HS06, today's some 10 to 40
+LEAST_RATING, MOST_RATING = 1, 200  # HS06 of one processor: about 8 in 2006, 10 to 40 today
 
-# Two names of one thing: of 2014, of 2016, and how many of the latter make one of the former.
+# Two names for one value: 2014, 2016, and how many units of the latter make one of the former.
 TWINS = (
     (keys.MEM_LIMIT_MB.name, keys.MAX_RSS_BYTES.name, 10**6),
     (keys.DISK_LIMIT_GB.name, keys.SCRATCH_LIMIT_BYTES.name, 10**9),
@@ -33,7 +33,7 @@ SHUTDOWNS = {
 
 
 def allocated_exceeds_total(case: Case) -> Said:
-    """A job has more processors than its machine gives to jobs."""
+    """The job has more processors than its machine offers to jobs."""
     total = case.number(keys.TOTAL_CPU.name)
     for key in (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014):
         allocated = case.listing.numbers.get(key.name)
@@ -42,7 +42,7 @@ def allocated_exceeds_total(case: Case) -> Said:
 
 
 def hs06_share(case: Case) -> Said:
-    """hs06_job is not hs06 × allocated_cpu ÷ total_cpu, to a thousandth or its last digit."""
+    """hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one unit of its last digit."""
     share = case.listing.numbers.get(keys.HS06_JOB.name)
     allocated = case.listing.numbers.get(keys.ALLOCATED_CPU.name)
     whole, total = case.number(keys.HS06.name), case.number(keys.TOTAL_CPU.name)
@@ -56,14 +56,14 @@ def hs06_share(case: Case) -> Said:
 
 
 def cpu_limit_unreachable(case: Case) -> Said:
-    """All processors busy for all of the wall limit use less CPU time than the limit allows."""
+    """The CPU limit exceeds what all processors can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and cpu > wall * processors:
         yield keys.CPU_LIMIT_SECS.name, f"{cpu} is more than {wall} s on {processors} processors can use"
 
 
 def cpu_limit_not_total(case: Case) -> Said:
-    """A limit for several processors that not even one of them could use for all of the wall limit."""
+    """The CPU limit of several processors is no more than one of them can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and processors > 1 and cpu <= wall:
         text = f"{cpu} is the total of {processors} processors over {wall} s: is it meant for one?"
@@ -81,7 +81,7 @@ def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]
 
 
 def rating_range(case: Case) -> Said:
-    """A rating that no processor has: one of a core where the machine's is meant, or another unit."""
+    """No processor has this rating: it may be one core's instead of the machine's, or in another unit."""
     for key, processors in (
         (keys.HS06, (keys.TOTAL_CPU, keys.LOG_CORES)),
         (keys.HS23, (keys.TOTAL_CPU, keys.LOG_CORES)),
@@ -100,7 +100,7 @@ def rating_range(case: Case) -> Said:
 
 
 def more_physical_cores(case: Case) -> Said:
-    """A machine has more physical than logical cores."""
+    """The machine has more physical than logical cores."""
     physical = case.listing.numbers.get(keys.PHYS_CORES.name)
     logical = case.listing.numbers.get(keys.LOG_CORES.name)
     if physical is not None and logical is not None and physical > logical:
@@ -108,48 +108,48 @@ def more_physical_cores(case: Case) -> Said:
 
 
 def normalized_without_factor(case: Case) -> Said:
-    """A normalized limit, and no factor to divide it by."""
+    """There is a normalized limit, but no factor to divide it by."""
     for normalized, _ in NORMALIZED:
         if normalized in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
-            yield normalized, f"is of no use without {keys.CPUFACTOR_LRMS.name}"
+            yield normalized, f"is useless without {keys.CPUFACTOR_LRMS.name}"
 
 
 def limit_passed(case: Case) -> Said:
-    """The job is past its wall limit: it was left behind, or its start or its limit is wrong."""
+    """The job is past its wall limit: its directory is a leftover, or its start or limit is wrong."""
     start = case.listing.numbers.get(keys.JOBSTART_SECS.name)
     wall = case.listing.numbers.get(keys.WALL_LIMIT_SECS.name)
     if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
         over = int(Decimal(case.now_secs) - start - wall)
-        yield keys.WALL_LIMIT_SECS.name, f"has passed {over} s ago"
+        yield keys.WALL_LIMIT_SECS.name, f"was exceeded {over} s ago"
 
 
 def start_in_future(case: Case) -> Said:
-    """A job that is there has started."""
+    """The start of the job is in the future."""
     start = case.listing.numbers.get(keys.JOBSTART_SECS.name)
     if start is not None and start > case.now_secs + CLOCK_SKEW_SECS:
         yield keys.JOBSTART_SECS.name, f"{start} is in the future"
 
 
 def shutdown_without_grace(case: Case) -> Said:
-    """A shutdown is announced without having said how much notice there will be."""
+    """A shutdown is announced, but no notice period was promised."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
     if case.listing.profile is not Profile.OF_2014 and shutdown in entries and grace not in entries:
-        yield grace, f"is required where {shutdown} may be set"
+        yield grace, f"is required if {shutdown} may be set"
 
 
 def short_notice(case: Case) -> Said:
-    """A shutdown was announced with less notice than promised; a site may have forced it."""
+    """The shutdown was announced with less notice than promised; the site may have forced it."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     when, notice = case.listing.numbers.get(shutdown), case.listing.numbers.get(grace)
     written_at = case.listing.entries[shutdown].written_at_secs if when is not None else None
     if when is not None and notice is not None and written_at is not None and when < int(written_at) + notice:
         given = int(when - int(written_at))
-        yield shutdown, f"was announced {given} s ahead, and {grace} promises {notice}"
+        yield shutdown, f"was announced {given} s ahead, but {grace} promises {notice}"
 
 
 def shutdown_passed(case: Case) -> Said:
-    """A shutdown time that has come: the texts' readers differ about it."""
+    """The shutdown time has passed: readers of the specifications disagree on whether it may stay."""
     shutdown, _ = SHUTDOWNS[case.listing.kind]
     when = case.listing.numbers.get(shutdown)
     if when is not None and when <= case.now_secs:
@@ -157,7 +157,7 @@ def shutdown_passed(case: Case) -> Said:
 
 
 def twins_differ(case: Case) -> Said:
-    """The name of 2014 and the name of 2016 tell different things; the former is rounded down."""
+    """The 2014 and 2016 names of one quantity have different values; the former is rounded down."""
     for old, new, scale in TWINS:
         mine, other = case.listing.numbers.get(old), case.listing.numbers.get(new)
         if mine is not None and other is not None and abs(mine - other / scale) >= 1:
@@ -165,7 +165,7 @@ def twins_differ(case: Case) -> Said:
 
 
 def normalized_differs(case: Case) -> Said:
-    """The normalized limit is not the real one times the factor."""
+    """The normalized limit is not the real limit times the factor."""
     factor = case.listing.numbers.get(keys.CPUFACTOR_LRMS.name)
     for normalized, real in NORMALIZED:
         mine, other = case.listing.numbers.get(normalized), case.listing.numbers.get(real)
@@ -177,15 +177,15 @@ def normalized_differs(case: Case) -> Said:
 
 
 def status_rejected(case: Case) -> Said:
-    """The set that the job wrote is malformed or contradicts itself: readers use none of it."""
+    """The set of values that the job wrote is malformed or inconsistent: readers reject all of it."""
     known = {key.name for key in STATUS_KEYS}
     values = {
         name: entry.content
         for name, entry in case.listing.entries.items()
         if name in known and entry.content is not None
     }
-    troubled = known & case.listing.entries.keys() - values.keys()
-    if is_unwritten(values) or troubled:
+    has_unread = bool(known & case.listing.entries.keys() - values.keys())
+    if is_unwritten(values) or has_unread:
         return
     allocated = case.number(keys.ALLOCATED_CPU.name)
     if allocated is None:
@@ -198,6 +198,6 @@ def status_rejected(case: Case) -> Said:
 
 
 def status_empty(case: Case) -> Said:
-    """The job has not said anything."""
+    """The job has not written anything yet."""
     if not case.listing.entries:
         yield "", "the job has not reported anything"

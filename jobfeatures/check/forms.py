@@ -1,5 +1,5 @@
 # ruff: noqa: D401  # a rule's docstring says what breaks it
-"""Rules about names, files and single values: pure. Each yields (key, text) for what breaks it."""
+"""Rules about names, files and single values: pure. Each yields (key, text) per violation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jobfeatures.errors import shown
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
 
-# Of 2016 as the WLCG probe has it, of 2014 the same things by their names there.
+# 2016 keys as in the WLCG probe; 2014 keys: the same quantities under their older names.
 REQUIRED = {
     Kind.MACHINE: (keys.TOTAL_CPU, keys.LOG_CORES),
     Kind.JOB: (
@@ -44,7 +44,7 @@ OPTIONAL = {
 
 EPOCHS = tuple(key.name for key in keys.KEYS if key.unit == keys.JOBSTART_SECS.unit)
 DURATIONS = tuple(key.name for key in keys.KEYS if key.unit == "seconds")
-# What must not be 0 where it is there at all. Without swap a limit of 0 is meant.
+# Keys that must not be 0 if present. (max_swap_bytes may be: 0 means no swap.)
 POSITIVE = (
     keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.ALLOCATED_CPU, keys.HS06_JOB, keys.HS23_JOB,
     keys.WALL_LIMIT_SECS, keys.CPU_LIMIT_SECS, keys.MAX_RSS_BYTES, keys.SCRATCH_LIMIT_BYTES,
@@ -52,9 +52,9 @@ POSITIVE = (
     keys.WALL_LIMIT_SECS_LRMS, keys.DISK_LIMIT_GB, keys.MEM_LIMIT_MB, keys.ALLOCATED_CPU_2014,
 )  # fmt: skip
 
-EARLIEST_EPOCH = 946_684_800  # 2000-01-01: before the first of these files was written
-LATEST_EPOCH = 10**10  # in 2286: milliseconds lie far beyond
-LONGEST_SECS = 946_684_800  # thirty years: more than a limit, and less than any time stamp since 2000
+EARLIEST_EPOCH = 946_684_800  # 2000-01-01: earlier than the first of these files
+LATEST_EPOCH = 10**10  # in 2286: values in milliseconds are far larger
+LONGEST_SECS = 946_684_800  # thirty years: longer than any limit, smaller than any time stamp since 2000
 LEAST_BYTES = 2**20
 MOST_BYTES = {keys.MAX_RSS_BYTES: 10**15, keys.MAX_SWAP_BYTES: 10**15, keys.SCRATCH_LIMIT_BYTES: 10**18}
 MOST_PROCESSORS = 2**16
@@ -69,29 +69,29 @@ _WORDS = (b"unlimited", b"unknown", b"none", b"infinity", b"inf", b"nan", b"n/a"
 
 
 def trailing_slash(case: Case) -> Said:
-    """The value of the variable ends with a slash."""
+    """The environment variable's value ends with a slash."""
     if case.listing.location.endswith("/"):
         yield "", "the name of the directory ends with a slash"
 
 
 def too_many_names(case: Case) -> Said:
-    """There are more names than were looked at."""
+    """There are more names than are checked."""
     if case.listing.is_cut:
-        yield "", f"more than {MAX_SHOWN_NAMES} names; the others were not checked"
+        yield "", f"more than {MAX_SHOWN_NAMES} names; the rest was not checked"
 
 
 def missing_required(case: Case) -> Said:
-    """A key is missing without which jobs cannot plan."""
+    """A key that jobs need in order to plan is missing."""
     yield from _missing(case, REQUIRED)
 
 
 def missing_recommended(case: Case) -> Said:
-    """A key is missing that a site should be able to tell."""
+    """A key that a site should be able to provide is missing."""
     yield from _missing(case, RECOMMENDED)
 
 
 def missing_optional(case: Case) -> Said:
-    """A key is missing that is there only when there is something to tell."""
+    """A key that exists only when there is something to report is missing."""
     yield from _missing(case, OPTIONAL)
 
 
@@ -106,54 +106,54 @@ def _missing(case: Case, wanted: Mapping[Kind, tuple[keys.Key, ...]]) -> Said:
 
 
 def illegal_name(case: Case) -> Said:
-    """A name has other characters than lower-case letters, digits and underscores, and is not one of 2014."""
+    """A name has characters other than lower-case letters, digits and underscores, and is no 2014 name."""
     for name in case.listing.entries:
         if not _LEGAL_NAME.match(name) and name not in KINDS:
-            yield name, "a name has lower-case letters, digits and underscores only"
+            yield name, "a name may have lower-case letters, digits and underscores only"
 
 
 def name_of_2014(case: Case) -> Said:
-    """A name of the draft that the text of 2016 does not allow."""
+    """A name of the 2014 draft that the 2016 specification does not allow."""
     for name in _own_keys(case) if case.listing.profile is Profile.OF_2016 else ():
         if not _LEGAL_NAME.match(name):
-            yield name, "a name of the 2014 draft, which the text of 2016 forbids"
+            yield name, "a name of the 2014 draft, which the 2016 specification forbids"
 
 
 def misplaced_key(case: Case) -> Said:
-    """A key of another directory."""
+    """The key belongs in another directory."""
     for name in case.listing.entries:
         kind = KINDS.get(name)
         if kind is not None and kind is not case.listing.kind:
-            yield name, f"belongs into the {kind.value} directory"
+            yield name, f"belongs in the {kind.value} directory"
 
 
 def unknown_key(case: Case) -> Said:
-    """A key that no text defines: extensions are allowed."""
+    """Neither specification defines the key: extensions are allowed."""
     for name in case.listing.entries:
         if name not in KINDS and (_LEGAL_NAME.match(name) or case.listing.kind is Kind.STATUS):
-            yield name, "no text defines this key"
+            yield name, "no specification defines this key"
 
 
 # --- files ---------------------------------------------------------------------------
 
 
 def not_a_file(case: Case) -> Said:
-    """Something other than a regular file: reading it could wait for ever."""
+    """The entry is not a regular file: reading it could block forever."""
     yield from _troubled(case, Trouble.NOT_A_FILE)
 
 
 def too_large(case: Case) -> Said:
-    """More than a value can have."""
+    """The file is larger than any value can be."""
     yield from _troubled(case, Trouble.TOO_LARGE)
 
 
 def unreadable(case: Case) -> Said:
-    """The file is there and cannot be read."""
+    """The file exists but cannot be read."""
     yield from _troubled(case, Trouble.UNREADABLE)
 
 
 def closed_to_job(case: Case) -> Said:
-    """A job's user cannot read it, by its mode: root sees nothing of that by trying."""
+    """The mode keeps the job's user from reading it; root would not notice by opening it."""
     for place, each in enumerate(case.listing.rights):
         needed = 0o005 if not place else 0o001
         if _is_closed(case, each, needed):
@@ -164,26 +164,26 @@ def closed_to_job(case: Case) -> Said:
 
 
 def _is_closed(case: Case, rights: Rights, needed: int) -> bool:
-    """Return whether neither others nor, where it is not the machine's, the user whose it is may."""
+    """Return whether others lack a permission bit and so does a non-root owner (of job or status only)."""
     if rights.mode & needed == needed:
         return False
-    owners = needed << 6
-    is_users = case.listing.kind is not Kind.MACHINE and rights.uid != 0 and rights.mode & owners == owners
-    return not is_users
+    owner_bits = needed << 6
+    is_user_owned = case.listing.kind is not Kind.MACHINE and rights.uid != 0
+    return not (is_user_owned and rights.mode & owner_bits == owner_bits)
 
 
 def open_to_all(case: Case) -> Said:
-    """Anybody may write it."""
+    """Anybody may write to it."""
     for each in case.listing.rights[:1]:
         if each.mode & 0o002:
-            yield "", f"anybody may write into it, mode {each.mode & 0o7777:04o}"
+            yield "", f"anybody may write to it, mode {each.mode & 0o7777:04o}"
     for name, entry in case.listing.entries.items():
         if entry.rights is not None and entry.rights.mode & 0o002:
-            yield name, f"anybody may write it, mode {entry.rights.mode & 0o7777:04o}"
+            yield name, f"anybody may write to it, mode {entry.rights.mode & 0o7777:04o}"
 
 
 def link(case: Case) -> Said:
-    """A symbolic link; one of another user was not followed."""
+    """The entry is a symbolic link; another user's link was not followed."""
     for name, entry in case.listing.entries.items():
         if entry.is_link:
             unread = " of another user: not followed" if entry.trouble is Trouble.FOREIGN_LINK else ""
@@ -200,14 +200,14 @@ def _troubled(case: Case, trouble: Trouble) -> Said:
 
 
 def empty(case: Case) -> Said:
-    """There is nothing in the file, or a newline alone."""
+    """The file is empty or holds only a newline."""
     for name, _, content in _contents(case):
         if content in {b"", b"\n"}:
-            yield name, "is empty; what is not known has no file"
+            yield name, "is empty; an unknown value has no file"
 
 
 def not_text(case: Case) -> Said:
-    """Neither ASCII nor any other UTF-8, or with control characters."""
+    """The content is not UTF-8, or has control characters."""
     for name, _, content in _contents(case):
         try:
             text = content.decode()
@@ -219,21 +219,21 @@ def not_text(case: Case) -> Said:
 
 
 def several_lines(case: Case) -> Said:
-    """More than one line."""
+    """The value has more than one line."""
     for name, _, content in _contents(case):
         if b"\n" in content[:-1]:
             yield name, f"has more than one line: {_shown(content)}"
 
 
 def no_newline(case: Case) -> Said:
-    """The newline at the end is missing: `read` of a shell fails then."""
+    """The final newline is missing, which makes a shell's `read` fail."""
     for name, _, content in _contents(case):
         if content and not content.endswith(b"\n"):
-            yield name, f"has no newline at its end: {_shown(content)}"
+            yield name, f"has no newline at the end: {_shown(content)}"
 
 
 def blanks(case: Case) -> Said:
-    """A blank, tab or carriage return before or after the value."""
+    """There is a blank, tab or carriage return before or after the value."""
     for name, _, content in _contents(case):
         line = content.split(b"\n", 1)[0]
         if line != line.strip(b" \t\r\v\f"):
@@ -241,12 +241,12 @@ def blanks(case: Case) -> Said:
 
 
 def not_an_integer(case: Case) -> Said:
-    """A value that is to be an integer and is not one of ASCII digits."""
+    """An integer key has a value with anything but ASCII digits."""
     yield from _malformed(case, "integer", "not a non-negative integer")
 
 
 def not_a_decimal(case: Case) -> Said:
-    """A value that is to be a plain decimal and is not: exponents, signs, commas."""
+    """A decimal key has a value that is no plain decimal: exponents, signs, commas."""
     yield from _malformed(case, "decimal", "not a plain decimal")
 
 
@@ -254,43 +254,44 @@ def _malformed(case: Case, value_type: str, text: str) -> Said:
     for name, entry in _own_keys(case).items():
         content = entry.content
         if TYPES[name] != value_type or not content or content == b"\n" or b"\n" in content[:-1]:
-            continue  # empty and long ones have been reported
+            continue  # other rules report empty values and several lines
         if parse_number(content.strip(), value_type) is None:
             word = content.strip().lower()
-            also = "; what is unlimited or unknown has no file" if word in _WORDS or word[:1] == b"-" else ""
-            yield name, f"{text}: {_shown(content)}{also}"
+            hint = "; an unlimited or unknown value has no file" if word in _WORDS or word[:1] == b"-" else ""
+            yield name, f"{text}: {_shown(content)}{hint}"
 
 
 def bad_job_id(case: Case) -> Said:
-    """An id that is not one word of printable ASCII, or is longer than a name of a file."""
+    """The job id is not one word of printable ASCII, or is too long for a file name."""
     entry = case.listing.entries.get(keys.JOB_ID.name)
     if entry is not None and entry.content not in {None, b"", b"\n"}:
         assert entry.content is not None  # noqa: S101  # for the type checker
-        if not _JOB_ID.match(entry.content.removesuffix(b"\n")):
+        job_id = entry.content.removesuffix(b"\n")
+        if not _JOB_ID.match(job_id):
             yield keys.JOB_ID.name, f"not printable ASCII without blanks: {_shown(entry.content)}"
-        elif len(entry.content) > LONGEST_JOB_ID:
-            yield keys.JOB_ID.name, f"has {len(entry.content)} characters: {_shown(entry.content[:40])}"
+        elif len(job_id) > LONGEST_JOB_ID:
+            yield keys.JOB_ID.name, f"has {len(job_id)} characters: {_shown(job_id[:40])}"
 
 
 def bad_command(case: Case) -> Said:
-    """A command that is not named from the root, so that a job may call another one."""
+    """The command is not an absolute path, so a job may run a different one."""
     entry = case.listing.entries.get(keys.SHUTDOWN_COMMAND.name)
     if entry is not None and entry.content and not entry.content.startswith(b"/"):
-        yield keys.SHUTDOWN_COMMAND.name, f"is no absolute path: {_shown(entry.content)}"
+        yield keys.SHUTDOWN_COMMAND.name, f"is not an absolute path: {_shown(entry.content)}"
 
 
 # --- plausible values --------------------------------------------------------------------
 
 
 def stand_in(case: Case) -> Said:
-    """A 0 where nothing is known or limited."""
+    """0 stands for an unknown or unlimited value."""
     for key in POSITIVE:
         if case.listing.numbers.get(key.name) == 0:
-            yield key.name, "is 0; what is unlimited or unknown has no file"
+            yield key.name, "is 0; an unlimited or unknown value has no file"
 
 
 def not_an_epoch(case: Case) -> Said:
-    """A time stamp before 2000 or after 2286: not seconds since 1970."""
+    """The time stamp is before 2000 or after 2286: not seconds since 1970."""
     for name in EPOCHS:
         value = case.listing.numbers.get(name)
         if value is not None and not EARLIEST_EPOCH <= value < LATEST_EPOCH:
@@ -298,31 +299,31 @@ def not_an_epoch(case: Case) -> Said:
 
 
 def not_a_duration(case: Case) -> Said:
-    """A limit of thirty years and more: a time stamp, or another unit."""
+    """The limit is thirty years or more: a time stamp, or another unit."""
     for name in DURATIONS:
         value = case.listing.numbers.get(name)
         if value is not None and value >= LONGEST_SECS:
-            yield name, f"a number of seconds, not a time: {value}"
+            yield name, f"not a number of seconds, but a time or another unit: {value}"
 
 
 def small_size(case: Case) -> Said:
-    """Less than a mebibyte: probably another unit."""
+    """The size is less than a mebibyte: probably another unit."""
     for key in (keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES):
         value = case.listing.numbers.get(key.name)
         if value is not None and 0 < value < LEAST_BYTES:
-            yield key.name, f"less than a mebibyte: {value}; counts in bytes"
+            yield key.name, f"less than a mebibyte: {value}; the unit is bytes"
 
 
 def large_size(case: Case) -> Said:
-    """More than machines have: another unit, or a word for no limit."""
+    """The size is more than any machine has: another unit, or a number that stands for no limit."""
     for key, most in MOST_BYTES.items():
         value = case.listing.numbers.get(key.name)
         if value is not None and value > most:
-            yield key.name, f"more than any machine has: {value}; what is unlimited has no file"
+            yield key.name, f"more than any machine has: {value}; an unlimited value has no file"
 
 
 def many_processors(case: Case) -> Said:
-    """More processors than machines have."""
+    """There are more processors than any machine has."""
     for key in (keys.TOTAL_CPU, keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSLOTS):
         value = case.listing.numbers.get(key.name)
         if value is not None and value > MOST_PROCESSORS:

@@ -1,4 +1,4 @@
-"""What a checker has seen of one directory, and what it says about it: records, and their values."""
+"""Records of the checker: what it read of a directory, and its findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SHOWN_NAMES = 1000  # of one directory
 
 
 class Kind(enum.Enum):
-    """Which of the three directories it is."""
+    """The three kinds of directories."""
 
     MACHINE = "machine"
     JOB = "job"
@@ -26,7 +26,7 @@ class Kind(enum.Enum):
 VARIABLES = {"MACHINEFEATURES": Kind.MACHINE, "JOBFEATURES": Kind.JOB, "JOBSTATUS": Kind.STATUS}
 _AREAS = {Area.MACHINE: Kind.MACHINE, Area.JOB: Kind.JOB}
 
-# Every known key: the directory it belongs to and "integer", "decimal", "boolean" or "text".
+# Of every known key: the directory it belongs in, and its type: "integer", "decimal", "boolean" or "text".
 KINDS = {key.name: _AREAS[key.area] for key in KEYS} | {key.name: Kind.STATUS for key in STATUS_KEYS}
 TYPES = {key.name: key.value_type for key in KEYS} | {key.name: key.value_type for key in STATUS_KEYS}
 
@@ -40,7 +40,7 @@ class Severity(enum.StrEnum):
 
 
 class Trouble(enum.Enum):
-    """Why an entry of a directory gave no value."""
+    """Why a directory entry has no value."""
 
     NOT_A_FILE = "not a file"
     TOO_LARGE = "too large"
@@ -50,7 +50,7 @@ class Trouble(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The head of an HTTP answer. Headers are None where absent; `body_bytes` counts up to the limit."""
+    """The head of an HTTP response. Absent headers are None; `body_bytes` counts what was read."""
 
     status: int
     content_type: str | None = None
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Whose a file or directory is, and who may do what with it."""
+    """Owner and mode of a file or directory."""
 
     path: str
     mode: int
@@ -77,7 +77,7 @@ class Entry:
 
     content: bytes | None = None
     trouble: Trouble | None = None
-    detail: str = ""  # of the trouble
+    detail: str = ""  # describes the trouble
     is_link: bool = False
     written_at_secs: float | None = None  # epoch
     rights: Rights | None = None  # of a local file
@@ -86,19 +86,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """A directory, as far as seen. `missing`: a server's answer for a name that cannot be there."""
+    """What was read of a directory. `missing`: the server's response for a name that cannot exist."""
 
     location: str
     entries: Mapping[str, Entry]
     kind: Kind
     is_cut: bool = False  # there were too many names
     missing: Answer | None = None
-    rights: tuple[Rights, ...] = ()  # of a local directory, and of all above it, itself first
+    rights: tuple[Rights, ...] = ()  # of a local directory, then of each of its parents
     reported_profile: Profile | None = None
 
     @cached_property
     def profile(self) -> Profile:
-        """Return the text that is meant: the one that was named, else by the names that are there."""
+        """Return the specification to check against: the requested one, else what the names suggest."""
         if self.reported_profile is not None:
             return self.reported_profile
         texts = {key.texts for key in KEYS if key.name in self.entries and len(key.texts) == 1}
@@ -120,7 +120,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A directory to be judged, with the others that belong to it and the time (epoch seconds)."""
+    """A directory to be checked, with the related ones and the current time (epoch seconds)."""
 
     listing: Listing
     now_secs: float
@@ -128,19 +128,19 @@ class Case:
     job: Listing | None = None
 
     def number(self, name: str) -> Decimal | None:
-        """Return a key's value from the directory that it belongs to, None if absent or malformed."""
+        """Return a key's value from this or a related directory, None if absent or malformed."""
         for listing in (self.listing, self.machine, self.job):
             if listing is not None and name in listing.numbers:
                 return listing.numbers[name]
         return None
 
 
-Said = Iterator[tuple[str, str]]  # by a rule: key ("" for the directory) and text
+Said = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the directory) and text
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say. `key` is empty where it concerns the directory; `source` is who asks for it."""
+    """One violation. `key` is empty if it concerns the directory; `source` says where the rule comes from."""
 
     severity: Severity
     rule: str
@@ -151,7 +151,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All findings about one location; `problem` tells why there is nothing to judge, else it is empty."""
+    """All findings about one location; `problem` says why it could not be checked, else it is empty."""
 
     location: str
     kind: Kind | None = None
@@ -159,7 +159,7 @@ class Verdict:
     problem: str = ""
 
     def count(self, severity: Severity) -> int:
-        """Return how many findings are of a severity."""
+        """Return the number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
 
@@ -169,14 +169,14 @@ _DECIMAL = re.compile(rb"[0-9]{1,19}(?:\.[0-9]{1,19})?\Z")
 
 
 def parse_number(content: bytes, value_type: str) -> Decimal | None:
-    """Return the number in a file, None if it is not one plain number; one newline may follow."""
+    """Return the number in a file, None if it is not a single plain number; one newline may follow."""
     text = content.removesuffix(b"\n")
     pattern = {"integer": _INTEGER, "signed": _SIGNED, "decimal": _DECIMAL}.get(value_type)
     return Decimal(text.decode()) if pattern is not None and pattern.match(text) else None
 
 
 def guess_kind(location: str, names: Mapping[str, object]) -> Kind | None:
-    """Return what a directory is by the keys in it, else by its path; None if neither tells."""
+    """Return the kind of a directory by its keys, else by its path; None if neither shows it."""
     counts = {kind: sum(KINDS.get(name) is kind for name in names) for kind in Kind}
     best = max(counts.values())
     likely = [kind for kind, count in counts.items() if count == best]

@@ -1,8 +1,8 @@
-"""Reading a directory of features that anybody may have made, locally or over HTTP.
+"""Read a feature directory that anybody may have made, locally or over HTTP.
 
-Nothing but regular files is opened: what a name stands for is looked at first, through a descriptor that
-opens nothing, and then that same thing is read. So a FIFO does not wait and a device does not act. A link is
-followed where root or the caller made it; one of another user may lead to what only the caller may read.
+Only regular files are opened for reading: each name is first inspected through an O_PATH descriptor, and the
+same inode is then read. So no FIFO blocks and no device acts. A link is followed only if root or the caller
+made it; another user's link may lead to a file that only the caller can read.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NO_SUCH_KEY = "no_such_key_for_a_checker"
 
 
 class CannotCheckError(JobfeaturesError):
-    """A location could not be read, so that there is nothing to judge."""
+    """A location could not be read, so there is nothing to check."""
 
 
 def read_listing(location: str, kind: Kind | None = None, profile: Profile | None = None) -> Listing:
-    """Return what is at a location: an absolute path, or an http(s) address. Raises CannotCheckError."""
+    """Return the listing of an absolute path or an http(s) address. Raises CannotCheckError."""
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None
     elif location.startswith(("http://", "https://")):
@@ -55,7 +55,7 @@ def read_listing(location: str, kind: Kind | None = None, profile: Profile | Non
 
 
 def _rights(path: str) -> tuple[Rights, ...]:
-    """Return who may do what with a directory and those above it, as far as that can be seen."""
+    """Return owner and mode of a directory and its parents, up to the first that cannot be inspected."""
     found = []
     for each in (Path(path), *Path(path).parents):
         try:
@@ -67,7 +67,7 @@ def _rights(path: str) -> tuple[Rights, ...]:
 
 
 def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
-    """Return the entries of a local directory by name, and whether there were more than are looked at."""
+    """Return the entries of a local directory by name, and whether there are more than are read."""
     try:
         with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK) as directory:
             with os.scandir(directory) as found:
@@ -93,7 +93,7 @@ def _read_entry(directory: int, name: str) -> Entry:
                 file = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
                 found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
-                detail = f"is {_what(found.st_mode)}, not a file"
+                detail = f"is {_type_of(found.st_mode)}, not a file"
                 return Entry(trouble=Trouble.NOT_A_FILE, detail=detail, is_link=is_link)
             content = _read(file)
         finally:
@@ -108,13 +108,13 @@ def _read_entry(directory: int, name: str) -> Entry:
     return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime, rights=rights)
 
 
-def _read(looked_at: int) -> bytes:
-    """Return the content of a file that was opened by O_PATH, up to one byte too many."""
-    with opened(f"/proc/self/fd/{looked_at}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
+def _read(descriptor: int) -> bytes:
+    """Return the content of a file opened with O_PATH, up to one byte beyond the limit."""
+    with opened(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
         return os.read(file, MAX_VALUE_BYTES + 1)
 
 
-def _what(mode: int) -> str:
+def _type_of(mode: int) -> str:
     kinds: tuple[tuple[Callable[[int], bool], str], ...] = (
         (stat.S_ISDIR, "a directory"),
         (stat.S_ISFIFO, "a FIFO"),
@@ -126,7 +126,7 @@ def _what(mode: int) -> str:
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
-    """Return each known key that a server has, asked one by one, and its answer for one that is none."""
+    """Request each known key; return those the server has, and its response for a key that cannot exist."""
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}
     for name in KINDS:
@@ -138,7 +138,7 @@ def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
         if found.status == 404:
             continue
         if found.status != 200:
-            detail = f"is answered with {found.status}"
+            detail = f"is answered with status {found.status}"
             entries[name] = Entry(trouble=Trouble.UNREADABLE, detail=detail, answer=found)
         elif len(content) > MAX_VALUE_BYTES:
             detail = f"has more than {MAX_VALUE_BYTES} bytes"
@@ -149,7 +149,7 @@ def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
 
 
 def _ask(address: str, name: str) -> tuple[Answer, bytes]:
-    """Return head and body (up to one byte too many) of an answer, whatever its status."""
+    """Return head and body (up to one byte beyond the limit) of a response, whatever its status."""
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
@@ -158,7 +158,7 @@ def _ask(address: str, name: str) -> tuple[Answer, bytes]:
     deadline = time.monotonic() + HTTP_TIMEOUT_SECS
     try:
         try:
-            # As jobs ask: without a proxy, to which the address of this node means another one.
+            # Like jobs, use no proxy: there, this node's address would mean another machine.
             response = build_opener(ProxyHandler({})).open(url, timeout=HTTP_TIMEOUT_SECS)
         except HTTPError as error:
             response = error

@@ -1,6 +1,6 @@
-"""What is asked of a directory: one table of rules, each a pure function over what was seen.
+"""The rules for a directory: one table; each rule is a pure function of what was read.
 
-Who asks: the two texts, the probe of WLCG, and programs that read the files and break where this is not kept.
+Sources: both specifications, the WLCG probe, and programs that read the files and fail on violations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _2014 = "draft 0.99"
 
 
 class Rule(NamedTuple):
-    """One rule: for which directories, how bad a breach is, who asks for it, and the function of its name."""
+    """One rule: the directories it applies to, its severity and source, and the function that checks it."""
 
     kinds: frozenset[Kind]
     severity: Severity
@@ -25,7 +25,7 @@ class Rule(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its name in the output."""
+        """Return the rule's name in the output."""
         return self.judge.__name__
 
 
@@ -96,7 +96,7 @@ RULES = (
 
 
 def judge(case: Case) -> tuple[Finding, ...]:
-    """Return all findings about a directory, the worst first."""
+    """Return all findings about a directory, the most severe first."""
     found = [
         Finding(rule.severity, rule.name, key, text, rule.source)
         for rule in RULES

@@ -1,1 +1,1 @@
-"""Drains: when a node or a job has to be gone, what that wastes, and which moment or job costs least."""
+"""Drains: shutdown requests for nodes and jobs, what they waste, and which time or victim costs least."""

@@ -1,7 +1,7 @@
-"""Requests that a machine or a job has to end by a time: pure.
+"""Requests to shut a machine down, or to end a job, at a given time: pure.
 
 A shutdown time comes from an operator (`jobfeatures drain set`) or from the
-batch system (a maintenance reservation). The earlier one counts.
+batch system (a maintenance reservation). The earliest applies.
 
 Sources: HSF-TN-2016-02, shutdowntime, grace_secs, shutdowntime_job and
 grace_secs_job; draft 0.99 of 2014, 1.8 and 2.2.
@@ -22,13 +22,13 @@ from jobfeatures.model import JobKey, JobTable
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-# json and datetime are imported where they are used: every prolog imports this file.
+# json and datetime are imported only where used: every prolog imports this file.
 OPERATOR = "operator"
-MAX_EPOCH_SECS = 2**40  # in 36812; milliseconds taken for seconds are beyond it
+MAX_EPOCH_SECS = 2**40  # in the year 36812; milliseconds mistaken for seconds exceed it
 MAX_DOCUMENT_BYTES = 2**20
-CLOCK_SKEW_SECS = 300  # between the batch system's server, which tells a job's start, and this machine
+CLOCK_SKEW_SECS = 300  # between the batch system's server, which reports a job's start, and this machine
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_RELATIVE = r"\+([0-9]{1,12})([smhd]?)\Z"  # compiled where they are used, too
+_RELATIVE = r"\+([0-9]{1,12})([smhd]?)\Z"  # these patterns, too, are compiled only where used
 _EPOCH = r"[0-9]{1,13}\Z"
 _ISO = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
@@ -37,12 +37,12 @@ _ISO = (
 
 
 class GraceError(JobfeaturesError):
-    """A shutdown would come sooner than jobs have been promised."""
+    """The shutdown is in the past, or gives jobs less notice than promised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """An operator's request. Times are epoch seconds, `set_by` is a user's name."""
+    """An operator's request. Times are epoch seconds; `set_by` is a user name."""
 
     at_secs: int
     set_at_secs: int
@@ -51,22 +51,22 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Drains:
-    """All requests of operators on one node."""
+    """All operators' requests on one node."""
 
     machine: Drain | None = None
     jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
 
     def with_machine(self, drain: Drain | None) -> Drains:
-        """Return these, with another request for the machine, or none."""
+        """Return a copy whose request for the machine is replaced, or removed by None."""
         return replace(self, machine=drain)
 
     def with_job(self, key: JobKey, drain: Drain | None) -> Drains:
-        """Return these, with another request for a job, or none."""
+        """Return a copy whose request for a job is replaced, or removed by None."""
         others = {known: each for known, each in self.jobs.items() if known != key}
         return replace(self, jobs=others if drain is None else {**others, key: drain})
 
     def of_job(self, key: JobKey, start_secs: int | None) -> Drain | None:
-        """Return the request for a job; one from before its start was for an earlier run of the same id."""
+        """Return the request for a job, unless it is older than the job: then it was for an earlier run."""
         drain = self.jobs.get(key)
         if drain is None or start_secs is None or start_secs <= drain.set_at_secs + CLOCK_SKEW_SECS:
             return drain
@@ -75,9 +75,9 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What batch systems say of this machine, by system: draining or not, its shutdown (epoch), its slots.
+    """What batch systems announce for this machine, by system: draining, shutdown time (epoch), job slots.
 
-    `features` are values of its keys, of whoever tells them.
+    `features` are values of machine features, from any batch system that provides them.
     """
 
     draining: Mapping[str, bool] = field(default_factory=dict)
@@ -91,9 +91,9 @@ NOT_ANNOUNCED = Announced()
 
 
 def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
-    """Return epoch seconds of ``1800000000``, ``+3600``, ``+2h`` (s, m, h, d) or ISO 8601.
+    """Parse ``1800000000``, ``+3600``, ``+2h`` (s, m, h, d) or ISO 8601 into epoch seconds.
 
-    ISO times without a zone are local to `tz` (None: this machine's zone).
+    ISO times without a zone are local times of `tz` (None: this machine's zone).
     Fractions of a second are dropped. Raises ParseError.
     """
     relative = re.match(_RELATIVE, text)
@@ -108,7 +108,7 @@ def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
             when = datetime.fromisoformat(text)
             at_secs = math.floor((when if when.tzinfo else when.replace(tzinfo=tz)).timestamp())
         except (ValueError, OverflowError, OSError) as error:
-            raise ParseError("must be a time that calendars have", source="TIME", text=text) from error
+            raise ParseError("must be a valid calendar date and time", source="TIME", text=text) from error
     else:
         forms = "epoch seconds, +3600, +2h or 2027-01-15T08:00:00+01:00"
         raise ParseError(f"must be a time ({forms})", source="TIME", text=text)
@@ -118,10 +118,10 @@ def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
 
 
 def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: str) -> None:
-    """Raise GraceError where a shutdown is in the past or sooner than promised. Holds for moving one too.
+    """Raise GraceError if a new or moved shutdown time is in the past or sooner than promised.
 
     Source: HSF-TN-2016-02: the time "will not be less than grace_secs seconds
-    after the moment the shutdown time is set". `key` names the promise.
+    after the moment the shutdown time is set". `key` names the feature that promises it.
     """
     left = at_secs - now_secs
     if left < 0:
@@ -136,9 +136,9 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
 def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
     """Return what the batch systems announce now.
 
-    Of a system's shutdowns the first that is still to come counts. One that has come stays while it is in
-    force, if it was announced before: a job must not be given a time that had passed when it was set. A
-    system that tells nothing of the node announces nothing.
+    The next future shutdown of each system applies. One whose time has come stays while the batch system
+    still reports it, but only if it was announced before: no time may be published that has already passed.
+    A system without data on the node announces nothing.
     """
     draining: dict[str, bool] = {}
     shutdowns: dict[str, int] = {}
@@ -161,13 +161,13 @@ def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_
 
 
 def machine_shutdowns(drains: Drains, announced: Announced) -> dict[str, int]:
-    """Return the machine's shutdown times (epoch seconds) by who asks for them."""
+    """Return the machine's shutdown times (epoch seconds) by requester: the operator or a batch system."""
     own = {} if drains.machine is None else {OPERATOR: drains.machine.at_secs}
     return {**own, **announced.shutdowns}
 
 
 def machine_shutdown(drains: Drains, announced: Announced) -> int | None:
-    """Return the machine's shutdown time that counts, the earliest; None without one."""
+    """Return the machine's effective shutdown time, the earliest; None if there is none."""
     return min(machine_shutdowns(drains, announced).values(), default=None)
 
 
@@ -188,7 +188,7 @@ def format_drains(drains: Drains) -> str:
 
 
 def parse_drains(text: str, *, source: str = "") -> Drains:
-    """Return the requests of a document. Raises ParseError naming the field: one bad request spoils it."""
+    """Parse a document of requests. Raises ParseError naming the field, even for a single bad request."""
     document = parse_own(text, source=source)
     machine = document.get("machine")
     jobs = document.get("jobs", [])
@@ -209,7 +209,7 @@ def format_announced(announced: Announced) -> str:
 
 
 def parse_announced(text: str, *, source: str = "") -> Announced:
-    """Return what batch systems announced. Raises ParseError naming the field."""
+    """Parse a document of announcements. Raises ParseError naming the field."""
     document = parse_own(text, source=source)
     draining, shutdowns = document.get("draining", {}), document.get("shutdowns", {})
     if not isinstance(draining, dict) or not all(isinstance(each, bool) for each in draining.values()):

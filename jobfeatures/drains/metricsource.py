@@ -1,4 +1,4 @@
-"""Fetches what plans need from a daemon or a Prometheus server, within bounds; and the flags for it."""
+"""Fetch the metrics that plans need from a daemon or a Prometheus server; and the flags for that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAEMON_URL = "http://127.0.0.1:9819/metrics"
 
 
 def add_source_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say whom to ask."""
+    """Add the flags that select the metrics' source."""
     parser.add_argument("--metrics", metavar="URL", help=f"a node's daemon (default: {DAEMON_URL})")
     add_access_flags(parser, "--metrics")
     parser.add_argument("--prometheus", metavar="URL", help="many nodes, from a Prometheus server")
@@ -31,25 +31,25 @@ def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
             raise ConfigurationError("--nodes", "needs --prometheus")
         return read_daemon(access_of(arguments, "--metrics", arguments.metrics or DAEMON_URL))
     if arguments.metrics is not None:
-        raise ConfigurationError("--metrics", "not beside --prometheus")
+        raise ConfigurationError("--metrics", "cannot be combined with --prometheus")
     return read_prometheus(access_of(arguments, "--prometheus", arguments.prometheus), arguments.nodes)
 
 
 def read_daemon(access: Access) -> tuple[SeenNode, ...]:
-    """Return a daemon's node, by its address with or without a path. Raises SourceError or ParseError."""
+    """Fetch a daemon's node; its address may lack the path. Raises SourceError or ParseError."""
     if urlsplit(access.url).path in {"", "/"}:
         access = replace(access, url=access.url.rstrip("/") + "/metrics")
     series = parse_page(access.get(), source=access.url)
     if not series:
-        raise SourceError(f"{access.url}: is no page of jobfeatures-exporter's on a node")
+        raise SourceError(f"{access.url}: not a metrics page of jobfeatures-exporter on a node")
     return gather_nodes(series)
 
 
 def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenNode, ...]:
-    """Return all nodes that a Prometheus server scrapes, as they are now.
+    """Return the current state of all nodes that a Prometheus server scrapes.
 
-    The server's address goes without ``/api/v1``; `instances` is a regular expression in Prometheus's syntax
-    for the label instance. Raises SourceError and ParseError.
+    The server's address must not include ``/api/v1``; `instances` is a regular expression in Prometheus's
+    syntax for the label instance. Raises SourceError and ParseError.
     """
     selector = f'__name__=~"{"|".join(NAMES)}"'
     if instances is not None:

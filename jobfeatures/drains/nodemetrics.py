@@ -1,7 +1,7 @@
-"""What plans need, from a page of metrics or from a Prometheus server: series, and jobs made of them. Pure.
+"""Build nodes and jobs for plans from the series of a metrics page or a Prometheus server: pure.
 
-The daemon has done the arithmetic: job by job it exposes end, waste and basis.
-Reading these works for one node and for a thousand, and needs no rights on them.
+The daemon has done the arithmetic: it exposes end, waste and basis of each job.
+Reading these works for one node or a thousand, and needs no privileges there.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ READ = (
     *(NODE_READ_AT, NODE_CPUS, SOURCE_UP, SOURCE_AGE),
 )
 NAMES = tuple(metric.sample_name for metric in READ)
-# What stands where a batch system's name does and is none; and the sum of jobs beyond a page's budget.
-NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})
-OTHERS = "other"
-LATE_SECS = 60.0  # by which a batch system may be late to end a job
+NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})  # such labels name no batch system
+OTHERS = "other"  # the job id of the sums over jobs beyond a page's series budget
+LATE_SECS = 60.0  # how late a batch system may end a job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenJob:
-    """One job as a node's metrics show it. What is not shown is None; ends count in seconds from now."""
+    """One job as a node's metrics show it. What they do not show is None."""
 
     batch_system: str
     job_id: str
@@ -58,19 +57,19 @@ class SeenJob:
     draining_core_secs: float | None = None
     kill_core_secs: float | None = None
     kill_basis: Basis = Basis.ESTIMATED
-    kill_rate_cpus: float | None = None  # core seconds that a second more adds to the kill waste
-    is_capped: bool = False  # its own figure of one of the two was more than its CPUs can do
+    kill_rate_cpus: float | None = None  # core seconds by which the kill waste grows per second
+    is_capped: bool = False  # the job reported more of either waste than its CPUs can produce
     priority_factor: int | None = None
     can_postpone: bool | None = None
 
     @property
     def name(self) -> str:
-        """Return how the job is called in a table."""
+        """Return the job's name in tables."""
         return f"{self.batch_system} {self.job_id}"
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough is known of the job to say what a shutdown would cost it."""
+        """Return whether enough is known of the job to compute what killing it costs."""
         return self.allocated_cpus is not None and self.kill_core_secs is not None
 
 
@@ -81,21 +80,21 @@ class SeenNode:
     name: str
     total_cpus: int | None
     jobs: tuple[SeenJob, ...] = ()
-    silent: tuple[str, ...] = ()  # sources of jobs that have not answered yet: jobs may be missing
+    silent: tuple[str, ...] = ()  # job sources that have not answered yet, so jobs may be missing
 
 
 def parse_page(text: str, *, source: str = "") -> list[Series]:
-    """Return the series of `NAMES` of a page. Raises ParseError, also for a value that is not finite."""
+    """Parse the series in `NAMES` from a metrics page. Raises ParseError, also for a non-finite value."""
     return check_finite(parse_lines(text, NAMES, source=source), source)
 
 
 def parse_answer(text: str, *, source: str = "") -> list[Series]:
-    """Return the series of Prometheus's answer to an instant query. Raises ParseError, as above."""
+    """Parse the series of Prometheus's response to an instant query. Raises ParseError, as above."""
     return check_finite(parse_vector(text, source=source).series, source)
 
 
 def check_finite(found: Iterable[Series], source: str) -> list[Series]:
-    """Return series as they are. Raises ParseError for a value that is not finite."""
+    """Return the series unchanged. Raises ParseError for a non-finite value."""
     found = list(found)
     for each in found:
         if not math.isfinite(each.value):
@@ -106,7 +105,7 @@ def check_finite(found: Iterable[Series], source: str) -> list[Series]:
 @dataclass(slots=True)
 class _Gathered:
     total_cpus: int | None = None
-    read_at_secs: float | None = None  # the epoch's, by the node's clock
+    read_at_secs: float | None = None  # epoch seconds by the node's clock
     jobs: dict[tuple[str, str], list[Series]] = field(default_factory=dict)
     ended: set[tuple[str, str]] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
@@ -114,9 +113,10 @@ class _Gathered:
 
 
 def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
-    """Return the nodes of some series, in the order of their names, with the jobs that occupy them.
+    """Return the nodes of the series, sorted by name, with the jobs that occupy them.
 
-    Whatever has neither CPUs for jobs nor jobs is no node.
+    An instance with neither CPUs for jobs nor jobs is not a node. The jobs beyond a page's budget appear as
+    one, `OTHERS`, of which only the CPUs are known.
     """
     nodes: dict[str, _Gathered] = {}
     for each in series:
@@ -133,7 +133,7 @@ def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
             key = each.labels.get("batch_system", ""), each.labels["job_id"]
             if each.name == JOB_END.sample_name:
                 node.ended.add(key)
-            elif key[1] != OTHERS:
+            else:
                 node.jobs.setdefault(key, []).append(each)
     return tuple(
         SeenNode(
@@ -146,7 +146,7 @@ def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
             tuple(sorted(node.sources - node.answered)),
         )
         for name, node in sorted(nodes.items())
-        if node.total_cpus is not None or node.jobs  # a controller's daemon is no node's
+        if node.total_cpus is not None or node.jobs  # else it is a controller's daemon
     )
 
 
@@ -169,11 +169,13 @@ def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float 
         return None if value is None else convert(value)
 
     allocated = shown_as(JOB_CPUS, _whole)
+    if key[1] == OTHERS:
+        return SeenJob(batch_system=key[0], job_id=OTHERS, allocated_cpus=allocated)
     kill, kill_basis = waste(JOB_KILL_WASTE, "kill")
     rate = shown_as(JOB_SAYS_CPUS, float) if kill_basis is Basis.REPORTED else allocated
     start = shown_as(JOB_START, float)
     if kill_basis is Basis.MEASURED and None not in (kill, start, read_at_secs, allocated):
-        rate = min(allocated, kill / max(1.0, read_at_secs - start))  # it goes on as it did so far
+        rate = min(allocated, kill / max(1.0, read_at_secs - start))  # assume that the mean rate continues
     end, end_basis = _end_of(values)
     return SeenJob(
         batch_system=key[0],
@@ -193,9 +195,9 @@ def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float 
 
 
 def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basis]:
-    """Return seconds to the end: the job's own estimate or limit, unless the batch system's comes before.
+    """Return the seconds until the end: the job's own estimate, unless a limit comes first; and its basis.
 
-    An end that has long passed is none: the job still runs.
+    An end that passed long ago is ignored: the job still runs.
     """
     ends = {
         basis: value

@@ -1,9 +1,8 @@
-"""When a node is drained most cheaply, and which node first: pure arithmetic.
+"""Find the cheapest time to drain a node, and the order in which to drain several: pure arithmetic.
 
-A shutdown time T is announced now. From then on no job starts; a job that ends before T is whole, and its
-CPUs are idle until T; a job that still runs at T is killed. Between two ends the loss grows by all CPUs of
-the node in a second, and it falls only where a job ends: the cheapest T is the earliest one that is allowed,
-or the end of a job.
+A shutdown time T is announced now. From then on no job starts; a job that ends before T loses nothing, but
+its CPUs are idle until T; a job that still runs at T is killed. Between two ends the loss never decreases;
+it drops only when a job ends. So the cheapest T is the earliest one allowed or the end of a job.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jobfeatures.status.waste import Basis, combine_bases
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one shutdown time costs. `after_secs` counts from now; waste is core seconds, the sum of three."""
+    """The cost of one shutdown time. `after_secs` counts from now; waste is in core seconds."""
 
     after_secs: float
     idle_core_secs: float  # CPUs without a job, before the shutdown
@@ -29,17 +28,17 @@ class Choice:
 
     @property
     def core_secs(self) -> float:
-        """Return the whole loss."""
+        """Return the total waste."""
         return self.idle_core_secs + self.draining_core_secs + self.kill_core_secs
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """The choices for a node in the order of time, and what is not known of it.
+    """The choices for a node by time, and what is not known of it.
 
-    Of the `unknown_jobs` too little is known, so that each sum lacks a part.
-    `capped_jobs` say of themselves that they waste more than their CPUs can do.
-    The `silent` sources of jobs have not answered yet: jobs may be here that nobody knows.
+    Too little is known of the `unknown_jobs`, so the costs lack their share.
+    The `capped_jobs` report more waste than their CPUs can produce.
+    The `silent` job sources have not answered yet, so there may be further jobs.
     """
 
     node: str
@@ -51,35 +50,35 @@ class NodePlan:
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough is known to name a best choice."""
+        """Return whether enough is known to determine the best choice."""
         return not self.unknown_jobs and not self.silent
 
     @property
     def best(self) -> Choice | None:
-        """Return the cheapest choice, the earlier of equal ones; None where too little is known."""
+        """Return the cheapest choice, the earliest of equals; None if too little is known."""
         if not self.is_known:
             return None
         return min(self.choices, key=lambda choice: (choice.core_secs, choice.after_secs))
 
     @property
     def sparing(self) -> Choice | None:
-        """Return the earliest choice that kills nobody; None where there is none or too little is known."""
+        """Return the earliest choice that kills no job; None if there is none or too little is known."""
         if not self.is_known:
             return None
         return next((choice for choice in self.choices if not choice.killed), None)
 
 
 def compute_choice(node: SeenNode, after_secs: float) -> Choice:
-    """Return what a shutdown after some seconds costs.
+    """Return the cost of a shutdown in `after_secs` seconds.
 
         idle:     (total − Σ allocated_j) × T + Σ over jobs with end_j ≤ T: allocated_j × (T − end_j)
         draining: Σ draining_waste_j × min(1, T ÷ end_j)
         kill:     Σ over jobs with end_j > T: kill_waste_j + rate_j × T
 
-    T and end_j count from now. A job's draining waste falls due evenly until its end. rate_j is its used CPUs
-    where the job reports, those that it was busy with so far where its use is measured, else all it was
-    given; payloads that end before T make the real loss smaller. A job without a known end runs at every T;
-    one whose allocation or kill waste is not known counts as CPUs that are neither idle nor lost.
+    T and end_j count from now. A job's draining waste accrues evenly until its end. rate_j is the CPUs that
+    the job reports as used, else its measured mean CPU use so far, else all CPUs allocated to it; payloads
+    that end before T make the real loss smaller. A job without a known end still runs at every T. The CPUs
+    of a job whose allocation or kill waste is unknown count as neither idle nor lost.
     """
     total = node.total_cpus or 0
     held = sum(job.allocated_cpus or 0 for job in node.jobs)
@@ -106,10 +105,10 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
 def plan_drain(
     node: SeenNode, *, earliest_secs: float = 0.0, before_secs: float | None = None
 ) -> NodePlan | None:
-    """Return what there is to choose from: the earliest time, each end of a job, the last one if it is given.
+    """Return the choices: the earliest time, each end of a job within the bounds, and `before_secs` if given.
 
     Both bounds count from now; without `before_secs` the last end is the last choice. None for a node whose
-    CPUs are not known. Raises ValueError if the bounds leave no time.
+    number of CPUs is unknown. Raises ValueError if the bounds leave no time.
     """
     if before_secs is not None and before_secs < earliest_secs:
         raise ValueError(
@@ -134,10 +133,10 @@ def plan_drain(
 
 
 def order_nodes(plans: Sequence[NodePlan]) -> tuple[NodePlan, ...]:
-    """Return the nodes in the order in which they are best drained: least loss for each CPU freed first.
+    """Return the nodes in the best order of draining: least waste per freed CPU first.
 
-    Of equal ones the one that is free earlier goes first. A node of which too
-    little is known comes after all others.
+    Of equals, the node that is free earlier comes first. Nodes of which too
+    little is known come last.
     """
 
     def order(plan: NodePlan) -> tuple[float, float, str]:

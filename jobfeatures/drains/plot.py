@@ -1,4 +1,4 @@
-"""Draws drain plans. Needs matplotlib, the extra ``analysis``."""
+"""Draw drain plans. Needs matplotlib, from the extra ``analysis``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from jobfeatures.drains.nodemetrics import SeenNode
 from jobfeatures.drains.plan import NodePlan, compute_choice
 from jobfeatures.errors import ConfigurationError
 
-MAX_NODES = 12  # curves that can be distinguished
+MAX_NODES = 12  # more curves cannot be told apart
 POINTS = 400
 
 
 def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) -> None:
-    """Draw waste against shutdown time into a file of the kind that its suffix names (png, svg, pdf).
+    """Plot waste against shutdown time into a file; its suffix selects the format (png, svg, pdf).
 
-    One node is drawn in its three parts, several with one curve each, the first dozen of `plans`. Raises
-    ConfigurationError without matplotlib or for an unknown suffix, OSError where the file cannot be written.
+    One node is drawn as its three parts of waste; of several nodes, the first dozen of `plans` get one curve
+    each. Raises ConfigurationError without matplotlib or for an unknown suffix, OSError if writing fails.
     """
     try:
         from matplotlib.figure import Figure
@@ -30,8 +30,8 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
     drawn = plans[:MAX_NODES]
     for number, plan in enumerate(drawn):
         first, last = plan.choices[0].after_secs, plan.choices[-1].after_secs
-        span = max((last - first) * 1.03, 60.0)  # the step at the last end shows, too
-        # Each end twice: the loss falls there in a step.
+        span = max((last - first) * 1.03, 60.0)  # so that the step at the last end is visible
+        # Sample each end twice, just before and at it: the waste drops there in a step.
         steps = [choice.after_secs for choice in plan.choices]
         times = sorted(
             {first + span * step / POINTS for step in range(POINTS + 1)}
@@ -80,5 +80,5 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
 
 
 def _label(text: str) -> str:
-    """Return a name that matplotlib takes as it stands: no formula, no hidden legend entry."""
+    """Return a name that matplotlib shows literally: not as a formula, nor hidden from the legend."""
     return text.replace("$", r"\$").lstrip("_") or "?"

@@ -15,13 +15,13 @@ from jobfeatures.quantities import counted
 SHOWN_KILLED = 3
 GOES, STAYS, KEPT, UNKNOWN = "goes", "stays", "kept", "unknown"
 _ASIDE = {
-    KEPT: "not considered: behind a job of its user of which too little is known",
-    UNKNOWN: "not considered: its cores or its waste are not known",
+    KEPT: "not considered: a job of lower priority of the same user is unknown",
+    UNKNOWN: "not considered: its cores or its waste are unknown",
 }
 
 
 def format_time(epoch_secs: float) -> str:
-    """Return a time with this machine's zone; the plain number where no calendar has it."""
+    """Format a time in this machine's zone; as a plain number if it is beyond the calendar."""
     try:
         return datetime.fromtimestamp(epoch_secs).astimezone().isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
@@ -29,7 +29,7 @@ def format_time(epoch_secs: float) -> str:
 
 
 def format_span(secs: float) -> str:
-    """Return seconds as ``1d 02:03:04``, ``02:03:04``, with a sign if negative."""
+    """Format seconds as ``1d 02:03:04`` or ``02:03:04``, with a sign if negative."""
     sign, whole = ("-" if secs < 0 else ""), abs(round(secs))
     days, rest = divmod(whole, 86400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
@@ -37,7 +37,7 @@ def format_span(secs: float) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
-    """Return aligned columns; those in `left` by number to the left, all others to the right."""
+    """Format aligned columns: the column numbers in `left` are left-aligned, all others right-aligned."""
     escaped = [[cell.encode("unicode_escape").decode() for cell in row] for row in (head, *rows)]
     widths = [max(len(row[number]) for row in escaped) for number in range(len(head))]
     lines = [
@@ -51,7 +51,7 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: froze
 
 
 def format_plan(plan: NodePlan, *, now_secs: float) -> str:
-    """Return the choices of one node as a table, waste in core hours, the best marked, and the unknown."""
+    """Format one node's choices as a table, waste in core hours, with the best marked; list unknown jobs."""
     best, sparing = plan.best, plan.sparing
     rows = [
         (
@@ -83,17 +83,17 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
     else:
         lines.append(f"* cheapest: {summary(best)}, {counted(len(best.killed), 'job')} killed")
         lines.append(
-            "+ some job is killed at each time" if sparing is None else f"+ nobody killed: {summary(sparing)}"
+            "+ some job is killed at any time" if sparing is None else f"+ nobody killed: {summary(sparing)}"
         )
     if plan.unknown_jobs:
-        lines.append(f"not counted, too little is known of: {', '.join(plan.unknown_jobs)}")
+        lines.append(f"not counted, as too little is known of them: {', '.join(plan.unknown_jobs)}")
     if plan.capped_jobs:
-        lines.append(f"say more than is possible, and count less: {', '.join(plan.capped_jobs)}")
+        lines.append(f"report more waste than is possible, so it is capped: {', '.join(plan.capped_jobs)}")
     return text + "".join(f"{line.encode('unicode_escape').decode()}\n" for line in lines)
 
 
 def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
-    """Return the nodes in the order of `order_nodes`: the cheapest time, and the first that kills nobody."""
+    """Format nodes, already ordered: the cheapest time of each, and the first that kills no job."""
 
     def cells(plan: NodePlan) -> tuple[str, ...]:
         best, sparing = plan.best, plan.sparing
@@ -121,7 +121,7 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 
 
 def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
-    """Return the plans as JSON, waste in core seconds, times in epoch seconds, in the order given."""
+    """Format the plans as JSON in the given order: waste in core seconds, times in epoch seconds."""
 
     def choice_of(choice: Choice | None) -> dict[str, Any] | None:
         return (
@@ -156,7 +156,7 @@ def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 
 
 def format_victims(node: SeenNode, victims: Victims) -> str:
-    """Return the jobs, those to give up first with a star, what they free, and what was set aside."""
+    """Format a node's jobs: first those to give up, with a star; then the others; and what is freed."""
     rows = [
         (
             "*" if said == GOES else "",
@@ -184,7 +184,7 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
 
 
 def victims_document(found: Sequence[tuple[SeenNode, Victims]], cores: int) -> str:
-    """Return the same of several nodes as JSON, waste in core seconds."""
+    """Format the victims of several nodes as JSON, waste in core seconds."""
     nodes = [_victims_of(node, victims) for node, victims in found]
     return json.dumps({"cores": cores, "nodes": nodes}, indent=1) + "\n"
 
@@ -218,7 +218,7 @@ def _victims_of(node: SeenNode, victims: Victims) -> dict[str, Any]:
 
 def _remarks(job: SeenJob) -> list[str]:
     remarks = ["can be postponed"] if job.can_postpone else []
-    return [*remarks, "says more than is possible"] if job.is_capped else remarks
+    return [*remarks, "reports more waste than is possible"] if job.is_capped else remarks
 
 
 def _verdicts(victims: Victims) -> list[tuple[str, SeenJob]]:

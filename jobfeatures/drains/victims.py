@@ -1,4 +1,4 @@
-"""Which jobs to give up when cores are needed (use case 12 of the 2014 draft): pure."""
+"""Choose the jobs to give up when cores are needed (use case 12 of the 2014 draft): pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import groupby
 
 from jobfeatures.drains.nodemetrics import SeenJob
 
-# Waste in units of the finest fraction among the jobs, jobs, cores, and a number that grows with the ids:
-# each adds up over jobs, so that the least of a sum is found core by core.
+# Waste in units of the finest fraction among the jobs, jobs, cores, and a number that ranks sets by ids:
+# each adds up over jobs, so the minimum is found by dynamic programming over cores.
 _Cost = tuple[int, int, int, int]
-_Sums = dict[int, _Cost]  # the least by cores freed, of which no more count than are wanted
+_Sums = dict[int, _Cost]  # the least cost by cores freed, capped at the number wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The jobs to give up for `cores`, and what was considered, each in the order of priority and id.
+    """The jobs to give up for `cores` cores, and the jobs considered or not.
 
-    `chosen` is None where all `considered` jobs together free too few cores.
-    Of the `unknown` ones cores or waste are not known; the `kept` ones have a
-    higher priority than an unknown one of the same user, so may not go before it.
+    `chosen` is None if all `considered` jobs together free too few cores.
+    Cores or waste of the `unknown` jobs are unknown; the `kept` jobs have a
+    higher priority than an unknown job of the same user, so may not go before it.
     """
 
     cores: int
@@ -31,37 +31,37 @@ class Victims:
 
     @property
     def freed(self) -> int:
-        """Return the cores that the chosen jobs free; 0 without a choice."""
+        """Return the number of cores that the chosen jobs free; 0 if none were chosen."""
         return sum_cores(self.chosen or ())
 
     @property
     def available(self) -> int:
-        """Return the cores that all considered jobs would free."""
+        """Return the number of cores that all considered jobs would free."""
         return sum_cores(self.considered)
 
     @property
     def core_secs(self) -> float:
-        """Return the kill waste of the chosen jobs."""
+        """Return the kill waste of the chosen jobs in core seconds."""
         return sum(job.kill_core_secs or 0.0 for job in self.chosen or ())
 
 
 def sum_cores(jobs: Iterable[SeenJob]) -> int:
-    """Return the cores of all these jobs."""
+    """Return the number of cores of all these jobs."""
     return sum(job.allocated_cpus or 0 for job in jobs)
 
 
 def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     """Return the set of jobs with the least kill waste that frees at least `cores` cores.
 
-    Among one user's jobs with a priority_factor a job goes only if all with a lower one do ("higher is
+    Among one user's jobs with a priority_factor, a job goes only if all with a lower one do ("higher is
     better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap sets the
-    one of fewest jobs, then of fewest cores, then with the first ids. Exact: a dynamic programme over the
-    cores that sets of jobs free. Raises ValueError for no cores.
+    one with the fewest jobs wins, then the fewest cores, then the first ids. Exact: dynamic programming over
+    the cores that sets of jobs free. Raises ValueError if `cores` is less than 1.
     """
     if cores < 1:
-        raise ValueError("at least one core has to be wanted")
+        raise ValueError("at least one core must be requested")
     ordered = sorted(jobs, key=lambda job: (job.batch_system, job.job_id))
-    orders: list[list[list[SeenJob]]] = []  # of each user, priority by priority
+    orders: list[list[list[SeenJob]]] = []  # each user's jobs, grouped by priority, lowest first
     unknown = [job for job in ordered if not job.is_known]
     kept: list[SeenJob] = []
     by_user: dict[tuple[str, str], list[SeenJob]] = {}
@@ -73,8 +73,8 @@ def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     for own in by_user.values():
         own.sort(key=_priority)
         levels = [list(level) for _, level in groupby(own, _priority)]
-        whole = (all(job.is_known for job in level) for level in levels)
-        bound = next((at for at, is_whole in enumerate(whole) if not is_whole), len(levels))
+        known = (all(job.is_known for job in level) for level in levels)
+        bound = next((at for at, is_known in enumerate(known) if not is_known), len(levels))
         orders.append([[job for job in level if job.is_known] for level in levels[: bound + 1]])
         kept += [job for level in levels[bound + 1 :] for job in level if job.is_known]
     considered = [job for levels in orders for level in levels for job in level]
@@ -103,10 +103,10 @@ def _priority(job: SeenJob) -> int:
 
 
 def _costs(jobs: Sequence[SeenJob]) -> dict[int, _Cost]:
-    """Return the cost of each job by identity: exact, as sums of doubles would depend on their order.
+    """Return the cost of each job by identity, in integers: sums of floats would depend on their order.
 
-    Of two sets of as many jobs, the one whose ids come first has the greater
-    number in binary, one digit a job.
+    The ids' part has one binary digit per job: of two equally large sets, the one whose
+    ids come first has the greater number (negated, since the least cost wins).
     """
     ratios = [(job.kill_core_secs or 0.0).as_integer_ratio() for job in jobs]
     unit = max(denominator for _, denominator in ratios)  # all are powers of two

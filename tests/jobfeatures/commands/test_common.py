@@ -21,7 +21,7 @@ from jobfeatures.commands.common import number_flag
         (["schedule", "--top", "1.5", "log"], "--top: must be a whole number from 1 to 1000000, not '1.5'"),
         (["check", "--timeout", "soon"], "--timeout: must be seconds above 0, not 'soon'"),
         (["drain", "set", "--at", "yesterday"], "jobfeatures: --at: must be a time (epoch seconds, +3600, +2h or "),
-        (["drain", "set", "--at", "2026-13-01T08:00"], "--at: must be a time that calendars have, not '2026-13-01T08:00'"),
+        (["drain", "set", "--at", "2026-13-01T08:00"], "--at: must be a valid calendar date and time, not '2026-13-01T08:00'"),
         (["expect", "1", "--log", "/dev/null", "--at", "later"], "--at: must be epoch seconds or a time such as"),
     ],
 )  # fmt: skip

@@ -124,7 +124,7 @@ def test_without_a_promise_the_operator_is_told(tree, drain):
         (("set", "--at", "+1h", "--batch", "slurm"), 2, "needs --job"),
         (("plan", "--nodes", "x"), 2, "needs --prometheus"),
         (("plan", "--metrics", "file:///etc/passwd"), 2, "--metrics"),
-        (("plan", "--metrics", "http://h", "--prometheus", "http://h"), 2, "not beside"),
+        (("plan", "--metrics", "http://h", "--prometheus", "http://h"), 2, "cannot be combined with"),
         (("plan", "--metrics.user", "ann"), 2, "--metrics.password-file"),
         (("plan", "--metrics", "http://127.0.0.1:1/metrics"), 1, "127.0.0.1:1"),
         (("plan", "--before", "1000"), 2, "--before"),
@@ -208,14 +208,14 @@ def test_the_plan_of_this_node_comes_from_its_daemon(drain, url):
     assert "wastes 1.56 core hours (mixed), 2 jobs killed" in text
     assert "+ nobody killed: " in text
     assert "in 01:23:20, wastes 2.56 core hours (mixed)" in text
-    assert 'say more than is possible, and count less: spool pilot "7"' in text
+    assert 'report more waste than is possible, so it is capped: spool pilot "7"' in text
     assert node["nobody_killed"]["after_secs"] == 5000
     assert drain("plan", "--metrics", url)[1].count("* cheapest") == 1  # the daemon's address will do
 
 
 @pytest.mark.parametrize("command", [("drain", "plan"), ("victims", "--cores", "4")])
 def test_advice_that_knows_too_little_names_no_best_and_has_a_status_of_its_own(url, capsys, command):
-    unknown = "slurm 12" if command[0] == "drain" else "its cores or its waste are not known"
+    unknown = "slurm 12" if command[0] == "drain" else "its cores or its waste are unknown"
     for page, said in (("early", "no answer yet, so jobs may be missing: spool"), ("blind", unknown)):
         assert main([*command, "--metrics", f"{url}/{page}/metrics"]) == 3
         text = capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_a_node_is_asked_with_a_password_and_another_page_is_refused(url, capsys
     assert main([*command, "--metrics", f"{url}/closed/metrics", *known]) == 0
     assert main([*command, "--metrics", f"{url}/closed/metrics"]) == 1
     assert main([*command, "--metrics", f"{url}/other/metrics"]) == 1
-    assert "is no page of jobfeatures-exporter's" in capsys.readouterr().err
+    assert "not a metrics page of jobfeatures-exporter" in capsys.readouterr().err
 
 
 def test_victims_of_many_nodes_come_from_prometheus_node_by_node(url, capsys):

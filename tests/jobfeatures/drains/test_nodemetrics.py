@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.drains.nodemetrics import NAMES, Series, gather_nodes, parse_answer, parse_page
+from jobfeatures.drains.plan import plan_drain
 from jobfeatures.errors import ParseError
 from jobfeatures.status.waste import Basis
 
@@ -129,8 +130,27 @@ batch_job_end_time_seconds{batch_system="slurm",job_id="2"} 1795264114
 batch_job_allocated_cpus{batch_system="slurm",job_id="other"} 16
 batch_job_info{batch_system="service",job_id="sshd.service",user="root"} 1
 """
+    [node] = gather_nodes(parse_page(page.replace('job_id="other"', 'job_id="3"')))
+    assert [(job.name, job.allocated_cpus) for job in node.jobs] == [("slurm 1", 4), ("slurm 3", 16)]
+
+
+def test_jobs_beyond_the_series_budget_are_one_job_of_which_only_the_cpus_are_known():
+    page = """
+batch_node_allocatable_cpus 32
+batch_job_allocated_cpus{batch_system="slurm",job_id="1"} 4
+batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="1",basis="estimated"} 500
+batch_job_allocated_cpus{batch_system="slurm",job_id="other"} 16
+batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="other",basis="estimated"} 9000
+"""
     [node] = gather_nodes(parse_page(page))
-    assert [(job.name, job.allocated_cpus) for job in node.jobs] == [("slurm 1", 4)]
+    assert [(job.name, job.allocated_cpus, job.is_known) for job in node.jobs] == [
+        ("slurm 1", 4, True),
+        ("slurm other", 16, False),
+    ]
+    plan = plan_drain(node)
+    assert plan.best is None
+    assert plan.unknown_jobs == ("slurm other",)
+    assert plan_drain(node, earliest_secs=10).choices[0].idle_core_secs == 120
 
 
 def test_what_is_measured_goes_on_as_it_did_since_the_jobs_start():

@@ -121,7 +121,7 @@ def test_a_job_stays_behind_one_of_its_user_that_is_not_known_and_should_go_befo
 
 
 def test_no_cores_are_no_question():
-    with pytest.raises(ValueError, match=r"^at least one core has to be wanted$"):
+    with pytest.raises(ValueError, match=r"^at least one core must be requested$"):
         choose_victims([], 0)
 
 
