@@ -1,7 +1,7 @@
-"""Who comes when, and in which order: pure.
+"""When jobs arrive, and in which order: pure.
 
-Jobs that follow no other come when they were submitted. The others come by the end of the job before them,
-which is known when it has ended; of those that come at one moment, who stands first in the log is first.
+Independent jobs arrive at their submit time. A follower's arrival depends on the end of the job it follows,
+so it is known only then. Jobs that arrive at the same time are ordered as in the log.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Arrivals:
             each = self._beside[each]
 
     def take(self, now: int) -> int:
-        """Return how many have come, those of this moment included."""
+        """Return how many jobs have arrived, including those that arrive now."""
         first = self._next
         while (soonest := self._time_of_next()) == now:
             self._next += 1

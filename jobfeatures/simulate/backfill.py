@@ -25,7 +25,7 @@ Line = deque[int]
 
 
 class Backfill:
-    """The lines of those who wait, the estimated ends of those who run, and the reservation."""
+    """The lines of waiting jobs, the estimated ends of running jobs, and the reservation."""
 
     def __init__(self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places

@@ -1,4 +1,4 @@
-"""What of a machine is free now, and what will be when a job can start: pure.
+"""What part of a machine is free now, and what will be free when a job can start: pure.
 
 Two kinds of machine with the same methods. `sizes` says what each job asks for: of `Processors` how many, of
 `Nodes` its place in `shapes`. Only equality of sizes means anything to others.

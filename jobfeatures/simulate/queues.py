@@ -19,7 +19,7 @@ WAITING: Final = -1  # the start of a job that has none
 
 
 class FifoQueue:
-    """Who came first is first: the next job is a place in the order of those that came."""
+    """First come, first served: `_next` is a place in the order of arrival."""
 
     def __init__(self, coming: Arrivals, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -143,7 +143,7 @@ class FairQueue:
         self._charge(job, 1)
 
     def ended(self, job: int) -> None:
-        """Charge a job no more."""
+        """Stop charging a job."""
         self._charge(job, -1)
 
     def _charge(self, job: int, sign: int) -> None:
