@@ -1,4 +1,4 @@
-"""The batch systems: a room and one line in `SYSTEMS` each. See `jobfeatures.batch.system`."""
+"""The supported batch systems: a package and one line in `SYSTEMS` each; see `jobfeatures.batch.system`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SYSTEMS: Mapping[str, System] = {
     each.name: each
     for each in (
         slurm.SYSTEM,
-        pbs.TORQUE,  # before PBS, which has the same variable
+        pbs.TORQUE,  # before PBS, which sets the same variable
         pbs.PBS,
         lsf.SYSTEM,
         htcondor.SYSTEM,
@@ -36,7 +36,7 @@ class BatchSettings(
     pbs.PbsSettings,
     slurm.SlurmSettings,
 ):
-    """The settings of all of them, those of the last room first, and what holds for all."""
+    """The settings of all batch systems (the last base's come first), and those that apply to all."""
 
     batch_timeout_secs: float = node_option(
         POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system"

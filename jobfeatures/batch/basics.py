@@ -1,4 +1,4 @@
-"""What the rooms of several batch systems need alike: little, as a prolog pays for every import."""
+"""Helpers shared by several batch systems; kept small because a prolog pays for every import."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 Note = Callable[[Rejected], None]
 
 MAX_USERS = 10_000
-UNKNOWN_USER_SECS = 300.0  # until a user that was not found is looked up again
+UNKNOWN_USER_SECS = 300.0  # before a user who was not found is looked up again
 
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12})(?::([1-9][0-9]{0,9}))?)?\Z")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 
 
 class Texts:
-    """Texts by name, and what they mean. One that cannot be read is reported to `note`, and is not known."""
+    """Parses named texts. One that cannot be parsed is reported to `note` and counts as unknown."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Texts:
         about: str = "",
         nothing: Collection[str] = ("",),
     ) -> None:
-        """`about` names the record in what is reported, `nothing` are the system's words for nothing."""
+        """`about` names the record in error reports; `nothing` holds the system's words for "no value"."""
         self._values = values
         self._note = note
         self._source = source
@@ -42,12 +42,12 @@ class Texts:
         self._nothing = nothing
 
     def text(self, *names: str) -> str | None:
-        """Return the first of these that says something."""
+        """Return the first of these values that is set."""
         values, nothing = self._values, self._nothing
         return next((values[name] for name in names if values.get(name, "") not in nothing), None)
 
     def read(self, parse: Callable[[str], T], *names: str) -> T | None:
-        """Return what the first of these means that says something and can be read."""
+        """Return the first of these values that is set and can be parsed, parsed."""
         for name in names:
             text = self.text(name)
             try:
@@ -58,28 +58,28 @@ class Texts:
         return None
 
     def reject(self, error: ParseError, name: str, text: str) -> None:
-        """Note a text that cannot be read."""
+        """Report a text that cannot be parsed."""
         self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
 
 
 def is_host_name(text: str) -> bool:
-    """Return whether a text can be a host's or a node's name, and so part of a question."""
+    """Return whether a text is a valid host or node name, safe to use in a query."""
     return _HOST.match(text) is not None
 
 
 def find_host(names: Iterable[str], node_name: str | None) -> str | None:
-    """Return the name of this node among others, whole or short."""
+    """Return the one of these names that means this node, fully qualified or short."""
     return next((name for name in names if node_name and is_same_host(name, node_name)), None)
 
 
 def is_elsewhere(job: Job, known_as: str | None) -> bool:
-    """Return whether a job runs, and not on this node, as far as the batch system knows that by this name."""
+    """Return whether a job runs on other nodes only; `known_as` is this node's name in the batch system."""
     is_placed = known_as is not None and job.state.is_on_node and bool(job.nodes)
     return is_placed and find_host(job.nodes, known_as) is None
 
 
 def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
-    """Return the ranges of ``1-5,9`` or ``0-100:4``. Raises ParseError where the text is not `what`."""
+    """Return the ranges of ``1-5,9`` or ``0-100:4``. Raises ParseError, "not `what`", for any other text."""
     found: list[range] = []
     for part in text.split(","):
         match = _RANGE.match(part)
@@ -91,14 +91,14 @@ def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
 
 
 def count_ranges(text: str, what: str, *, field: str) -> int:
-    """Return how many numbers ``1-5,9`` or ``0-100:4`` stands for. Raises ParseError."""
+    """Return how many numbers ``1-5,9`` or ``0-100:4`` contains. Raises ParseError."""
     return sum(map(len, parse_ranges(text, what, field=field)))
 
 
 def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dict[str, int]:
-    """Return how often each host is named, in their order: once for each slot.
+    """Return how often each host is named (once per slot), in order of first appearance.
 
-    `names` are the lines of a `file`, or the words of a `field`. Raises ParseError.
+    `names` are the lines of a `file` or the words of a `field`. Raises ParseError.
     """
     counts: Counter[str] = Counter()
     for line, name in enumerate(map(str.strip, names), 1):
@@ -109,20 +109,20 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
 
 
 def busy_state(used: int | None, total: int | None) -> str:
-    """Return the base state of a node by how many of its CPUs jobs have."""
+    """Return the base state of a node, given how many of its CPUs are allocated."""
     if not used:
         return "IDLE"
     return "ALLOCATED" if total is not None and used >= total else "MIXED"
 
 
 def procfs_of(config: object) -> str:
-    """Return where procfs is mounted: a setting of the daemon's alone."""
+    """Return where procfs is mounted, a setting that only the daemon has."""
     path: str = getattr(config, "path_procfs", "/proc")
     return path
 
 
 def find_uid(user: str) -> int | None:
-    """Return the numeric user of a name on this machine, None where there is none."""
+    """Return the uid of a user name on this machine, None if there is no such user."""
     import pwd
 
     try:
@@ -132,15 +132,15 @@ def find_uid(user: str) -> int | None:
 
 
 class Users:
-    """Numeric users by name, for systems that tell names alone; looked up once, unless in vain."""
+    """A cache of uids by user name, for batch systems that report only names; failed lookups expire."""
 
     def __init__(self, clock: Clock, look_up: Callable[[str], int | None] = find_uid) -> None:
         self._clock = clock
         self._look_up = look_up
-        self._known: dict[str, tuple[int | None, float]] = {}  # with the time of asking (monotonic)
+        self._known: dict[str, tuple[int | None, float]] = {}  # with the time of the lookup (monotonic)
 
     def uid(self, user: str | None) -> int | None:
-        """Return a user's number, None where it is not known."""
+        """Return a user's uid, None if it is unknown."""
         if user is None:
             return None
         now_secs = self._clock.monotonic_secs()

@@ -1,4 +1,4 @@
-"""What a path of control groups may say, and how a batch system is described: pure."""
+"""How a batch system names its control groups, and what a control group's path tells about a job: pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a control group's path says. Exactly one of `job_id`, `sluid` and `slot` is known."""
+    """What a control group's path tells. Exactly one of `job_id`, `sluid` and `slot` is known."""
 
     batch_system: str
     job_id: str | None = None
     sluid: str | None = None  # Slurm's own unique id; the job's number is found elsewhere
-    slot: str | None = None  # HTCondor's; which job runs in it is found elsewhere
+    slot: str | None = None  # HTCondor's; the job that runs in it is found elsewhere
     step: str | None = None
     node: str | None = None  # only where several emulated nodes share the host
-    uid: int | None = None  # only in v1 paths of Slurm
+    uid: int | None = None  # only in Slurm's cgroup v1 paths
 
     @property
     def name(self) -> str:
-        """Return what stands for the job as long as nothing better is known."""
+        """Return the identifier that stands for the job until a better one is known."""
         return self.job_id or self.sluid or self.slot or ""
 
 
 class BatchHierarchy(NamedTuple):
     """How one batch system names control groups.
 
-    `paths` are patterns of paths from the hierarchy's root; their groups are named as what `Membership` has.
-    `job_directories` are the shapes, one pattern a level (fnmatch), of the directories of whole jobs.
+    `paths` match paths relative to the hierarchy's root; their named groups are fields of `Membership`.
+    `job_directories` match the directories of whole jobs, with one fnmatch pattern per path component.
     """
 
     name: str
@@ -37,15 +37,15 @@ class BatchHierarchy(NamedTuple):
     job_directories: tuple[tuple[str, ...], ...]
 
     def match(self, path: str) -> Membership | None:
-        """Return what a path says, None where it is none of this batch system's."""
+        """Return what a path tells, None if it does not belong to this batch system."""
         for pattern in self.paths:
             if found := pattern.match(path):
-                said: dict[str, Any] = {
+                values: dict[str, Any] = {
                     name: text and unescape(text) for name, text in found.groupdict().items()
                 }
-                if "uid" in said:
-                    said["uid"] = int(said["uid"])
-                return Membership(batch_system=self.name, **said)
+                if "uid" in values:
+                    values["uid"] = int(values["uid"])
+                return Membership(batch_system=self.name, **values)
         return None
 
 
@@ -53,9 +53,9 @@ _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def unescape(name: str) -> str:
-    r"""Return a name as it was before systemd escaped it, ``a\x2db`` → ``a-b``; see systemd.unit(5).
+    r"""Undo systemd's escaping of a name, ``a\x2db`` → ``a-b``; see systemd.unit(5).
 
-    Bytes that are not ASCII stay escaped: they come in sequences that a name may cut.
+    Bytes outside ASCII stay escaped, because a name may be cut within a multi-byte sequence.
     """
 
     def byte(match: re.Match[str]) -> str:

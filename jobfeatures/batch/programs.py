@@ -1,4 +1,4 @@
-"""The commands of a batch system: the one that a setting names, and those that lie beside it."""
+"""The commands of a batch system: the one that a setting names, and others in the same directory."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from jobfeatures.command import CommandOutput, ask_command, run_command
 
 
 class Programs:
-    """Runs them, one process a question, all within the same bounds: see `run_command`."""
+    """Runs a batch system's commands, one process per query, all with the same limits; see `run_command`."""
 
     def __init__(self, command: str, name: str, *, prefix: Sequence[str] = (), **bounds: Any) -> None:
-        """`command` is how a site calls the one of this name; `prefix` stands before all of them."""
+        """`command` is how the site calls the command `name`; `prefix` is put before every command line."""
         self._command = command
         self._name = name
         self._prefix = prefix
         self._bounds = bounds
 
     def path(self, name: str) -> str:
-        """Return how a command is called."""
+        """Return a command's path, or its name where PATH is searched."""
         return self._command if name == self._name else f"{self._command.removesuffix(self._name)}{name}"
 
     def run(self, name: str, *arguments: str, **more: Any) -> CommandOutput:
-        """Run a command; a bad exit status is the caller's to judge. Raises CommandError."""
+        """Run a command; checking its exit status is up to the caller. Raises CommandError."""
         return run_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def ask(self, name: str, *arguments: str, **more: Any) -> str:
-        """Return what a command prints that has to end well. Raises SourceError."""
+        """Return the output of a command that has to succeed. Raises SourceError."""
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})

@@ -1,4 +1,4 @@
-"""For sources that ask job by job: which jobs a controller is worth asking about, and what it said. Pure."""
+"""For sources that query job by job: which jobs to ask the controller about, and its answers. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from jobfeatures.batch.basics import is_elsewhere
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
-MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe, or onto a command line
+MAX_QUESTIONS = 500  # per poll: the ids have to fit into a pipe or on a command line
 
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """An answer that is kept. `job` is None once the controller has forgotten it, or runs it elsewhere.
+    """A cached answer. `job` is None once the controller has forgotten the job or runs it elsewhere.
 
-    `reported_secs` (epoch) is the time before the question whose answer this is,
-    which may be older than the last question, if that had no usable answer.
+    `reported_secs` (epoch) is the time just before the query that gave this answer.
+    That may be an earlier query than the last one, if the last had no usable answer.
     """
 
     job: Job | None
@@ -33,11 +33,11 @@ def compute_questions(
     now_secs: float,
     refresh_secs: float,
 ) -> tuple[str, ...]:
-    """Return the ids worth asking about: never asked ones first, then the oldest answers.
+    """Return the ids to ask about: ids never asked about first, then those with the oldest answers.
 
-    Asked at every poll: jobs that are known or claimed and not seen, until the
-    controller has forgotten them, and jobs that are seen although their state says that
-    they are not here (they end, or they were requeued and started again).
+    Two kinds are asked about at every poll: jobs that are known or claimed but not seen,
+    until the controller has forgotten them, and jobs that are seen although they are finished
+    or pending (they are just ending, or were requeued and started again).
     """
 
     def is_due(job_id: str) -> bool:
@@ -49,7 +49,7 @@ def compute_questions(
             return True
         return now_secs - answer.asked_secs >= refresh_secs
 
-    def order(job_id: str) -> tuple[bool, float, int, str]:  # by length first: ids are numbers, or begin so
+    def order(job_id: str) -> tuple[bool, float, int, str]:  # by length first: ids begin with a number
         answer = known.get(job_id)
         return answer is not None, answer.asked_secs if answer else 0.0, len(job_id), job_id
 
@@ -57,10 +57,10 @@ def compute_questions(
 
 
 class AskedJobs:
-    """The jobs that a node asks about one by one, and the last answer about each."""
+    """The jobs that a node asks about individually, and the last answer for each."""
 
     def __init__(self, batch_system: str, is_plain: Callable[[str], bool], *, refresh_secs: float) -> None:
-        """`is_plain` tells ids that can be asked about; `refresh_secs` separates questions about one job."""
+        """`is_plain` tells which ids can be queried; `refresh_secs` separates two queries of one job."""
         self._batch_system = batch_system
         self._is_plain = is_plain
         self.refresh_secs = refresh_secs
@@ -76,7 +76,7 @@ class AskedJobs:
         taken_at_secs: float,
         here: Collection[str] = (),
     ) -> tuple[str, ...]:
-        """Return the ids to ask about in a poll that begins now (monotonic, epoch); `here` are seen too."""
+        """Return the ids to ask about in a poll that begins now (monotonic, epoch); `here` count as seen."""
         self._times = now_secs, taken_at_secs
         self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
         self._plain = {key.job_id for key in self._ours if self._is_plain(key.job_id)}.union(here)
@@ -84,7 +84,7 @@ class AskedJobs:
         self.seen = ({key.job_id for key in self._ours.intersection(seen)} & self._plain).union(here)
         for job_id in self.seen - seen_before:
             if job_id in self._known and self._known[job_id].job is None:
-                del self._known[job_id]  # it is here again: another run, or another job
+                del self._known[job_id]  # it is back: another run, or another job with this id
         due = compute_questions(self._known, self.seen, self._plain, now_secs, self.refresh_secs)
         self._all_asked = len(due) <= MAX_QUESTIONS
         return due[:MAX_QUESTIONS]
@@ -92,13 +92,13 @@ class AskedJobs:
     def keep(
         self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str], known_as: str | None
     ) -> None:
-        """Keep what was answered. `unclear` jobs exist, or nobody knows: their absence is not concluded.
+        """Store the answers. `unclear` jobs had no usable answer: they are not taken to be gone.
 
-        The batch system has said that it has a node named `known_as`: a job that runs on others is not here.
+        `known_as` is this node's name in the batch system: a job that runs only on others is not here.
         """
         for job in jobs:
-            told = None if is_elsewhere(job, known_as) else job
-            self._known[job.key.job_id] = KnownJob(told, *self._times)
+            local = None if is_elsewhere(job, known_as) else job
+            self._known[job.key.job_id] = KnownJob(local, *self._times)
         self._known.update((job_id, KnownJob(None, *self._times)) for job_id in gone)
         for job_id in unclear:
             old = self._known.get(job_id)
@@ -107,10 +107,10 @@ class AskedJobs:
             self._known[job_id] = replace(old, asked_secs=self._times[0])
 
     def table(self, *, complete: bool, **more: Any) -> JobTable:
-        """Return the jobs as they are known after this poll; ended ones that nobody wants are let go."""
-        told = [(each.job, each.reported_secs) for each in self._known.values() if each.job is not None]
-        jobs = {job.key: job for job, _ in told}
-        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
+        """Return the jobs as known after this poll; forget ended ones that are neither seen nor claimed."""
+        reported = [(each.job, each.reported_secs) for each in self._known.values() if each.job is not None]
+        jobs = {job.key: job for job, _ in reported}
+        # Ids that are not plain cannot be queried, so their jobs must not be taken to be gone.
         jobs |= {key: Job(key=key) for key in self._ours if key.job_id not in self._plain}
         gone = {
             JobKey(self._batch_system, job_id): each.reported_secs
@@ -126,25 +126,25 @@ class AskedJobs:
             jobs=jobs,
             taken_at_secs=self._times[1],
             complete=complete and self._all_asked,
-            reported_secs={job.key: reported_secs for job, reported_secs in told},
+            reported_secs={job.key: reported_secs for job, reported_secs in reported},
             gone=gone,
             **more,
         )
 
 
 class NodeQuestion:
-    """What a batch system announces of this node. Without an answer the last one stays."""
+    """What a batch system announces about this node. A failed query keeps the last answer."""
 
     def __init__(self, source: str, refresh_secs: float | None) -> None:
-        """`refresh_secs` separates two questions; None: there are none."""
+        """`refresh_secs` is the interval between queries; with None the node is never queried."""
         self.notice: NodeNotice | None = None
-        self.problem: Rejected | None = None  # why the latest question had no answer
+        self.problem: Rejected | None = None  # why the latest query failed
         self._source = source
         self._refresh_secs = refresh_secs
         self._due_secs = 0.0  # monotonic
 
     def ask(self, read: Callable[[], NodeNotice | None], now_secs: float) -> tuple[Rejected, ...]:
-        """Ask where it is time to; return what went wrong now. `read` raises SourceError or ParseError."""
+        """Query the node if it is due; return what went wrong. `read` may raise SourceError or ParseError."""
         if self._refresh_secs is None or now_secs < self._due_secs:
             return ()
         self._due_secs = now_secs + self._refresh_secs

@@ -1,11 +1,11 @@
-"""What a batch system has to offer, and the thread that keeps asking it.
+"""The interface of a batch system's sources, and the thread that polls them.
 
-A source answers with a whole `JobTable` or raises `SourceError`. Its keeper
-asks it in the background, keeps the last good table through failures, and
-hands it out without a lock: readers see one table or the next, never a mix.
+A poll of a source returns a complete `JobTable` or raises `SourceError`. A `Keeper`
+polls in the background, keeps the last good table through failures, and hands it
+out without a lock: readers see one table or the next, never a mixture.
 
-A `BatchSource` reports one node's jobs, a `ClusterSource` of the whole
-cluster; only the controller role asks the latter.
+A `BatchSource` reports one node's jobs, a `ClusterSource` those of the whole
+cluster; only the controller role polls the latter.
 """
 
 from __future__ import annotations
@@ -22,94 +22,94 @@ from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.model import Cluster, JobKey, JobTable
 
-if TYPE_CHECKING:  # of clusters alone
+if TYPE_CHECKING:  # only cluster sources need these
     from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
     from jobfeatures.joblog import Accounting
 
 log = logging.getLogger(__name__)
 
-HASTE_SECS = 1.0  # between two polls for jobs that start
-JITTER = 0.1  # of the time between two polls
+HASTE_SECS = 1.0  # least interval between polls for jobs that start
+JITTER = 0.1  # fraction of the poll interval
 
 
 class BatchSource(Protocol):
-    """One way to learn about the jobs of this node. Instances are used by one thread at a time."""
+    """A source of this node's jobs. Instances are used by one thread at a time."""
 
     name: str
-    is_local: bool  # asking costs nobody but this node: a folder, not a controller
+    is_local: bool  # polling loads only this node: it reads a folder and queries no controller
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return what is known now.
+        """Return the jobs of this node.
 
-        A source that is asked job by job asks about these: `seen` are jobs that live on the node, by their
-        processes; `claimed` are jobs that have published directories or empty control groups, which proves
-        nothing. `taken_at_secs` is the time before asking. Raises SourceError; bad records go into
+        A source that queries job by job asks about these: `seen` are jobs that have processes on the node;
+        `claimed` are jobs that have published directories or empty control groups, which does not prove that
+        they run. `taken_at_secs` is the time just before the query. Raises SourceError; bad records go into
         `JobTable.rejected`.
         """
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Call `notify`, from any thread, when asking again is worth it, until the context is left."""
+        """Until the context exits, call `notify`, from any thread, when a new poll is worthwhile."""
 
 
 def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
-    """Watch nothing."""
+    """Return a context in which `notify` is never called."""
     del notify
     return nullcontext()
 
 
 class PolledSource:
-    """Base of sources that have nothing to watch."""
+    """Base class of sources that have nothing to watch."""
 
     watch = staticmethod(watch_nothing)
 
 
 class ClusterSource(Protocol):
-    """One way to learn about a whole cluster. Each method raises SourceError if nothing was answered.
+    """A source for the whole cluster. Each method raises SourceError if there is no answer.
 
-    Bad records go into `rejected`; `taken_at_secs` is the time before asking.
+    Bad records go into `rejected`; `taken_at_secs` is the time just before the query.
     Methods may be called by different threads at once.
     """
 
     name: str
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs that are pending, running or ended a short time ago."""
+        """Return the jobs that are pending, running or ended recently."""
 
     def poll_cluster(self) -> Cluster:
         """Return the nodes and partitions."""
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that were pending, running or ended at `since_secs` or later."""
+        """Return the records of jobs that were pending or running, or ended, at `since_secs` or later."""
 
 
 @runtime_checkable
 class HistorySource(Protocol):
-    """A batch system that can be asked for parts of its history, without steps of jobs."""
+    """A source that can be queried for a part of the accounting history, without job steps."""
 
     def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
-        """Return the records of jobs that were pending, running or ended between two times."""
+        """Return the records of jobs that were pending or running, or ended, between two times."""
 
 
 @runtime_checkable
 class UserSource(Protocol):
-    """A source that can be asked about one user's jobs alone. Each method raises SourceError."""
+    """A source that can be queried for one user's jobs only. Each method raises SourceError."""
 
     def find_user(self, job_id: str) -> str | None:
-        """Return whose job it is, None where nobody knows it."""
+        """Return the user of a job, None if the batch system does not know the job."""
 
     def poll_user_queue(self, user: str) -> JobTable:
-        """Return one user's jobs that are pending, running or ended a short time ago."""
+        """Return one user's jobs that are pending, running or ended recently."""
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
-        """Return the records of one user's jobs that were pending, running or ended since then."""
+        """Return the records of one user's jobs that were pending or running, or ended, since then."""
 
 
 @runtime_checkable
 class AdministrationSource(Protocol):
-    """A source that tells what administrators look at. Each method raises SourceError."""
+    """A source that reports scheduler, licences, shares and reservations. Each method raises SourceError."""
 
     def poll_scheduler(self) -> Scheduler:
-        """Return how busy the controller and its schedulers are."""
+        """Return the load of the controller and its schedulers."""
 
     def poll_licences(self) -> Licences:
         """Return the licences."""
@@ -122,11 +122,11 @@ class AdministrationSource(Protocol):
 
 
 class Answer(Protocol):
-    """What a keeper needs of an answer."""
+    """What a keeper needs to know of an answer."""
 
     @property
     def taken_at_secs(self) -> float:
-        """Return the time before asking."""
+        """Return the time just before the query (epoch)."""
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
@@ -138,21 +138,21 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 @dataclass(frozen=True, slots=True)
 class KeeperStatus(Generic[AnswerT]):
-    """What a keeper reports about its source; replaced as a whole."""
+    """A keeper's latest answer and the health of its source; immutable, replaced after each poll."""
 
     name: str
     table: AnswerT | None = None
     failures: int = 0
     rejected: int = 0  # records skipped, over all polls
-    last_error: str = ""  # empty while the latest poll succeeded
-    failing_since_secs: float | None = None  # epoch: when it failed first since the last answer
+    last_error: str = ""  # empty if the latest poll succeeded
+    failing_since_secs: float | None = None  # epoch: the first failure since the last answer
 
     def age_secs(self, now_secs: float) -> float | None:
-        """Return the age of the table in use, None before the first one."""
+        """Return the age of the latest table, None before the first one."""
         return None if self.table is None else max(0.0, now_secs - self.table.taken_at_secs)
 
     def failing_secs(self, now_secs: float) -> float | None:
-        """Return for how long it has failed, None while it answers."""
+        """Return for how long the source has been failing, None while it answers."""
         since = self.failing_since_secs
         return None if since is None else max(0.0, now_secs - since)
 
@@ -161,11 +161,11 @@ SourceStatus = KeeperStatus[JobTable]
 
 
 class Keeper(Generic[AnswerT]):
-    """Asks one source: at once, then every `interval_secs` ± JITTER, and sooner on request, within limits.
+    """Polls one source: at once, then every `interval_secs` ± JITTER, and sooner on request, within limits.
 
-    `min_interval_secs` separates two polls whatever happens: a node on which jobs start every second must not
-    ask the controller every second. In haste, for a job whose prolog has left a question, HASTE_SECS do: a
-    question a job at most, where the prologs would ask one each.
+    `min_interval_secs` is the least interval between polls: a node on which jobs start every second must not
+    query the controller every second. For a request in haste, when a prolog has left a job for the daemon to
+    query, HASTE_SECS suffice: at most one query per job, where each prolog would have made its own.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Keeper(Generic[AnswerT]):
         clock: Clock | None = None,
         before_first: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_first` is called in its thread before it asks for the first time, and may wait."""
+        """`before_first` is called in the keeper's thread before the first poll, and may block."""
         self._clock = clock or SystemClock()
         self._before_first = before_first
         self._ask = ask
@@ -195,11 +195,11 @@ class Keeper(Generic[AnswerT]):
         self.status: KeeperStatus[AnswerT] = KeeperStatus(name)
 
     def start(self) -> None:
-        """Start asking."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self, timeout_secs: float = 5.0) -> None:
-        """Stop asking; a poll that hangs is left behind."""
+        """Stop polling; after `timeout_secs`, abandon a poll that hangs."""
         self._stopping.set()
         self._wake.set()
         self._haste.set()
@@ -208,18 +208,18 @@ class Keeper(Generic[AnswerT]):
 
     @property
     def has_died(self) -> bool:
-        """Return whether its thread has ended without being stopped; one that waits for an answer lives."""
+        """Return whether the thread has ended without `stop`; one that waits for an answer is alive."""
         was_started = self._thread.ident is not None
         return was_started and not self._stopping.is_set() and not self._thread.is_alive()
 
     def refresh(self, *, in_haste: bool = False) -> None:
-        """Ask again as soon as the limits allow."""
+        """Poll again as soon as the limits allow."""
         self._wake.set()
         if in_haste:
             self._haste.set()
 
     def poll_once(self) -> None:
-        """Ask now, in this thread, and keep the answer or the failure."""
+        """Poll now, in the calling thread, and store the answer or the failure."""
         try:
             table = self._ask()
         except SourceError as error:
@@ -245,7 +245,7 @@ class Keeper(Generic[AnswerT]):
     def _notify(self) -> None:
         try:
             self._on_change()
-        except Exception as error:  # supervised: an answer that cannot be used must not end the asking
+        except Exception as error:  # supervised: an answer that cannot be used must not end the polling
             log.exception("answer cannot be used", extra={"source": self.status.name})
             self._failed(f"answer cannot be used: {type(error).__name__}: {error}")
 

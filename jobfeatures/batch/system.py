@@ -1,15 +1,15 @@
-"""What a batch system says of itself: one `System` a room, in the table of `jobfeatures.batch`.
+"""The description of a batch system: one `System` for each, in the table of `jobfeatures.batch`.
 
-A room is a package whose ``__init__`` holds no more than that, since hooks start often and have to know all
-systems. The rest are parts, imported when they are wanted:
+A batch system's package (its room) holds only that in ``__init__``, since hooks start often and have to know
+all systems. The rest is in parts, modules that are imported on demand:
 
-``site``    `is_here(config)`, which ``batch.sources = auto`` goes by, and
+``site``    `is_here(config)`, which ``batch.sources = auto`` uses, and
             `make_source(config, clock, node_name)`, a `BatchSource`; for the controller role
-            `make_cluster_source(config, clock, timeout_secs)`; where hooks are not told all,
-            `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing is to be
-            asked or known), and where a server is asked for it `needs_server(job, config)`
+            `make_cluster_source(config, clock, timeout_secs)`; where a hook's environment is incomplete,
+            `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing to ask, or
+            nothing learnt), and if that queries a server, `needs_server(job, config)`
 ``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`
-``groups``  HIERARCHY, the shapes of its control groups
+``groups``  HIERARCHY, the patterns of its control groups
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ LIST_OF_NODES: Final = 2**20
 
 
 class LogKind(NamedTuple):
-    """A kind of log. `reader` and `writer` are modules, empty where it is not read or not written."""
+    """A log format. `reader` and `writer` are modules, empty where it cannot be read or written."""
 
     meaning: str
     reader: str = ""
     writer: str = ""
-    endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
-    is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
-    has_header: bool = False  # of comments, which may say more of the machine
-    has_steps: bool = False  # its reader can leave them to be folded
-    jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
+    endings: tuple[str, ...] = ()  # of file names that select this format when --to is not given
+    is_zoned: bool = False  # its times are local, in the time zone that `zone` names
+    has_header: bool = False  # of comments, which may describe the machine
+    has_steps: bool = False  # its reader can return steps for the caller to fold
+    jobs_only: bool = False  # has one entry per job: steps and runs are folded before writing
     keeps_text: bool = False  # is written as it was read, byte for byte
-    is_sorted: bool = False  # its jobs stand in order: its writer sorts
-    repairs: bool = False  # what is nearly right; its strict reader does not
-    longest_line: int = 2**16  # characters; a document may stand on one line
+    is_sorted: bool = False  # its jobs are in order: its writer sorts
+    repairs: bool = False  # its reader, unless strict, repairs small errors
+    longest_line: int = 2**16  # characters; a whole document may be one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class System:
-    """One batch system. It has hooks where there is a `job_variable`, which holds the job's id for them."""
+    """One batch system. It has hooks if there is a `job_variable`, which gives them the job's id."""
 
     name: str
     room: str
-    parts: str | None = None  # the module that holds all parts, in a room of several systems
+    parts: str | None = None  # the module that holds all parts, if several systems share the room
     job_variable: str | None = None
-    beside: str | None = None  # a variable that is there too, where another system uses the first as well
-    is_plain: bool = True  # the variable holds the id of a `JobKey` as it stands
-    has_cluster: bool = True  # the controller role can ask it
+    beside: str | None = None  # a second variable to require, where another system sets the first too
+    is_plain: bool = True  # the variable holds the `JobKey`'s id as it is
+    has_cluster: bool = True  # the controller role can query it
     has_groups: bool = True
-    tells_start: bool = False  # to hooks, by the same clock as in its answers
+    tells_start: bool = False  # hooks learn the start time, by the same clock as in its answers
     node_variable: str | None = None  # holds this node's name in the environment of hooks
     command: str = "its setting"  # the key of the setting that names its command
-    variables: tuple[str, ...] = ()  # of our environment, which its commands need
-    key_sources: Mapping[str, str] = field(default_factory=dict)  # its own words for the values of keys
-    log_kinds: Mapping[str, LogKind] = field(default_factory=dict)  # the logs that it alone writes
+    variables: tuple[str, ...] = ()  # of our environment, to pass on to its commands
+    key_sources: Mapping[str, str] = field(default_factory=dict)  # where each key's value comes from
+    log_kinds: Mapping[str, LogKind] = field(default_factory=dict)  # the log formats of this system only
 
     def load(self, part: str) -> Any:
-        """Return a part of the room."""
+        """Import and return a part of the room."""
         return importlib.import_module(self.parts or f"{self.room}.{part}")
 
     def job_id_in(self, environ: Mapping[str, str]) -> str:
-        """Return the job id of a job's or a hook's environment. Raises ParseError."""
+        """Return the job id in a job's or a hook's environment. Raises ParseError."""
         variable = self.job_variable or ""
         if not environ.get(variable):
             raise ParseError("the job's id is not known", source="environment", field=variable)
