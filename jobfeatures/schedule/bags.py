@@ -82,7 +82,7 @@ def _neighbours(users: Array, codes: Array) -> Iterator[tuple[int, int]]:
 
 
 def _roots(count: int, edges: list[tuple[int, int]]) -> Array:
-    """Return one job for all that hang together."""
+    """Return for each job one representative of all jobs connected to it."""
     roots: dict[int, int] = {}
 
     def root_of(job: int) -> int:

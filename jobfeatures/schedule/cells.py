@@ -41,7 +41,7 @@ class Cells:
             )
 
     def add(self, hand: Schedule, first_user: int) -> None:
-        """Take some users' jobs; the first of them has this place among all."""
+        """Add the jobs of some users; `first_user` is the index of the first of them among all."""
         marks = make_marks(hand)
         bounds = np.searchsorted(marks.user, np.arange(len(hand.chosen.users) + 1)).tolist()
         for user, (first, last) in enumerate(pairwise(bounds), first_user):

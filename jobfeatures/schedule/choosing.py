@@ -16,7 +16,7 @@ from jobfeatures.schedule.runs import Array
 
 
 class ScheduleError(JobfeaturesError):
-    """A log says too little of its jobs, or something that cannot be computed with."""
+    """A log lacks data on its jobs, or has values that cannot be computed with."""
 
 
 class Arrival(enum.Enum):
@@ -61,9 +61,9 @@ class Chosen:
 def choose(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = (), no_waits: bool = False
 ) -> Chosen:
-    """Return the jobs that count and pass the filters; there have to be some.
+    """Return the jobs that count and pass the filters; there must be at least one.
 
-    `by` says when jobs arrive. `no_waits`: a start that is unknown was at arrival.
+    `by` defines when jobs arrive. `no_waits`: assume that jobs with an unknown start started on arrival.
     """
     is_chosen, _, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
     position = np.flatnonzero(is_chosen & passing(log, filters))
@@ -138,7 +138,7 @@ def why_none(skipped: Mapping[str, int]) -> str:
 
 
 def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
-    """Return whether each job is asked for."""
+    """Return, for each job, whether it passes all filters."""
     passes = np.ones(len(log), dtype=bool)
     for each in filters:
         labels = labels_of(log, each.field)

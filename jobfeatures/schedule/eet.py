@@ -21,7 +21,7 @@ Number = int | float
 
 
 class Mode(enum.Enum):
-    """What becomes of the last second of a job that needs less of it than it may have."""
+    """How to treat a job's last second when the job needs only part of its share in it."""
 
     LITERAL = "literal"  # the job has it all, as in line 9 of the algorithm
     EXACT = "exact"  # what the job does not need is left to the next ones
@@ -29,7 +29,7 @@ class Mode(enum.Enum):
 
 
 class ShareError(ValueError):
-    """A job asks for some of a share of nothing: it would never end. `position`: which job, from 0."""
+    """A job requests some of a share of 0, so it would never end. `position`: its index, from 0."""
 
     def __init__(self, position: int) -> None:
         super().__init__(f"job {position} asks for some of a share of 0")
@@ -37,7 +37,7 @@ class ShareError(ValueError):
 
 
 class Lanes:
-    """One user's share of one resource, and until when which part of it is taken.
+    """One user's share of one resource, and how much of it is occupied until when.
 
     Jobs are placed in order of arrival, all at once or one after another; a
     copy can be placed into without changing the original.

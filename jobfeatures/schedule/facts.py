@@ -1,4 +1,4 @@
-"""What the quality of a schedule needs to know of a job, from accounting or from a queue: pure."""
+"""The facts about a job that schedule quality is computed from, by accounting or the queue: pure."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ Order = tuple[Number, int, str, int]
 
 
 def order_of(facts: JobFacts) -> Order:
-    """Return what a user's jobs are sorted by: arrival, then number, tasks of an array by their place."""
+    """Return the sort key of a user's jobs: arrival, then job number, then place in the array."""
     name = facts.array_id or facts.job_id
     return facts.submit_secs or 0, len(name), name, facts.task
 
 
 def why_not(facts: JobFacts) -> str | None:
-    """Return why a job that has ended does not count, None where it does: the rules are those of a log."""
+    """Return why an ended job does not count, None if it does, by the same rules as for logs."""
     rules = compute_rules(
         arrival=_known(facts.submit_secs),
         start=_known(facts.start_secs),
@@ -58,7 +58,7 @@ def why_not(facts: JobFacts) -> str | None:
 
 
 def is_placeable(facts: JobFacts) -> bool:
-    """Return whether a job that has not ended would count, as far as that is known."""
+    """Return whether a job that has not ended would count, judging by what is known so far."""
     submit, start = facts.submit_secs, facts.start_secs
     if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
         return False
