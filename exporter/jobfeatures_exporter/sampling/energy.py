@@ -78,10 +78,10 @@ class JobEnergy:
         unless it has used more than the whole node has since: then it counts from now on. A job that has used
         less than before is a different one with the same key.
         """
-        known = self._used_secs
-        others = {key for key, secs in used_secs.items() if secs is not None and secs < known.get(key, 0.0)}
-        self._used_secs = {key: secs for key, secs in known.items() if key not in others}
-        for key in self._totals.keys() - used_secs.keys() | others & self._totals.keys():
+        others = self.find_replaced(used_secs)
+        here = used_secs.keys() - others
+        self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in here}
+        for key in self._totals.keys() - here:
             del self._totals[key]
         if joules is None or cpu is None:
             return {} if self._joules is None else {key: self._totals.get(key, 0.0) for key in used_secs}
@@ -99,6 +99,11 @@ class JobEnergy:
             if secs is not None or key in self._used_secs
         }
         return {key: self._totals.get(key, 0.0) for key in used_secs}
+
+    def find_replaced(self, used_secs: Mapping[JobKey, float | None]) -> set[JobKey]:
+        """Return the keys of different jobs: those that have used less than in the last sample."""
+        known = self._used_secs
+        return {key for key, secs in used_secs.items() if secs is not None and secs < known.get(key, 0.0)}
 
     def _increases(self, used_secs: Mapping[JobKey, float | None], most_secs: float) -> dict[JobKey, float]:
         found = {}

@@ -41,7 +41,9 @@ class BoardEnergy:
         All arguments are counters: `joules` of the machine, `cards` of each card by UUID, `used_cards` of
         each job's part of a card, which starts at 0 for a job that is new there.
         """
-        for key in self._of_cards.keys() - used_secs.keys():
+        here = used_secs.keys() - self._by_cpu.find_replaced(used_secs)
+        self._used_cards = {use: part for use, part in self._used_cards.items() if use[0] in here}
+        for key in self._of_cards.keys() - here:
             del self._of_cards[key]
         if self._joules is not None:
             grown = max(0.0, joules - self._joules)

@@ -112,8 +112,8 @@ anything = st.floats(0, 1e6)
 
 
 @given(st.data())
-def test_whatever_is_told_joules_never_fall_and_never_exceed_the_machine_s(data):
-    energy, joules, before = BoardEnergy(), 0.0, {}
+def test_whatever_is_told_joules_of_a_job_never_fall_and_never_exceed_the_machine_s(data):
+    energy, joules, before, known = BoardEnergy(), 0.0, {}, {}
     for _ in range(data.draw(st.integers(1, 6))):
         joules += data.draw(anything)
         used = data.draw(st.dictionaries(st.sampled_from(KEYS), st.none() | anything))
@@ -127,9 +127,25 @@ def test_whatever_is_told_joules_never_fall_and_never_exceed_the_machine_s(data)
             ),
         )
         assert told.keys() == used.keys()
-        assert all(share >= before.get(key, 0.0) - 1e-6 for key, share in told.items())
+        replaced = {key for key, secs in used.items() if secs is not None and secs < known.get(key, 0.0)}
+        assert all(share >= before.get(key, 0.0) - 1e-6 for key, share in told.items() if key not in replaced)
         assert sum(told.values()) <= joules * (1 + 1e-9)
         before = told
+        known = {
+            key: known.get(key) if secs is None else secs
+            for key, secs in used.items()
+            if secs is not None or key in known
+        }
+
+
+def test_another_job_of_the_same_id_begins_without_the_joules_of_the_first():
+    key, card = JobKey("slurm", "7"), "GPU-0"
+    energy = BoardEnergy()
+    look(energy, 0.0, 0, {key: 0.0}, {card: 0.0}, {(key, card): 0.0})
+    told = look(energy, 100.0, 10, {key: 10.0}, {card: 60.0}, {(key, card): 60.0})
+    assert told == {key: pytest.approx(100.0)}
+    told = look(energy, 150.0, 15, {key: 5.0}, {card: 90.0}, {(key, card): 30.0})
+    assert told == {key: pytest.approx(50.0)}
 
 
 def test_jobs_that_have_ended_leave_nothing_behind():
