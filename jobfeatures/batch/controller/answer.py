@@ -91,6 +91,8 @@ def _notice(found: Any) -> NodeNotice | None:
     if found is None:
         return None
     shutdowns, cpus = (found.get("shutdowns"), found.get("cpus")) if isinstance(found, dict) else (None, None)
-    if not isinstance(shutdowns, list) or not all(type(each) is int for each in (*shutdowns, cpus or 0)):
+    if not isinstance(shutdowns, list) or not all(
+        type(each) is int for each in (*shutdowns, 0 if cpus is None else cpus)
+    ):
         raise ParseError("no announcement of a node", source=_SOURCE, field="node", text=str(found))
     return NodeNotice(_typed(found, "draining", bool), tuple(shutdowns), cpus)

@@ -17,7 +17,7 @@ from jobfeatures.batch.basics import Users, count_hosts, find_host
 from jobfeatures.batch.oar.values import NAME, make_limits
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, failing_source
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 from jobfeatures.privatefile import read_bounded
 from jobfeatures.quantities import parse_count
@@ -69,7 +69,7 @@ class OarSource(PolledSource):
         self._here: frozenset[JobKey] = frozenset()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs that have files. Raises SourceError if the folder cannot be listed."""
+        """Return the jobs that have files. Raises SourceError if the folder cannot be listed whole."""
         taken_at_secs = self._clock.now_secs()
         jobs: dict[JobKey, Job] = {}
         rejected: list[Rejected] = []
@@ -112,7 +112,9 @@ class OarSource(PolledSource):
         """Return owner and file of each job. Raises SourceError."""
         found: dict[str, tuple[str, str]] = {}
         with failing_source(self._folder, OSError), os.scandir(self._folder) as entries:
-            for _, entry in zip(range(MAX_FILES), entries, strict=False):
+            for count, entry in enumerate(entries):
+                if count >= MAX_FILES:  # a job whose file was not reached would seem to have ended
+                    raise SourceError(f"{self._folder}: more than {MAX_FILES} files")
                 if match := _NAME.match(entry.name):
                     found[match["job_id"]] = match["user"], entry.name
         return found

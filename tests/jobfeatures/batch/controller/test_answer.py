@@ -72,6 +72,7 @@ JOB = '{"batch_system": "slurm", "job_id": "1", "state": "RUNNING"}\n'
         head() + "oops\n", head() + '{"batch_system": "pbs", "job_id": "1"}\n', head(complete=1), head(problem=None),
         head(node=[]), head(node={"draining": "no", "shutdowns": [], "cpus": 1}),
         head(node={"draining": False, "shutdowns": ["x"], "cpus": 1}),
+        head(node={"draining": False, "shutdowns": [], "cpus": ""}),
         head(node={"draining": False, "shutdowns": [], "cpus": "1"}), head() + "\n" + JOB,
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.oar import nodefiles
 from jobfeatures.batch.oar.nodefiles import OarSource, parse_environment
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
@@ -63,6 +64,13 @@ def test_a_job_is_told_by_its_files(folder: Path) -> None:
     assert (table.complete, table.gone) == (True, {})
     assert source(folder).read_job("10") == table.jobs[KEY]
     assert source(folder).read_job("11") is None
+
+
+def test_a_folder_that_is_too_full_is_no_answer(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(nodefiles, "MAX_FILES", 3)
+    asked = source(folder)
+    with pytest.raises(SourceError, match="more than 3 files"):
+        asked.poll_jobs({KEY})
 
 
 def test_a_job_whose_files_have_gone_has_ended_and_one_without_any_proves_nothing(folder: Path) -> None:
