@@ -1,18 +1,18 @@
-"""A bound on the series of a page: the heaviest jobs keep theirs, the others are summed.
+"""A limit on the number of series per page: the heaviest jobs keep theirs, all other jobs are summed.
 
-Pure but for what it remembers. Below the bound nothing is done and nothing is remembered. Above it
+No I/O; the only state is what it keeps between pages. Below the limit it does and keeps nothing. Above it
 
-- series without a job stay; if they alone are too many, the families with the
-  most series are left out whole, never those of the exporter itself;
-- jobs keep their series in the order of `compute_weight`, as many as there is
-  room for. Who has series needs less to keep them than others to get them, so
-  that jobs do not come and go from scrape to scrape;
-- what can be added up is added up over the other jobs of a batch system, as
-  job_id="other". The rest (info, state, times, limits) is left out.
+- series without a job stay; if they alone exceed the limit, the families with the
+  most series are dropped entirely, but never the exporter's own;
+- jobs keep their series in order of `compute_weight`, as far as they fit.
+  Keeping series takes less weight than gaining them, so that jobs do not
+  appear and disappear from scrape to scrape;
+- metrics that can be summed are summed over each batch system's remaining jobs,
+  as job_id="other". The rest (info, state, times, limits) is dropped.
 
-A sum of counters would fall when a job leaves it. So the "other" counters add up increases: what each job
-used while it was one of the others. They stay when no job is left in them. Increases are counted between two
-pages, so it does not matter how often and by whom a page is asked for.
+A sum of counters would fall when a job leaves it. The "other" counters therefore add up increases: what each
+job used while it was summed. They remain when no job is left in them. Increases are counted from one page to
+the next, so the result does not depend on how often, or by whom, pages are requested.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)
 
 OTHER = "other"  # the job id of the sums
 OPEN_LABELS = frozenset({"step", "command"})  # users choose their values, so nothing bounds their number
-MAX_TOTALS = 1000  # sums that are remembered
-GPU_CPUS = 16  # what a GPU weighs
-TIE_BREAK_BYTES = 2**50  # memory decides only between equal CPUs
-KEEP_FACTOR = 1.25  # by which a job must be heavier to take the place of another
-ADMIT_SHARE = 0.95  # of the room may be filled anew; the rest is for those that grow
-FORGET_SECS = 600.0  # after which a job that is not seen is taken for a new one when it is
+MAX_TOTALS = 1000  # most sums kept
+GPU_CPUS = 16  # weight of a GPU, in CPUs
+TIE_BREAK_BYTES = 2**50  # memory only breaks ties between jobs with equal CPUs
+KEEP_FACTOR = 1.25  # a job must be this much heavier to displace another
+ADMIT_SHARE = 0.95  # share of the room open to newly shown jobs; the rest lets shown ones grow
+FORGET_SECS = 600.0  # a job unseen for this long counts as new when it reappears
 
 _OWN = ("batch_exporter_", "process_")
 
@@ -53,37 +53,37 @@ _SumKey = tuple[str, str, Values]  # metric, batch system, values of further lab
 
 
 class Weight(NamedTuple):
-    """How much a job counts: batch jobs before all else, then by CPUs."""
+    """A job's rank: batch jobs before all others, then by CPUs."""
 
     is_batch: bool = False
     cpus: float = 0.0
 
 
 class Page(NamedTuple):
-    """What is left of a page; `hidden` are the jobs without series of their own, see `job_labels`."""
+    """A page within the limit; `hidden` are the jobs without series of their own, see `job_labels`."""
 
     families: list[Family]
     hidden: frozenset[Values] = frozenset()
 
 
 class _Job(NamedTuple):
-    """What is remembered of a job while there is too much."""
+    """What is kept about a job while the page is over the limit."""
 
     seen_secs: float
     shown: bool
 
 
 def sums_up(metric: Metric) -> bool:
-    """Return whether values of several jobs are added up: counters, and gauges that say so."""
+    """Return whether a metric can be summed over jobs: counters, and gauges declared so."""
     amounts = metric.sums or metric.kind == "counter"
     return amounts and metric.is_of_jobs and not OPEN_LABELS.intersection(metric.label_names)
 
 
 def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: float, gpus: int) -> float:
-    """Return a job's weight: the CPUs that it uses and those that it has; a GPU is as good as 16 CPUs.
+    """Return a job's weight: the CPUs it uses plus those allocated to it; a GPU counts as 16 CPUs.
 
-    `gpus` are those that are seen with it, for where the batch system tells
-    none. Memory decides between jobs that are equal otherwise.
+    `gpus` is the number of GPUs the job was seen on, used if the batch system
+    reports none. Memory breaks ties.
     """
     allocated = job.allocated_cpus if job is not None else None
     if allocated is None:
@@ -113,19 +113,19 @@ def weigh_jobs(context: Context) -> dict[Values, Weight]:
 
 
 class SeriesBudget:
-    """Applies the bound (0: none) to one page after the other. Not for several threads at once."""
+    """Applies the limit (0: unlimited) to successive pages. Not thread-safe."""
 
     def __init__(self, max_series: int) -> None:
         self._max = max_series or sys.maxsize
-        self._jobs: dict[Values, _Job] = {}  # empty while there is room for all
-        self._reported: dict[str, dict[Values, Number]] = {}  # what they last were, by counter
+        self._jobs: dict[Values, _Job] = {}  # empty while all jobs fit
+        self._reported: dict[str, dict[Values, Number]] = {}  # last values, by counter
         self._active = False
         self._totals: dict[_SumKey, Number] = {}
         self._dropped = 0
         self._last_look: float | None = None
 
     def limit(self, max_series: int) -> None:
-        """Change the bound from the next page on; the sums go on."""
+        """Change the limit from the next page on; the sums continue."""
         self._max = max_series or sys.maxsize
 
     def apply(
@@ -137,11 +137,11 @@ class SeriesBudget:
         weigh: Callable[[], Mapping[Values, Weight]],
         extra: Mapping[Values | None, int] | None = None,
     ) -> Page:
-        """Return the families within the bound, and those that report it.
+        """Return the families within the limit, and those that report how many series were dropped.
 
-        `look` names the look at the node that the page is made of. `weigh` is asked only where there are too
-        many series. `extra` counts series that the caller adds by job (None: without one), and leaves out for
-        jobs that are hidden.
+        `look` identifies the snapshot behind the page. `weigh` is called only if there are too many series.
+        `extra` counts the series that the caller will add for each job (None: for no job); the caller omits
+        those of hidden jobs.
         """
         extra = extra or {}
         sizes = [len(samples) * (1 if metric.former is None else 2) for metric, samples in families]
@@ -185,7 +185,7 @@ class SeriesBudget:
         made = []
         for metric, samples in families:
             if metric.is_of_jobs:
-                # Where jobs are shown, there is room for all sums; else these take what there is.
+                # If any job is shown, all sums fit; otherwise the sums take what room there is.
                 summed = others.get(metric.name, ())[:room]
                 room -= len(summed)
                 made.append(Family(metric, [*[each for each in samples if each[0][:2] in shown], *summed]))
@@ -202,7 +202,7 @@ class SeriesBudget:
         for metric, samples in families:
             if not sums_up(metric):
                 continue
-            if metric.label_names == JOB:  # far fewer to look at
+            if metric.label_names == JOB:  # no further labels: one sum per batch system
                 found.update([(metric.name, system, ()) for system in {values[0] for values, _ in samples}])
             else:
                 found.update({(metric.name, values[0], values[2:]) for values, _ in samples})
@@ -211,7 +211,7 @@ class SeriesBudget:
     def _choose(
         self, sizes: Mapping[Values, int], weights: Mapping[Values, Weight], room: int
     ) -> set[Values]:
-        """Return the jobs that keep their series. Asked again with the same figures it says the same."""
+        """Return the jobs that keep their series; the same input gives the same result again."""
         was_shown = {job: self._jobs[job].shown if job in self._jobs else not self._active for job in sizes}
 
         def rank(job: Values) -> tuple[bool, float, Values]:
@@ -230,8 +230,8 @@ class SeriesBudget:
     def _add_up(
         self, families: Iterable[Family], jobs: Iterable[Values], shown: set[Values], now_secs: float
     ) -> dict[str, list[Sample]]:
-        """Count what the others used since the last page; return the samples of the others by metric."""
-        # Where there was room until now a job is not new, only its last values are not remembered.
+        """Count what the summed jobs used since the last page; return the samples of the sums by metric."""
+        # If all jobs fitted until now, none is new: only their last values were not kept.
         new = {job for job in jobs if job not in self._jobs} if self._active else set()
         for job in jobs:
             self._jobs[job] = _Job(now_secs, shown=job in shown)
@@ -251,7 +251,7 @@ class SeriesBudget:
         return _samples_of({**self._totals, **amounts})
 
     def _count(self, name: str, others: Iterable[Sample], new: set[Values]) -> None:
-        """Add what the others used since a counter was last reported."""
+        """Add what the summed jobs used since a counter was last reported."""
         reported, totals = self._reported.get(name, {}), self._totals
         for values, value in others:
             before = 0 if values[:2] in new else reported.get(values, value)
@@ -260,7 +260,7 @@ class SeriesBudget:
                 totals[key] = totals.get(key, 0) + max(0, value - before)
 
     def _remember(self, name: str, known: Iterable[Sample], others: Iterable[Sample]) -> None:
-        """Remember what a counter tells; of the others that is never less than before."""
+        """Keep a counter's values; those of summed jobs never decrease."""
         reported = self._reported.setdefault(name, {})
         fallen = {values: reported[values] for values, value in others if reported.get(values, value) > value}
         reported.update(known)
@@ -276,16 +276,16 @@ class SeriesBudget:
 
 
 def _size(family: Family) -> int:
-    """Return how many series a family has, those under a former name included."""
+    """Return the number of series of a family, including those under its former name."""
     return len(family.samples) * (1 if family.metric.former is None else 2)
 
 
 def _finite(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the samples that can be added up: all of them, as their sum tells, or those that are numbers."""
+    """Return the samples that can be summed: all if their sum is finite, else the finite ones."""
     try:
         if math.isfinite(sum([value for _, value in samples])):
             return samples
-    except OverflowError:  # an integer beyond what a float can be
+    except OverflowError:  # an integer too large for a float
         pass
     return [sample for sample in samples if abs(sample[1]) <= sys.float_info.max]
 
@@ -298,7 +298,7 @@ def _samples_of(sums: Mapping[_SumKey, Number]) -> dict[str, list[Sample]]:
 
 
 def _choose_left_out(sizes: Mapping[str, int], room: int) -> set[str]:
-    """Return the families without jobs to be left out, the largest ones, so that the rest fits."""
+    """Return the names of the families without jobs to drop, largest first, until the rest fits."""
     left_out: set[str] = set()
     kept = sum(sizes.values())
     for name in sorted(sizes, key=lambda name: -sizes[name]):

@@ -1,7 +1,7 @@
 """The `jobfeatures-exporter` command.
 
-Exit status: 0 done; 1 the work failed; 2 wrong usage or settings, said before
-a port opens; 130 interrupted. docs/reference/exits.md has them by command.
+Exit status: 0 success; 1 failure; 2 wrong usage or settings, reported before
+any port opens; 130 interrupted. docs/reference/exits.md lists them by command.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.exits import INTERRUPTED
 from jobfeatures.usage import Parser, VersionAction, check_command
 
-# Each is a file in commands/ with `add_arguments(parser)` and `run(arguments)`, a dash in its name being an
-# underscore there; DOCUMENTS have one. It is imported only when it is called: most need little of the daemon.
+# Each command is a file in commands/ with `add_arguments(parser)` and `run(arguments)`; dashes become
+# underscores, and DOCUMENTS share one file. Imported only when called: most need little of the daemon.
 COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few demonstration jobs; no batch system, no root",
@@ -37,7 +37,7 @@ COMMANDS = {
     "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
     "validate": "check documents in Sonar's JSON format and list path and reason of each fault",
 }
-# Objects more than there were; imports and a look at 1,000 jobs make as many, and no rings of them.
+# New objects before a garbage collection: imports and a sample of 1,000 jobs make that many, without cycles.
 GARBAGE_AFTER = 50_000
 DOCUMENTS = ("sample", "sysinfo", "jobs", "cluster")
 
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
-    """Return the command line's grammar, complete for the command that is called."""
+    """Return the argument parser, complete only for the command that is called."""
     parser = Parser(
         prog="jobfeatures-exporter", description="Node exporter and job-features provider for batch clusters."
     )
@@ -74,7 +74,7 @@ def build_parser(called: str | None = None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, meaning in COMMANDS.items():
         if called in COMMANDS and name != called:
-            continue  # a parser takes as long as a dozen flags
+            continue  # a subparser costs as much time as a dozen flags
         made = commands.add_parser(
             name, help=meaning, description=meaning[0].upper() + meaning[1:] + ".", allow_abbrev=False
         )

@@ -37,7 +37,7 @@ BPF, PROCFS = "bpf", "procfs"  # readers of processes
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class DaemonConfig(WebConfig):
-    """The daemon's settings but for its collectors."""
+    """The daemon's settings except those of its collectors."""
 
     role: str = option(
         choice(*ROLES),
@@ -176,7 +176,7 @@ class DaemonConfig(WebConfig):
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
 
     def wants(self, what: str) -> bool:
-        """Return whether a profile, or the collector of cores, shows what is read on request (`reads_…`)."""
+        """Return whether a profile or the cores collector needs an optional reading (`reads_…`)."""
         own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics_profile)
 
@@ -191,7 +191,7 @@ class DaemonConfig(WebConfig):
 if TYPE_CHECKING:
     ExporterConfig = DaemonConfig
 else:
-    # One boolean a collector, so that a new collector is a line in its table and nowhere else.
+    # One boolean per collector, so that a new collector takes one line in its table and nothing else.
     ExporterConfig = make_dataclass(
         "ExporterConfig",
         [

@@ -1,4 +1,4 @@
-"""What one scrape is made of: everything is already read, nothing here changes any more."""
+"""The data behind one scrape: everything has been read by now, and nothing here changes afterwards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from jobfeatures_exporter.snapshot import (
 )
 from jobfeatures_exporter.web.status import WebStatus
 
-if TYPE_CHECKING:  # what most nodes have not
+if TYPE_CHECKING:  # not needed on most nodes
     from jobfeatures.administration import Answer
     from jobfeatures.publish.publisher import PublisherStatus
     from jobfeatures.schedule.quality import ScheduleQuality
@@ -49,21 +49,21 @@ if TYPE_CHECKING:  # what most nodes have not
 
 @dataclass(frozen=True, slots=True)
 class LastReload:
-    """Whether the settings could be taken over when they were last read, and when that last was so."""
+    """Whether the latest reload of the settings succeeded, and when one last did."""
 
     successful: bool
     success_secs: float  # since the epoch
 
 
 class LimitEnd(NamedTuple):
-    """When limits end a job: its wall limit since the epoch, its CPU limit from now on; None is not known."""
+    """When limits end a job: wall limit as epoch seconds, CPU limit as seconds from now; None: unknown."""
 
     wall_end_secs: float | None
     cpu_remaining_secs: float | None
 
 
 class OwnWaste(NamedTuple):
-    """What a job wastes by its own figures; of that counts in sums what its CPUs can waste."""
+    """A job's waste by its own figures, and the part counted in sums: at most what its CPUs can waste."""
 
     own: NodeJob
     counted: NodeJob
@@ -71,31 +71,31 @@ class OwnWaste(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The input of all collectors; what several of them need is worked out once."""
+    """The input of all collectors; values that several of them need are computed once."""
 
     now_secs: float
     snapshot: Snapshot | None = None
     jobs: Mapping[JobKey, Job] = field(default_factory=dict)
     leftovers: Mapping[JobKey, float] = field(
         default_factory=dict
-    )  # ended with processes; reported ended when
+    )  # ended jobs with processes left; when their end was reported
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[KeeperStatus[Any], ...] = ()
     queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
     clusters: tuple[ClusterSums, ...] = ()
     schedules: tuple[ScheduleQuality, ...] = ()
-    administration: tuple[Answer, ...] = ()  # what administrators look at, of each batch system
-    top_users: int = 20  # users with series of their own, of a whole cluster
+    administration: tuple[Answer, ...] = ()  # scheduler, licences, shares and reservations, by batch system
+    top_users: int = 20  # users of a cluster with series of their own
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)
     kinds: frozenset[Kind] = frozenset({Kind.BATCH})  # whose series are shown
     drains: DrainView | None = None
-    cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds a second
-    node_busy_cpus: float | None = None  # the same, of the node as a whole
-    ended: Mapping[JobKey, EndedJob] = field(default_factory=dict)  # their last values are shown a while
-    node_name: str = ""  # as the batch system has it
+    cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds per second
+    node_busy_cpus: float | None = None  # the same for the whole node
+    ended: Mapping[JobKey, EndedJob] = field(default_factory=dict)  # their last values are shown for a while
+    node_name: str = ""  # as the batch system spells it
     reload: LastReload | None = None
     sysinfo: SysinfoSample | None = None  # without pictures and cards
     sinks: tuple[SinkStatus, ...] = ()
@@ -103,11 +103,11 @@ class Context:
     sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
     web: WebStatus | None = None
     rows: KeptRows = field(default_factory=KeptRows)  # of the last page
-    findings: Mapping[JobKey, Finding] = field(default_factory=dict)  # what the evidence comes to
+    findings: Mapping[JobKey, Finding] = field(default_factory=dict)  # conclusions from the evidence
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node: known to run, or seen although no source reports them."""
+        """Return the jobs that occupy this node: reported as running, or seen without being reported."""
         here = {
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
@@ -123,10 +123,10 @@ class Context:
 
     @cached_property
     def empty_groups(self) -> frozenset[JobKey]:
-        """Return the jobs of which a control group without processes is left, and no more.
+        """Return the jobs of which nothing but a control group without processes is left.
 
-        Their batch system has none such, says that they are not on this node, or is not asked at all. Where
-        it does not answer, a job may yet come to an empty group.
+        Their batch system does not know them, reports them as not on this node, or is not polled at all. If
+        it does not answer, a job may still start in its empty group.
         """
         return frozenset(
             key
@@ -142,24 +142,24 @@ class Context:
         tables = [
             each.table for each in self.sources if not each.last_error and each.name == key.batch_system
         ]
-        if key.job_id in (sample.sluid, sample.slot):  # no id: a job that it may be of is known by its own
+        if key.job_id in (sample.sluid, sample.slot):  # not a real id: a known job is listed under its own
             return any(isinstance(each, JobTable) and each.complete for each in tables)
         return any(isinstance(each, JobTable) and each.absent_at_secs(key) is not None for each in tables)
 
     @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:
-        """Return the ended jobs of which processes are seen, with the time their end was reported."""
+        """Return the ended jobs whose processes are still seen, with the time their end was reported."""
         return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in self._seen}
 
     @property
     def allocatable_cpus(self) -> int | None:
-        """Return the CPUs that jobs may get here, as the site states, else as batch systems give them out."""
+        """Return the CPUs available to jobs here: as the site states, else as batch systems allocate them."""
         given = self._given_cpus
         return self.machine.total_cpus if given is None or self._states_cpus else given
 
     @property
     def _given_cpus(self) -> int | None:
-        """Return the CPUs that batch systems say they give out here."""
+        """Return the CPUs that batch systems report they can allocate here."""
         tables = (source.table for source in self.sources if isinstance(source.table, JobTable))
         return max((table.node.cpus for table in tables if table.node and table.node.cpus), default=None)
 
@@ -169,10 +169,10 @@ class Context:
 
     @property
     def whole_node_jobs(self) -> dict[JobKey, bool]:
-        """Return of each job here whether it has the node to itself, as far as that is known.
+        """Return whether each job here has the node to itself; jobs for which that is unknown are missing.
 
-        It has with all CPUs that are given out here, and nobody beside it: no other job, no processes of
-        one that has ended. Where nobody says how many are given out, no more can be than the machine has.
+        A job has it if all allocatable CPUs are its own and there is no other job and no process of an
+        ended one. If nobody reports the number of allocatable CPUs, the machine's CPUs are the upper limit.
         """
         jobs = self.jobs_here
         if len(jobs.keys() | self.leftovers_here.keys()) > 1:
@@ -186,36 +186,36 @@ class Context:
             if job.allocated_cpus < total:
                 if given is not None or self._states_cpus:
                     found[key] = False
-            elif self.jobs_are_known:  # else one that nobody has reported yet could be here
+            elif self.jobs_are_known:  # otherwise a job not reported yet could be here
                 found[key] = True
         return found
 
     @property
     def jobs_are_known(self) -> bool:
-        """Return whether each batch system that is asked has reported its jobs; False where none is asked."""
+        """Return whether each polled batch system has reported its jobs; False if none is polled."""
         asked = [source for source in self.sources if source.name != HOOKS]
         return bool(asked) and all(source.table is not None for source in asked)
 
     @cached_property
     def shown_samples(self) -> list[JobSample]:
-        """Return what every job of the kinds that are shown uses, or used last."""
+        """Return the latest sample of every job of the kinds that are shown, ended ones included."""
         return self._samples(self.kinds)
 
     @cached_property
     def batch_samples(self) -> list[JobSample]:
-        """Return what every batch job uses, or used last, whether it is shown or not."""
+        """Return the latest sample of every batch job, shown or not, ended ones included."""
         return self._samples(frozenset({Kind.BATCH}))
 
     @cached_property
     def shown_jobs(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node, and those that have just ended here or left processes."""
+        """Return the jobs that occupy this node, have just ended here, or have left processes behind."""
         ended = {key: each.job for key, each in self._ended_only.items()}
         leftovers = {key: self.jobs.get(key) or _unknown(key) for key in self.leftovers_here}
         return {**ended, **leftovers, **self.jobs_here}
 
     @cached_property
     def shown_job_gpus(self) -> list[JobGpu]:
-        """Return what every job does on the cards, or did last."""
+        """Return the latest GPU use of every job that is shown, ended ones included."""
         if self.snapshot is None:
             return []
         shown = [each for each in self.snapshot.job_gpus if kind_of(each.key) in self.kinds]
@@ -227,7 +227,7 @@ class Context:
 
     @cached_property
     def end_times_secs(self) -> dict[JobKey, float]:
-        """Return when each ended job that is shown has ended; one that is said to run here has not."""
+        """Return when each ended job that is shown ended; one that is reported as running here has not."""
         ended = {
             key: each.ended_at_secs
             for key, each in self._ended_only.items()
@@ -249,7 +249,7 @@ class Context:
         return {key: each for key, each in self.ended.items() if key not in self._seen}
 
     def wall_end_secs(self, job: Job) -> float | None:
-        """Return when a job's wall limit ends it, by this node's clock; None where unknown or unlimited."""
+        """Return when a job's wall limit ends it, by this node's clock; None: unknown or unlimited."""
         ahead_secs = self._clocks_ahead_secs.get(job.key.batch_system, 0.0)
         end_secs = job.end_limit_at(self.now_secs + ahead_secs)
         return None if end_secs is None else end_secs - ahead_secs
@@ -266,7 +266,7 @@ class Context:
         return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
-        """Return the seconds until a job has used up its CPU limit, by its use here; None: not known."""
+        """Return the seconds until a job reaches its CPU limit, from its use on this node; None: unknown."""
         job, sample = self.jobs.get(key), self._seen.get(key)
         if job is None or sample is None or not isinstance(job.limits.cpu_secs, int) or len(job.nodes) > 1:
             return None
@@ -304,7 +304,7 @@ class Context:
         cpus, now_secs = job.allocated_cpus, self.now_secs
         cpu_end_secs = None if cpu_secs is None else now_secs + cpu_secs
         limits = (wall_end_secs, job.deadline_secs, cpu_end_secs)
-        # Of a job that works on cards CPU time tells little.
+        # CPU time says little about a job that works on GPUs.
         used_secs = None if sample is None or job.allocated_gpus else cpu_secs_of(sample)
         if status is None and used_secs is not None:
             return _measured_waste(cpus, limits, used_secs)
@@ -314,7 +314,7 @@ class Context:
             status, allocated_cpus=cpus, start_secs=job.start_secs, now_secs=now_secs, cpu_secs=used_secs
         )
         own = NodeJob(cpus, end, basis, draining, kill)
-        if status is None:  # which it would have been told itself, and perhaps too much
+        if status is None:  # only a job's own reports can exceed what its CPUs can waste
             return OwnWaste(own, own)
         most_draining = cap_waste(draining, allocated_cpus=cpus, from_secs=now_secs, to_secs=end)
         most_kill = cap_waste(kill, allocated_cpus=cpus, from_secs=job.start_secs, to_secs=now_secs)
@@ -325,13 +325,13 @@ class Context:
 
 @lru_cache(4096)
 def _unknown(key: JobKey) -> Job:
-    """Return a job of which nobody tells anything: always the same."""
+    """Return a job of which nothing but its key is known: the same object each time."""
     return Job(key=key)
 
 
 @lru_cache(4096)
 def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_secs: float) -> OwnWaste:
-    """Return what a job wastes that reports nothing and whose use is known: at whatever time."""
+    """Return the waste of a job that reports nothing but whose use is known: independent of the time."""
     end, basis = compute_expected_end(None, limit_ends_secs=ends_secs)
     draining = compute_draining_waste(None, allocated_cpus=cpus, now_secs=0)
     kill = compute_kill_waste(None, allocated_cpus=cpus, start_secs=None, now_secs=0, cpu_secs=used_secs)
@@ -340,7 +340,7 @@ def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_
 
 
 def job_labels(key: WorkKey) -> Values:
-    """Return the values of `JOB`: units stand under their kind, groups carry their epoch."""
+    """Return the label values of `JOB`: units are listed under their kind, groups with their epoch."""
     if isinstance(key, JobKey):
         return key
     if isinstance(key, GroupKey):

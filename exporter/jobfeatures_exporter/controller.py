@@ -1,7 +1,7 @@
-"""The controller role: asks batch systems about the whole cluster. Nothing of it runs on compute nodes.
+"""The controller role: polls batch systems about the whole cluster. None of it runs on compute nodes.
 
-One such process a cluster is enough, on a machine where the batch system's
-commands work, and with the rights to see the jobs of all users.
+One such process per cluster is enough. It needs a machine where the batch
+system's commands work, and permission to see the jobs of all users.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ STOP_SECS = 2.0
 
 
 class Controller:
-    """What is known about the cluster, and the text that a scrape gets."""
+    """The known state of the cluster, and the text that a scrape gets."""
 
     def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
-        """Raise ConfigurationError where no batch system can be asked."""
+        """Raise ConfigurationError if no batch system can be polled."""
         self._config = config
         self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self._clock = clock or SystemClock()
@@ -69,7 +69,7 @@ class Controller:
             self._use_accounting(source, queue, cluster)
 
     def _make_node_answers(self, config: DaemonConfig) -> NodeAnswers:
-        """Return what answers nodes, of the first batch system. Raises ConfigurationError."""
+        """Return the object that answers nodes, for the first batch system. Raises ConfigurationError."""
         return NodeAnswers(
             self.sources[0],
             lambda: self._queues[0].status.table,
@@ -81,9 +81,9 @@ class Controller:
     def _use_accounting(
         self, source: ClusterSource, queue: Keeper[JobTable], cluster: Keeper[Cluster]
     ) -> None:
-        """Let accounting serve the quality of the schedule, and documents. Raises ConfigurationError.
+        """Use accounting for schedule quality and for documents. Raises ConfigurationError.
 
-        Sonar's format has records of no other batch system's jobs than Slurm's.
+        Of batch systems, Sonar's format has job records of Slurm alone.
         """
         config, watches_schedule = self._config, "schedule" in self._config.enabled_collectors()
         sender = self._sender if source.name == SLURM else None
@@ -137,30 +137,30 @@ class Controller:
     # --- life -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start asking."""
+        """Start polling."""
         for keeper in self._keepers():
             keeper.start()
         if self._sender is not None:
             self._sender.start()
 
     def stop(self) -> None:
-        """Stop asking; a question that hangs is left behind."""
+        """Stop polling; a query that hangs is abandoned."""
         if self._sender is not None:
             self._sender.stop()
         for quality in self._qualities:
             quality.stop()
-        for timeout_secs in (0.0, STOP_SECS):  # all are asked to stop before one is waited for
+        for timeout_secs in (0.0, STOP_SECS):  # tell all to stop before waiting for any
             for keeper in self._keepers():
                 keeper.stop(timeout_secs)
 
     @property
     def is_ready(self) -> bool:
-        """Return whether every question has been answered or has failed; history takes longer, and may."""
+        """Return whether queue and node queries have all answered or failed; accounting may take longer."""
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
         return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
 
     def problems(self) -> list[str]:
-        """Return which questions have not been answered yet, and which fail: a line each."""
+        """Return the queries that have not answered yet or fail, one line each."""
         return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
 
     def stalled(self) -> list[str]:
@@ -168,11 +168,11 @@ class Controller:
         return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
 
     def summary(self) -> str:
-        """Return one line on how things are, without names."""
+        """Return a one-line status without names of people."""
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: Change) -> None:
-        """Run with other settings from now on: what is shown, and how."""
+        """Apply new settings: what is shown, and how."""
         self._config = change.config
 
     def _keepers(self) -> Iterator[Keeper[Any]]:
@@ -190,7 +190,7 @@ class Controller:
         return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
 
     def html(self, asked: Asked = FRONT) -> str | None:
-        """Return the page for people; jobs have theirs on their nodes."""
+        """Return the HTML page; the pages of jobs are on their nodes."""
         if asked.job_id:
             return None
         from jobfeatures_exporter.cluster.finding import find_jobs
@@ -212,7 +212,7 @@ class Controller:
         )
 
     def context(self) -> Context:
-        """Return everything that is known now: the last good answers, whatever their age."""
+        """Return the current state: the last good answers, whatever their age."""
         found = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
@@ -229,7 +229,7 @@ class Controller:
         return self._privacy.context(found)
 
     def targets(self) -> list[TargetGroup] | None:
-        """Return the nodes to scrape, None as long as no batch system has reported any."""
+        """Return the nodes to scrape, None until a batch system has reported some."""
         clusters = list(known(self._clusters))
         if not clusters:
             return None
@@ -242,14 +242,14 @@ class Controller:
 
 
 def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
-    """Yield the last good answers."""
+    """Yield the keepers' last good answers."""
     for keeper in keepers:
         if (table := keeper.status.table) is not None:
             yield table
 
 
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
-    """Return the batch systems that report a whole cluster; ConfigurationError where there is none."""
+    """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
     asked = [name for name in config.batch_sources if name != AUTO]
     able = {name: each.load("site") for name, each in SYSTEMS.items() if each.has_cluster}
     for name in asked:
