@@ -1,11 +1,11 @@
-"""What all envelopes of Sonar's format have in common: who made them, when, and what went wrong.
+"""The common parts of all envelopes in Sonar's format: producer, time and errors.
 
 Source: Sonar, NEW-FORMAT.md, and what Sonar sends. `current` is the format of
 Sonar 0.18, `seed` that of 0.13.
 
 `meta.version` is the version of the format that a document follows, not ours:
-consumers compare it with Sonar's versions to tell forms apart, and take what is
-below 0.7 for an old one. Our own version is the attribute `exporter_version`.
+consumers compare it with Sonar's versions to tell formats apart, and treat any
+below 0.7 as an old format. Our version is the attribute `exporter_version`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who speaks: stands in every document."""
+    """The producer's identity and options, common to all its documents."""
 
     cluster: str
     node: str
     profile: str = CURRENT
-    token: str = field(default="", repr=False)  # proves that the producer may speak for the cluster
-    zone: tzinfo | None = None  # of timestamps; None: this machine's
+    token: str = field(default="", repr=False)  # proves that the producer may report for the cluster
+    zone: tzinfo | None = None  # of timestamps; None: the local zone
     attributes: Mapping[str, str] = field(default_factory=dict)  # how the data were collected
 
 
 def timestamp(secs: float, zone: tzinfo | None = None) -> str:
-    """Return ``2026-01-31T13:00:00+01:00`` of seconds since the epoch, ``Z`` for no offset."""
+    """Format seconds since the epoch as ``2026-01-31T13:00:00+01:00``, with ``Z`` for UTC."""
     text = datetime.fromtimestamp(int(secs), UTC).astimezone(zone).isoformat(timespec="seconds")
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
 
 
 def extended(value: int | None) -> int:
-    """Return an extended unsigned: 0 for unset, else the value + 2, as the format's text says.
+    """Encode an extended unsigned as specified: 0 for unset, else the value + 2.
 
     Sonar itself adds only 1 to a card's performance state.
     """
@@ -54,22 +54,22 @@ def extended(value: int | None) -> int:
 
 
 def without_defaults(fields: Mapping[str, Any]) -> Document:
-    """Leave out what is unknown, zero, empty or false: the defaults, which Sonar does not send."""
+    """Leave out unknown, zero, empty and false values: the defaults, which Sonar does not send."""
     return {name: value for name, value in fields.items() if value}
 
 
 def data_envelope(origin: Origin, data_type: str, attributes: Document) -> Document:
-    """Return an envelope of what was found."""
+    """Return an envelope with data."""
     return {"meta": _meta(origin), "data": {"type": data_type, "attributes": attributes}}
 
 
 def error_envelope(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return an envelope that says why there is nothing to tell."""
+    """Return an envelope with an error in place of data."""
     return {"meta": _meta(origin), "errors": [error(origin, detail, now_secs)]}
 
 
 def error(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return one error, for an envelope or, where the rest is good, for its data."""
+    """Return one error object, for an envelope or, beside valid data, for its attributes."""
     return {
         "time": timestamp(now_secs, origin.zone),
         "detail": unicode_text(detail)[:MAX_DETAIL_CHARACTERS] or "unknown error",
@@ -79,7 +79,7 @@ def error(origin: Origin, detail: str, now_secs: float) -> Document:
 
 
 def unicode_text(text: str) -> str:
-    """Return text that is Unicode: a name may hold bytes that are not UTF-8."""
+    """Replace the surrogate escapes of undecodable bytes, which names may contain."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,7 +1,7 @@
 """Sonar's jobs documents ↔ the records that all log formats share: pure.
 
-The format is made for Slurm: a job is a number, a state is one of Slurm's words, memory is asked for by node.
-CPU time of a record is written as that of the user, since the format has no place for the sum of both.
+The format is made for Slurm: job ids are numbers, states are Slurm's, memory is requested per node. Where a
+record has only the total CPU time, it is written as user CPU time, as the format has no field for the total.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, count_not_taken
 
 BATCH_SYSTEM: Final = "slurm"
-CLUSTER: Final = "converted"  # a log does not say where it is from
+CLUSTER: Final = "converted"  # a log does not name its cluster
 RECORDS_PER_DOCUMENT: Final = 1000
 MAX_DOCUMENT_CHARACTERS: Final = 2**28
 
 _HEAD = re.compile(r"[\s\ufeff]*\[?\s*\{")
 _PRODUCER = re.compile(r'"producer"\s*:\s*"')
 _TYPE = re.compile(r'"type"\s*:\s*"(\w+)"')
-# What a record may hold and the format has no place for.
+# The fields of a record that the format cannot hold.
 _HOMELESS: Final = (
     "uid", "gid", "group", "executable", "eligible_secs", "restarts", "exit_signal", "cpu_limit_secs",
     "preceding_job_id", "think_secs", "qos", "is_interactive", "energy_joules",
@@ -58,7 +58,7 @@ _SIZES: Final = {
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text is made of Sonar's envelopes of jobs."""
+    """Return whether a text consists of Sonar's job envelopes."""
     if not (_HEAD.match(head) and _PRODUCER.search(head)):
         return False
     return any(TAGS.get(tag) == "JobsAttributes" for tag in _TYPE.findall(head))
@@ -67,9 +67,9 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs and steps of all envelopes, in their order; a job may be reported several times.
+    """Yield the jobs and steps of all envelopes, in order; a job may be reported several times.
 
-    An element that is wrong costs itself, anything else its envelope. Raises ParseError in strict reading.
+    A faulty element is rejected alone; any other fault rejects its envelope. If `strict`, raises ParseError.
     """
     for first, text in _chunks(lines):
         for document in iterate_documents(text):
@@ -83,7 +83,7 @@ def read_records(
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Return the text of one document after the other, with the number of its first line.
+    """Yield the text of each document, with the number of its first line.
 
     A line that begins with a brace begins a document, unless all are in one array.
     """
@@ -108,7 +108,7 @@ def _chunks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 def _of_document(
     found: Found, source: str, line: int, *, strict: bool, notes: Notes | None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return what one envelope says. Raises ParseError where it says nothing of jobs, or nothing at all."""
+    """Yield the records of one envelope. Raises ParseError if it is unreadable or not a jobs document."""
     if found.reason:
         raise ParseError(found.reason)
     envelope, reader = read_envelope(found.value, source=source, line=line, strict=strict)
@@ -126,7 +126,7 @@ def _of_document(
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
-    """Return the record of one element. Raises ParseError where too many nodes are named."""
+    """Return the record of one element. Raises ParseError if it names too many nodes."""
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}
     job, limits = found.job, found.job.limits
@@ -136,7 +136,7 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     share = found.node_count or nodes
     user, system = sacct.get("UserCPU"), sacct.get("SystemCPU")
     word = (raw.get("job_state") or "").upper()
-    # A run of a job that was requeued, and has another run after it: accounting tells both.
+    # An earlier run of a job that was requeued: accounting reports it besides the later run.
     was_requeued = word == "REQUEUED" and raw.get("end_time") is not None
     state = JobState.PREEMPTED if was_requeued else job.state
     record = record_of(
@@ -172,7 +172,7 @@ def _more(
         ("requested", raw.get("requested_resources")),
         ("allocated", raw.get("allocated_resources") or sacct.get("AllocTRES")),
     ):
-        if text and text != resources_text(record, which):  # else it says what the record says
+        if text and text != resources_text(record, which):  # else redundant
             texts[f"{which}_resources"] = text
     return pairs(
         distribution=raw.get("distribution") or None,
@@ -187,10 +187,10 @@ def _more(
 
 
 def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
-    """Return one envelope a line, each with up to 1,000 jobs and steps of a cluster. Times are in UTC.
+    """Yield one envelope per line, each with up to 1,000 jobs and steps of a cluster. Times are in UTC.
 
-    A job whose id is no number gets one beyond Slurm's, and its id is lost. A
-    job of unknown state has no place.
+    A job whose id is not a number gets one above Slurm's range, and its id is
+    lost. A job of unknown state is dropped.
     """
     origin = Origin(cluster=CLUSTER, node="", zone=UTC)
     ids = JobNumbers()
@@ -205,7 +205,7 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
         except ParseError:
             lost("job on nodes without a host's name")
             continue
-        except (ValueError, OverflowError, OSError):  # datetime knows the years 1 to 9999
+        except (ValueError, OverflowError, OSError):  # datetime supports the years 1 to 9999
             lost("job at a time that has no date")
             continue
         cluster = record.cluster or CLUSTER
@@ -220,7 +220,7 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
 
 
 def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
-    """Return a record with what the format can hold; tell what it has no place for."""
+    """Return a record limited to what the format can hold; report each other value to `lost`."""
     for name in _HOMELESS:
         if getattr(record, name) is not None:
             lost(name)
@@ -256,7 +256,7 @@ def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
 
 
 def _fitting_pairs(record: JobRecord, lost: Lost) -> tuple[tuple[str, str | Number], ...]:
-    """Return what few kinds tell, without what has no place, or would stand in that of another field."""
+    """Return the additional fields that the format can hold; report the others, and rounding, to `lost`."""
     kept = []
     for name, value in record.more:
         has_place = name in {*_SECS, *_SIZES, *_TEXTS}

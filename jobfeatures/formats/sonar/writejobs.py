@@ -1,14 +1,14 @@
-"""The jobs record: what accounting, or else the queue, reports about jobs and their steps. Pure.
+"""The jobs record: jobs and steps as accounting, or else the queue, reports them. Pure.
 
 Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 
 - `current`: the type is ``job``; ``time_limit`` is seconds + 2, as Sonar sends it;
-  ``requested_resources`` and ``allocated_resources`` are there.
-- `seed`, as the text says: the type is ``jobs``; ``time_limit`` is minutes + 2, ``AveDiskRead`` and
+  ``requested_resources`` and ``allocated_resources`` are present.
+- `seed`, as specified: the type is ``jobs``; ``time_limit`` is minutes + 2, ``AveDiskRead`` and
   ``AveDiskWrite`` are bytes, and there are eight states.
 
-In both, other sizes are KiB, an extended unsigned is 0 where unset, 1 where infinite,
-else the value + 2, and what is not known is left out.
+In both, other sizes are KiB, an extended unsigned is 0 if unset, 1 if infinite,
+else the value + 2, and unknown values are left out.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from jobfeatures.nodelist import fold_ranges
 _DIGITS = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 TYPES = {CURRENT: JOBS, SEED: "jobs"}
 LIMIT_UNIT_SECS = {CURRENT: 1, SEED: 60}
-ALWAYS = ("job_id", "job_step", "job_name", "job_state")  # stand in every record
+ALWAYS = ("job_id", "job_step", "job_name", "job_state")  # in every record
 
-# Slurm's words that the format does not have.
+# Slurm states that the format lacks → the nearest that it has.
 _OTHER_WORDS = {
     "LAUNCH_FAILED": "FAILED",
     "RECONFIG_FAIL": "NODE_FAIL",
@@ -42,7 +42,7 @@ _OTHER_WORDS = {
     "SPECIAL_EXIT": "PENDING",
     "STAGE_OUT": "COMPLETING",
 }
-# What of these the text does not have.
+# States that the specification of v0.13 lacks → the nearest that it has.
 _SEED_WORDS = {
     "BOOT_FAIL": "FAILED",
     "COMPLETING": "RUNNING",
@@ -58,7 +58,7 @@ _SEED_WORDS = {
 
 
 def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: float) -> Document:
-    """Return the envelope of job records as `job_fields` makes them; none is a sign of life."""
+    """Return the envelope of job records made by `job_fields`; with no records it is a heartbeat."""
     return data_envelope(
         origin,
         TYPES[origin.profile],
@@ -71,9 +71,9 @@ def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: fl
 
 
 def job_fields(origin: Origin, record: JobRecord) -> Document:
-    """Return all that is known of one job or step, in the order of the text.
+    """Return the known fields of one job or step, in the order of the specification.
 
-    Raises ParseError for a job id that is no number, and a state or a node's name that is none.
+    Raises ParseError for a job id that is not a number, and for an invalid state or node name.
     """
     more = dict(record.more)
     fields: dict[str, Any] = {
@@ -141,7 +141,7 @@ def _resources(record: JobRecord, which: str) -> str | None:
 
 
 def resources_text(record: JobRecord, which: str) -> str | None:
-    """Return the resources that a record knows, ``requested`` or ``allocated``, as Slurm writes them."""
+    """Return a record's ``requested`` or ``allocated`` resources in Slurm's notation."""
     amounts: tuple[tuple[str, int | None], ...]
     if which == "requested":
         amounts = (("gres/gpu", record.requested_gpus),)
@@ -151,7 +151,7 @@ def resources_text(record: JobRecord, which: str) -> str | None:
 
 
 def memory_per_node_kib(record: JobRecord) -> int | None:
-    """Return the memory that was asked for, by node, in whole KiB: not made smaller than it was."""
+    """Return the requested memory per node in KiB, rounded up."""
     size = record.requested_memory_bytes
     nodes = record.requested_nodes or record.total_nodes or len(record.nodes)
     return -(-size // (nodes * 1024)) if isinstance(size, int) and nodes else None
@@ -162,7 +162,7 @@ def _whole(secs: Any) -> int | None:
 
 
 def job_state(state: str, profile: str = CURRENT) -> str:
-    """Return one of the profile's words. Raises ParseError for what is none of Slurm's."""
+    """Map a Slurm state to one of the profile's. Raises ParseError for an unknown state."""
     found = state if state in JOB_STATES else _OTHER_WORDS.get(state)
     if found is None:
         raise ParseError("not a state of a job", field="job_state", text=state)
@@ -182,7 +182,7 @@ def _time(origin: Origin, secs: Number | None) -> str | None:
 
 
 def _limit(value: Limit, unit: int) -> int | None:
-    """Return an extended unsigned, rounded up to whole units: a limit is not made shorter than it is."""
+    """Encode a limit as an extended unsigned, rounded up to whole units, so that it never gets shorter."""
     if value is None:
         return None
     return 1 if value is UNLIMITED else -(-value // unit) + 2
@@ -197,7 +197,7 @@ def _units(size: int | None, unit: int) -> int | None:
 
 
 def _job_number(job_id: str) -> int:
-    # A log's jobs may have numbers that were made up, beyond those that any batch system gives.
+    # Jobs from a log may have generated numbers, above those that any batch system assigns.
     number = int(job_id) if _DIGITS.match(job_id) else parse_job_number(job_id)
     if number is None:
         raise ParseError("not a number", field="job_id", text=job_id)

@@ -1,7 +1,7 @@
 """Amounts of consumable resources: units, use over time, room to grow. Pure, and exact.
 
-Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources) and appendix A. Without units
-Memory, Swap and Disk are megabytes (2^20 bytes), a Duration is seconds, and all else is what it is.
+Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources) and appendix A. Without units,
+Memory, Swap and Disk are in megabytes (2^20 bytes), a Duration in seconds, and all others plain numbers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ DIMENSIONS = (SIZE_UNITS, TIME_UNITS)
 
 
 def amount_of(each: Property) -> Fraction:
-    """Return the amount of a property: bytes, seconds, or a number where its units are neither.
+    """Return the amount of a property in bytes or seconds, or as a plain number for any other units.
 
-    Raises ParseError for a property that is no number.
+    Raises ParseError for a property that is not a number.
     """
     if isinstance(each.value, bool) or not isinstance(each.value, int | Decimal):
         raise each.error("not an amount", str(each.value))
@@ -34,8 +34,8 @@ def amount_of(each: Property) -> Fraction:
 def used_over_time(each: Property, job_secs: int) -> Fraction:
     """Return amount × seconds × rate.
 
-    The seconds are the resource's own if it has them, else the job's; the rate
-    is how far it was used on average, wholly if that is not said.
+    The seconds are the resource's own duration if given, else the job's; the
+    rate is its average utilization, 1 if not given.
     """
     rate = each.attributes.get("consumptionRate", 1)
     share = Fraction(rate) if isinstance(rate, int | Decimal) else Fraction(1)
@@ -45,10 +45,10 @@ def used_over_time(each: Property, job_secs: int) -> Fraction:
 def growth_bounds(
     requests: Iterable[Property], key: tuple[str, ...]
 ) -> tuple[Fraction | None, Fraction | None]:
-    """Return between which amounts a dynamic resource may shrink and grow, None for no bound.
+    """Return the lower and upper bound of a dynamic resource, None for no bound.
 
-    The bounds are what GE, GT, LE and LT say of it; without any of them it is
-    what EQ says. A resource that is not dynamic raises ParseError.
+    The bounds are its requests with GE, GT, LE and LT; without any of them,
+    both are its request with EQ. Raises ParseError for a non-dynamic resource.
     """
     found = [each for each in requests if each.key == key]
     if not any(each.attributes.get("dynamic") is True for each in found):

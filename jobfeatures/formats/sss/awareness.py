@@ -1,11 +1,11 @@
-"""Which parts of a job object we understand, and what its awareness policy makes of the rest: pure.
+"""Which parts of a job object we understand, and how its awareness policy treats the rest: pure.
 
-Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute that is not in the
-vocabulary, or not at this place, is not understood. Neither is, on an element whose value is used, an
-attribute value that the specification does not list. The attribute awarenessPolicy of the element itself or
-of the nearest element around it decides: Reject (also without one), Warn or Ignore. Under the latter two the
-element is taken out, an unknown attribute is passed over, and an element with a value that is not understood
-is taken out as well: its content cannot be interpreted.
+Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute that the vocabulary does
+not have, or not at this place, is not understood. Nor is an attribute value that the specification does not
+list, on an element whose value is used. The awarenessPolicy attribute of the element itself or of its nearest
+ancestor decides: Reject (the default), Warn or Ignore. Under the latter two an unknown element is removed, an
+unknown attribute is ignored, and an element with an unknown attribute value is removed as well, since its
+content cannot be interpreted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOTHING: Final[Mapping[str, Slot]] = {}
 
 
 def policy_of(element: Element, inherited: str = REJECT) -> str:
-    """Return the awareness policy in force for an element. Raises ParseError for a word that is none."""
+    """Return the awareness policy in force for an element. Raises ParseError for an unknown policy."""
     policy = element.attributes.get(AWARENESS_POLICY, inherited)
     if policy not in VALUES[AWARENESS_POLICY]:
         raise ParseError(
@@ -40,13 +40,13 @@ def policy_of(element: Element, inherited: str = REJECT) -> str:
 
 
 def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Element | None:
-    """Return an element with what is understood of it, or None if it has to be taken out.
+    """Return an element without its unknown parts, or None if it has to be removed itself.
 
-    `slot` is the element's place in the vocabulary, `inherited` the policy
-    around it; `warn` is called for what the policy Warn lets pass;
+    `slot` is the element's place in the vocabulary, `inherited` the enclosing
+    policy; `warn` is called for each part skipped under the policy Warn.
 
-    Raises ParseError, naming the part, for what the policy Reject refuses, and
-    for text where only elements may stand.
+    Raises ParseError, naming the part, for what the policy Reject rejects, and
+    for text where only elements are allowed.
     """
     policy = policy_of(element, inherited)
     if element.attributes and not _understands_attributes(element, slot, policy, warn):
@@ -74,7 +74,7 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Return what is understood of an element at a place that may hold `content`; see `understood`."""
+    """Apply `understood` to an element inside a container that may hold `content`."""
     slot = content.get(child.name)
     if slot is not None:
         return understood(child, slot, policy, warn)
@@ -83,7 +83,7 @@ def understood_child(child: Element, content: Mapping[str, Slot], policy: str, w
 
 
 def _pass_over(element: Element, inherited: str, warn: Warn) -> None:
-    """Let an unknown element pass, if its policy and that of each element inside allow it."""
+    """Skip an unknown element, if its policy and those of all elements inside allow it."""
     policy = policy_of(element, inherited)
     _judge("element is not known here", element, element.name, "", policy, warn)
     for child in element.children:

@@ -1,4 +1,4 @@
-"""Which job waits for which: the graph of a job group, and its order. Pure.
+"""Dependencies between the jobs of a group: the graph and an execution order. Pure.
 
 Source: SSS Job Object Specification 3.1.0, sections 3.0 and 5.1 (Dependency).
 """
@@ -13,8 +13,8 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import Property, Reference, SssJob
 
 _ID, _NAME = "JobId", "JobName"
-_Node = tuple[str, str]  # a job by its id, or all jobs of a name
-_Graph = dict[_Node, list[_Node]]  # by node what it waits for
+_Node = tuple[str, str]  # a job by id, or all jobs with a name
+_Graph = dict[_Node, list[_Node]]  # node → the nodes it waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Dependency:
     code: int | None = None
 
     def is_met(self, *, has_ended: bool, exit_code: int | None) -> bool | None:
-        """Return whether the state of the other job lets this one start; None if its exit code is needed."""
+        """Return whether the other job's outcome lets this one start; None if its exit code is needed."""
         if not has_ended:
             return False
         if self.condition == "OnExit" and self.code is None:
@@ -43,9 +43,9 @@ class Dependency:
 class JobOrder:
     """The jobs of a group, by id.
 
-    `order`: one in which they can run; none where some wait for each other in a ring: `cycle` is one such,
-    each for the next. `missing`: a job, and an id or name that it waits for and that no job of the group has:
-    jobs from before may be meant.
+    `order`: an order in which they can run, empty if there is a cycle: then `cycle` is one, each job waiting
+    for the next. `missing`: pairs of a job and an id or name that it waits for but no job of the group has;
+    these may be earlier jobs.
     """
 
     order: tuple[str, ...]
@@ -54,12 +54,12 @@ class JobOrder:
 
 
 def read_dependencies(job: SssJob) -> tuple[Dependency, ...]:
-    """Return what a job waits for; what its task groups and tasks wait for, it waits for as well."""
+    """Return the dependencies of a job, including those of its task groups and tasks."""
     return tuple(_dependency(each) for scope in job.scopes() for each in scope.all("Dependency"))
 
 
 def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
-    """Return how the jobs of a group wait for each other. Raises ParseError where two have the same id."""
+    """Order the jobs of a group by their dependencies. Raises ParseError if two have the same id."""
     graph: _Graph = {}
     waiting: list[tuple[str, Dependency]] = []
     for job in jobs:
@@ -73,7 +73,7 @@ def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
                 graph.setdefault((_NAME, name), [])
     for job in jobs:
         name = job.value("Name", str) if isinstance(job, SssJob) else None
-        if name:  # one node a name: many jobs that wait for many of one name are no product
+        if name:  # one node per name, so that M jobs waiting for N of one name are M + N edges
             graph[_NAME, name].append((_ID, job.id or ""))
     missing = []
     for job_id, each in waiting:
@@ -100,7 +100,7 @@ def _dependency(each: Property) -> Dependency:
 
 
 def _cycle_of(ring: list[_Node]) -> tuple[str, ...]:
-    """Return the jobs of a ring whose nodes each wait for the one before, from the smallest id on."""
+    """Return the jobs of a cycle in which each node waits for the one before, starting at the smallest id."""
     ids = [name for kind, name in reversed(ring[1:]) if kind == _ID]
     first = ids.index(min(ids))
     return (*ids[first:], *ids[:first])

@@ -1,4 +1,4 @@
-"""What a document comes to, in words: inheritance, requests, order, use. Pure.
+"""The meaning of a document, in words: inheritance, requests, order, use. Pure.
 
 Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
 """
@@ -19,9 +19,9 @@ from jobfeatures.model import JobState
 
 
 def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[str]:
-    """Yield what is to be said of a job: `own` is as it was written, `jobs` are all of its group.
+    """Yield lines that explain a job: `own` is the job as written, `jobs` are all jobs of its group.
 
-    Raises ParseError for a request that means nothing.
+    Raises ParseError for an invalid request.
     """
     if inherited := [_named(each) for each in _all_of(job) if each not in _all_of(own)]:
         yield f"inherits {', '.join(inherited)}"

@@ -1,6 +1,6 @@
-"""What is requested, evaluated over candidates: which satisfy it, and which are preferred. Pure.
+"""Requests evaluated over candidates: which satisfy them, and which are preferred. Pure.
 
-Source: SSS Job Object Specification 3.1.0, section 8.1. Where the text leaves a choice:
+Source: SSS Job Object Specification 3.1.0, section 8.1. Where it leaves a choice:
 
 - Properties are joined from left to right; only `group` gives precedence. The
   conj of a property that opens groups joins the outermost of them.
@@ -8,12 +8,12 @@ Source: SSS Job Object Specification 3.1.0, section 8.1. Where the text leaves a
   of them has to hold. Those with negative preference need not hold. A weight
   counts as a ratio to the sum of weights of its sign in its group; a
   candidate's score is the sum of the ratios that it satisfies.
-- EQ means equal, of amounts as well. LT, GT, LE and GE compare numbers.
-- performanceFactor is a hint for a scheduler, which the text attaches to no
-  other property: it is handed on, and changes nothing.
+- EQ means equal, for amounts too. LT, GT, LE and GE compare numbers.
+- performanceFactor is a hint for a scheduler, which the specification attaches
+  to no other property: it is passed on, and changes nothing.
 
-A candidate says nothing of a property that it lacks: that is neither true nor
-false, and what it decides is neither.
+A property that a candidate lacks is unknown, neither true nor false; so is any
+result that depends on it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COMPARE: Final[Mapping[str, Callable[[Fraction, Fraction], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A property or a group, and how it is joined to what stands before it."""
+    """A property or a group, and how it is joined to the part before it."""
 
     conj: str
     what: Property | Group
@@ -55,16 +55,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What stands in one pair of parentheses."""
+    """The parts in one pair of parentheses."""
 
     parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a candidate satisfies an expression (None: it does not say), and how well.
+    """Whether a candidate satisfies an expression (None: unknown), and how well.
 
-    `by` are the properties that it satisfies, outside negations.
+    `by` are the satisfied properties, outside negations.
     """
 
     is_satisfied: bool | None
@@ -73,7 +73,7 @@ class Verdict:
 
     @property
     def performance_factors(self) -> tuple[Decimal, ...]:
-        """Return the hints that belong to what was satisfied."""
+        """Return the performance factors of the satisfied properties."""
         found = (each.attributes.get("performanceFactor") for each in self.by)
         return tuple(each for each in found if isinstance(each, Decimal))
 
@@ -82,7 +82,7 @@ _Weighed = tuple[int, Verdict]
 
 
 def parse_expression(requests: Sequence[Property]) -> Group:
-    """Return requested properties as a tree. Raises ParseError where groups are not closed or not open."""
+    """Return requested properties as a tree. Raises ParseError for unbalanced groups."""
     stack: list[tuple[str, list[Part], Property | None]] = [("And", [], None)]
     for each in requests:
         conj, group = each.text("conj", "And"), each.number("group")
@@ -104,10 +104,10 @@ def parse_expression(requests: Sequence[Property]) -> Group:
 
 
 def evaluate(expression: Group, candidate: Candidate, about: Container[str] | None = None) -> Verdict:
-    """Return what a candidate makes of an expression.
+    """Return the verdict of an expression on a candidate.
 
-    With `about`, only properties of these names are looked at, such as those of nodes, and the others left
-    out. Raises ParseError for a pattern or a comparison that means nothing.
+    With `about`, only properties with these names are evaluated, such as those of nodes. Raises ParseError
+    for an invalid pattern or comparison.
     """
     return _evaluate(expression, candidate, about) or Verdict(is_satisfied=True)
 
@@ -122,7 +122,7 @@ def rank(
 
 
 def _evaluate(group: Group, candidate: Candidate, about: Container[str] | None) -> Verdict | None:
-    """Return the verdict on a group, None if nothing in it is to be judged."""
+    """Return the verdict of a group, None if nothing in it is evaluated."""
     required: list[tuple[str, Verdict]] = []
     choices: list[_Weighed] = []
     wishes: list[_Weighed] = []
@@ -138,7 +138,7 @@ def _evaluate(group: Group, candidate: Candidate, about: Container[str] | None) 
         if weight > 0:
             choices.append((weight, verdict))
             if len(choices) > 1:
-                continue  # together they stand at the place of the first
+                continue  # all of them are placed where the first is
             place_of_choices = len(required)
         required.append((part.conj, verdict))
     if choices:
@@ -164,7 +164,7 @@ def _judge(what: Property | Group, candidate: Candidate, about: Container[str] |
 
 
 def _weigh(weighed: list[_Weighed]) -> tuple[Fraction, tuple[Property, ...]]:
-    """Return how much of the sum of weights is satisfied, and by what."""
+    """Return the satisfied fraction of the total weight, and the properties that satisfy it."""
     total = sum(weight for weight, _ in weighed)
     met = [(weight, each) for weight, each in weighed if each.is_satisfied]
     by = tuple(found for _, each in met for found in each.by)
@@ -172,7 +172,7 @@ def _weigh(weighed: list[_Weighed]) -> tuple[Fraction, tuple[Property, ...]]:
 
 
 def _join(judged: list[tuple[str, Verdict]]) -> tuple[bool | None, Fraction, tuple[Property, ...]]:
-    """Join verdicts from left to right; nothing to join is true."""
+    """Join verdicts from left to right; no verdicts give true."""
     truth: bool | None = True
     score, by = Fraction(0), list[Property]()
     for place, (conj, verdict) in enumerate(judged):
@@ -190,7 +190,7 @@ def _join(judged: list[tuple[str, Verdict]]) -> tuple[bool | None, Fraction, tup
 
 
 def _holds(each: Property, candidate: Candidate) -> bool | None:
-    """Return whether a candidate has what one property requests; None if it does not say."""
+    """Return whether a candidate satisfies one requested property; None if unknown."""
     value = candidate.get(" ".join(filter(None, each.key)))
     if value is None:
         return None
@@ -207,7 +207,7 @@ def _holds(each: Property, candidate: Candidate) -> bool | None:
 
 
 def _has_many(each: Property, values: Collection[str]) -> bool:
-    """Return whether several texts are all that a list names, or as many as `count` of what is described."""
+    """Return whether the values include all names of a list, or at least `count` of those described."""
     if each.text("aggregation") == "List" and "count" not in each.attributes and each.text("op") != "Match":
         return frozenset(expand_names(each)) <= frozenset(values)
     return sum(map(make_matcher(each), frozenset(values))) >= each.number("count", 1)

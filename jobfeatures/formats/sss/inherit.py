@@ -1,10 +1,10 @@
 """Defaults → what each job, task group and task has: pure.
 
-Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: what stands in a JobDefaults,
-TaskGroupDefaults or TaskDefaults holds for its siblings unless they say otherwise. Properties are overridden
-by name, limits, resources and extensions by their own names, in each category by itself; an Environment and a
-list of task groups or tasks as a whole. A request of the defaults that is one expression (alternatives,
-groups, preferences) stands or falls as a whole. An Id is never inherited.
+Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: the content of a JobDefaults,
+TaskGroupDefaults or TaskDefaults applies to its siblings unless they override it. Properties are overridden
+by name (limits, resources and extensions by their own names), separately in each category; an Environment and
+a list of task groups or tasks only as a whole. A default request that is one expression (alternatives,
+groups, preferences) is inherited or overridden as a whole. An Id is never inherited.
 
 A job without task groups has one, and a task group without tasks has one: section 3.0.
 """
@@ -26,12 +26,12 @@ from jobfeatures.formats.sss.objects import (
     SssTaskGroup,
 )
 
-MAX_INHERITED: Final = 2**20  # properties, over all that inherit them
+MAX_INHERITED: Final = 2**20  # properties, counted once per inheriting element
 Kind = TypeVar("Kind", bound=Scope)
 
 
 def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
-    """Return the jobs with all defaults resolved. Raises ParseError where that would be too much."""
+    """Return the jobs with all defaults resolved. Raises ParseError above MAX_INHERITED properties."""
     budget = _Budget()
     return tuple(
         resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each
@@ -114,7 +114,7 @@ def _is_expression(requests: tuple[Property, ...]) -> bool:
 
 
 def _in_parentheses(requests: tuple[Property, ...]) -> tuple[Property, ...]:
-    """Return an expression as one group; other requests, and a single one, as they are."""
+    """Return an expression as one group; other requests, and a single one, unchanged."""
     if len(requests) < 2 or not _is_expression(requests):
         return requests
     first, *middle, last = requests

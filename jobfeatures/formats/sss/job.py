@@ -6,10 +6,10 @@ JobGroup of Jobs whose properties default to those of its JobDefaults, such as
     <Job><Id>1234.0</Id><State>Running</State><User>ada</User>
     <Processors>4</Processors><Duration>3600</Duration></Job>
 
-Times are seconds since the epoch, durations seconds, Memory, Swap and Disk megabytes (2^20 bytes) where no
-units are given. Absent elements are unknown; "unlimited" can be said of a ResourceLimit only. Which of a
-requested, a delivered and an uncategorized value counts is reported in `said`. The Id of a task is a name
-within its task group, not a process; the elaborate example is the only place of the element Process.
+Times are seconds since the epoch, durations seconds; Memory, Swap and Disk are megabytes (2^20 bytes) unless
+units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `said` documents which
+of a requested, a delivered and an uncategorized value applies. The Id of a task is a name within its task
+group, not a process id; the element Process occurs only in the specification's elaborate example.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.nodelist import is_same_host
 
 MAX_NOTES: Final = 100
-MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
-MIN_PROCESS: Final = 2  # 0 is the kernel's, 1 is init: no job's
+MAX_INHERITED: Final = 2**20  # elements and characters inherited by all jobs of a group in total
+MIN_PROCESS: Final = 2  # 0 is the kernel, 1 is init
 MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What one document says."""
+    """The jobs of one document, with rejections and warnings."""
 
-    jobs: tuple[Job, ...]  # in its order; an id may occur twice
-    rejected: tuple[Rejected, ...] = ()  # a job each, that is not in `jobs`
-    warnings: tuple[Rejected, ...] = ()  # parts that were passed over; their jobs are in `jobs`
+    jobs: tuple[Job, ...]  # in document order; an id may occur twice
+    rejected: tuple[Rejected, ...] = ()  # one per rejected job, which is not in `jobs`
+    warnings: tuple[Rejected, ...] = ()  # skipped parts, whose jobs are in `jobs`
 
 
 def parse_document(
@@ -55,11 +55,11 @@ def parse_document(
     node: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Document:
-    """Return what a document says, with rejected jobs and mere warnings apart.
+    """Parse a document into its jobs, rejected jobs and warnings.
 
-    With `node`, process and session ids of tasks on other nodes are left out. Raises ParseError if the
-    document as a whole is unusable: not well-formed, hostile, neither Job nor JobGroup, or with something in
-    its JobGroup or JobDefaults that has to be refused.
+    With `node`, process and session ids of tasks on other nodes are left out. Raises ParseError if the entire
+    document is unusable: not well-formed, hostile, neither Job nor JobGroup, or with something in its
+    JobGroup or JobDefaults that has to be rejected.
     """
     root = parse_element(data, source=source, max_bytes=max_bytes)
     reader = _Reader(source, batch_system, node)
@@ -85,7 +85,7 @@ class _Reader:
         self._node = node
 
     def read_group(self, group: Element) -> None:
-        """Read all jobs of a JobGroup. Raises ParseError if the group or its defaults have to be refused."""
+        """Read all jobs of a JobGroup. Raises ParseError if the group or its defaults have to be rejected."""
         jobs = [child for child in group.children if child.name == "Job"]
         if not jobs:
             raise values.error_at(group, "no Job in it")
@@ -105,7 +105,7 @@ class _Reader:
             self.read_job(job, policy, defaults if isinstance(defaults, SssJob) else None)
 
     def read_job(self, element: Element, policy: str, defaults: SssJob | None) -> None:
-        """Read one job; if it has to be refused, say why."""
+        """Read one job, or report why it is rejected."""
         for found in read_job(element, policy, defaults):
             try:
                 if isinstance(found, ParseError):
@@ -126,7 +126,7 @@ class _Reader:
             self._warn(Rejected.from_error(reported))
         places = _Places(job, self._node)
         processors = total_cpus = said.processors(lambda each: each.has("Processors"))
-        if total_cpus is None and state is JobState.PENDING:  # what it asks for, at least
+        if total_cpus is None and state is JobState.PENDING:  # the least that it requests
             total_cpus = said.processors(_least_processors)
         starts = said.number("StartCount")
         nodes = said.has("NodeCount")
@@ -174,14 +174,14 @@ class _Reader:
 
 
 class _Places:
-    """Where a job runs: by its nodes, task groups and tasks, whose defaults are resolved.
+    """Where a job runs, according to its nodes, task groups and tasks, with defaults resolved.
 
-    `is_listed` is false where nodes are only described. Process and session ids count where they can be those
-    of `node`; without it all do. An id without a node, in a job on several nodes, counts for none.
+    `is_listed` is false if a pattern or a count describes nodes. Process and session ids count if they can be
+    on `node`, or always without it. In a multi-node job, an id without a node is ignored.
     """
 
     def __init__(self, job: SssJob, node: str | None) -> None:
-        self.nodes: dict[str, None] = {}  # a set that keeps the order
+        self.nodes: dict[str, None] = {}  # an ordered set
         self.is_listed = True
         self.processes: set[int] = set()
         self.sessions: set[int] = set()
@@ -202,7 +202,7 @@ class _Places:
                 self._ids(task.all("Process"), self.processes, here)
 
     def _names(self, found: Iterable[Property]) -> list[str]:
-        """Return the nodes that are named one by one, and keep them."""
+        """Record and return the nodes that are listed by name."""
         names: list[str] = []
         for each in found:
             if each.text("aggregation") == "Pattern" or each.number("count", 1) != 1:
@@ -222,12 +222,12 @@ class _Places:
 
 
 def _weight(element: Element) -> int:
-    """Return the work and the memory that an element costs, counted in elements and characters."""
+    """Return the approximate cost of an element: its elements and characters."""
     return 1 + len(element.text) + sum(map(_weight, element.children))
 
 
 def _text(said: Said, *names: str) -> str | None:
-    """Return the first text that is not empty; raises ParseError where it could do harm in a label."""
+    """Return the first non-empty text; raises ParseError if it is unsafe in a label."""
     found = said.first(*names)
     return None if found is None else _checked(found, str(found.value))
 

@@ -1,16 +1,16 @@
-"""Which nodes have what a job requests, the preferred ones first. Pure.
+"""The nodes that satisfy a job's request, the preferred ones first. Pure.
 
-A node is an object of JSON: by property what it has, amounts in bytes and
-seconds, texts, or lists of texts, such as
+A node is a JSON object that maps each property to an amount (in bytes or
+seconds), a text, or a list of texts, such as
 
     {"Node": "n1", "Processors": 8, "Memory": 34359738368, "Feature": ["fast"], "Resource License MATLAB": 1}
 
 Sources: SSS Job Object Specification 3.1.0, section 8.1, and section 5.1: "run this task only on nodes having
-the specified available resources". So a node has to have at least the amount that a job may be given: EQ,
-which is the default, and GE ask for as much, GT for more; LE, LT and NE bound what the job is given, and not
-what the node has. What stands outside any category is a request of a job that says nothing else of it. Of a
-job on several nodes Processors are of all nodes together ("two on one node and one on each of two nodes"):
-not asked of each.
+the specified available resources". So a node needs at least the amount that a job may be given: EQ, which
+is the default, and GE require as much, GT more; LE, LT and NE bound what the job is given, not what the node
+has. A property outside any category is a request unless the job also requests it explicitly. The Processors
+of a multi-node job are the total over its nodes ("two on one node and one on each of two nodes"), so they are
+not required of each node.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ MAX_NODES: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The nodes that have what a job or a task group requests, by name, and those that do not say."""
+    """The names of nodes that satisfy a job or task group, and of those that lack the data to tell."""
 
-    of: str  # the job's id, and which of its task groups
+    of: str  # the job's id, with the task group if any
     nodes: tuple[tuple[str, Verdict], ...]
     unclear: tuple[str, ...] = ()
-    wanted: int = 1  # how many nodes it needs
+    wanted: int = 1  # number of nodes required
 
     @property
     def is_enough(self) -> bool:
-        """Return whether there are as many nodes as are needed."""
+        """Return whether enough nodes match."""
         return len(self.nodes) >= self.wanted
 
 
 def parse_nodes(text: str) -> list[Candidate]:
-    """Return the nodes of a list in JSON, or of one object a line. Raises ParseError."""
+    """Parse nodes from a JSON array, or from one JSON object per line. Raises ParseError."""
     found: list[Candidate]
     if text.lstrip().startswith("["):
         found = _parse(text)
@@ -82,9 +82,9 @@ def _parse(text: str, line: int = 0) -> Any:
 
 
 def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:
-    """Yield where a job whose defaults are resolved can run, and each of its task groups that requests more.
+    """Yield the match of a job with resolved defaults, and of each task group with requests of its own.
 
-    Raises ParseError for a request that means nothing.
+    Raises ParseError for an invalid request.
     """
     found = _match(job.id or "", job, nodes)
     groups = [each for each in job.task_groups if isinstance(each, SssTaskGroup) and _requests(each)]
@@ -109,7 +109,7 @@ def _match(of: str, scope: Scope, nodes: Sequence[Candidate]) -> Match:
 
 
 def _requests(scope: Scope) -> list[Property]:
-    """Return what is asked of nodes: the request as it stands, and what stands outside any category."""
+    """Return the requirements on nodes: the requested properties, and those outside any category."""
     reported = {each.key for each in scope.requested}
     reported |= {each.key for each in scope.all("Node", DELIVERED)}
     own = [
@@ -121,7 +121,7 @@ def _requests(scope: Scope) -> list[Property]:
 
 
 def _asked_of_node(each: Property) -> Property:
-    """Return what a request of an amount that a job is given asks of a node."""
+    """Turn a request for an amount given to the job into the requirement on a node."""
     op = each.text("op", "EQ")
     if each.name not in CONSUMABLES or op in {"GE", "GT"}:
         return each

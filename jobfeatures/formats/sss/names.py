@@ -1,8 +1,8 @@
-"""Features and nodes that one expression describes: lists, ranges and patterns.
+"""Features and nodes described by one expression: lists, ranges and patterns.
 
 Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node). Ranges are expanded within the bounds
-of `nodelist`. A pattern has to match a name as a whole. Patterns come from strangers: they are run by RE2,
-whose time is linear in the text; what of Perl it does not have (references back, looking around) is refused.
+of `nodelist`. A pattern has to match an entire name. Patterns are untrusted: they are run by RE2, in time
+linear in the text; Perl features that it lacks (backreferences, lookaround) are rejected.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from jobfeatures.formats.sss.values import BLANKS
 from jobfeatures.nodelist import expand_nodes
 
 MAX_PATTERN_CHARACTERS: Final = 4096
-PATTERN_BYTES: Final = 2**20  # that RE2 may take for one
+PATTERN_BYTES: Final = 2**20  # of memory that RE2 may use for one pattern
 
 
 def expand_names(each: Property) -> tuple[str, ...]:
-    """Return the names that a Feature or Node lists, each once. Raises ParseError: a pattern, too many."""
+    """Return the distinct names that a Feature or Node lists. Raises ParseError for a pattern or too many."""
     aggregation = each.text("aggregation")
     text = str(each.value)
     if aggregation == "Pattern":
@@ -35,10 +35,10 @@ def expand_names(each: Property) -> tuple[str, ...]:
 
 
 def make_matcher(each: Property) -> Callable[[str], bool]:
-    """Return a function that says whether a name is one of those described.
+    """Return a function that tells whether a name is among those described.
 
-    A value of any property is a pattern with op Match. Raises ParseError as
-    `expand_names` does, and for a pattern that cannot be used.
+    With op Match the value of any property is a pattern. Raises ParseError as
+    `expand_names` does, and for an invalid pattern.
     """
     if each.text("aggregation") == "Pattern" or each.text("op") == "Match":
         return _pattern(each)
@@ -48,7 +48,7 @@ def make_matcher(each: Property) -> Callable[[str], bool]:
 def _pattern(each: Property) -> Callable[[str], bool]:
     text = str(each.value)
     try:
-        import re2  # an extra: few need it
+        import re2  # an optional dependency
     except ImportError:
         raise each.error("patterns need the package google-re2 (extra: sss)") from None
     if len(text) > MAX_PATTERN_CHARACTERS:

@@ -1,11 +1,11 @@
-"""What an SSS document says, wholly: frozen records, as they were written; no I/O.
+"""The complete content of an SSS document as frozen records, before defaults are resolved; no I/O.
 
-`SssJobGroup` holds `SssJob`, that `SssTaskGroup`, that `SssTask`; JobDefaults,
-TaskGroupDefaults and TaskDefaults are records of the same kinds. Each is a
-`Scope`: job properties may stand in all of them. Places are not compared.
+`SssJobGroup` holds `SssJob`, which holds `SssTaskGroup`, which holds `SssTask`;
+JobDefaults, TaskGroupDefaults and TaskDefaults use the same types. Each is a
+`Scope`: job properties may occur in all of them. Comparison ignores positions.
 
 Times are seconds since the epoch, durations seconds; amounts are in the units
-that stand beside them: see `amounts`.
+of their `units` attribute: see `amounts`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its value as its type has it, and what its attributes say.
+    """One property: its parsed value and attributes.
 
-    Values are `str`, `int`, `Decimal`, `bool`, a tuple of words (lists) or of
-    tuples of numbers (the geometry of a TaskDistribution).
+    Values are `str`, `int`, `Decimal`, `bool`, a tuple of words (a list) or a
+    tuple of tuples of numbers (the geometry of a TaskDistribution).
     """
 
     name: str
@@ -49,38 +49,38 @@ class Property:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return what tells it from others of its name: limits, resources and extensions have names."""
+        """Return the key for overriding: the element name, and any name of a limit, resource or extension."""
         if self.name in {"ResourceLimit", "Resource", "Extension"}:
             kind = "" if self.name == "ResourceLimit" else self.text("type")
             return (self.name, self.text("name"), kind)
         return (self.name,)
 
     def error(self, reason: str, text: str = "") -> ParseError:
-        """Return an error at this property's place."""
+        """Return a ParseError that gives this property's position."""
         placed = f"column {self.column}: {reason}" if self.column else reason
         return ParseError(placed, line=self.line, field=self.name, text=text)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A group, job, task group or task that is defined elsewhere, by its id."""
+    """A reference by id to a group, job, task group or task that is defined elsewhere."""
 
-    name: str  # of the element
+    name: str  # element name
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Environment variables in their order. `export`: those of the submission as well; None: not said."""
+    """Environment variables in order. `export`: also export the submission environment; None: not stated."""
 
-    variables: tuple[Property, ...] = ()  # Variable, its name in an attribute
+    variables: tuple[Property, ...] = ()  # Variable elements, with the name in an attribute
     export: bool | None = None
     policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What may stand in a job, a task group and a task. `policy`: its own awarenessPolicy, if it has one."""
+    """The common content of jobs, task groups and tasks. `policy`: its own awarenessPolicy, if any."""
 
     properties: tuple[Property, ...] = ()
     requested: tuple[Property, ...] = ()
@@ -91,17 +91,17 @@ class Scope:
     column: int = field(default=0, compare=False)
 
     def all(self, name: str, category: str = DIRECT) -> Iterator[Property]:
-        """Return the properties of a name: outside any category, requested, or delivered."""
+        """Return the properties with this name in a category: DIRECT, REQUESTED or DELIVERED."""
         found = {DIRECT: self.properties, REQUESTED: self.requested, DELIVERED: self.delivered}[category]
         return (each for each in found if each.name == name)
 
     def one(self, name: str) -> Property | None:
-        """Return the property of a name outside any category, None without one or with several."""
+        """Return the only property with this name outside any category, None if there is none or several."""
         found = list(self.all(name))
         return found[0] if len(found) == 1 else None
 
     def value(self, name: str, kind: type[T]) -> T | None:
-        """Return the value of a property if it has one, of this type."""
+        """Return the value of that property if it is of this type, else None."""
         found = self.one(name)
         return found.value if found is not None and isinstance(found.value, kind) else None
 
@@ -112,7 +112,7 @@ class Scope:
 
     @property
     def id(self) -> str | None:
-        """Return its own id."""
+        """Return the value of its Id."""
         return self.value("Id", str)
 
 
@@ -133,12 +133,12 @@ class SssTaskGroup(Scope):
 class SssJob(Scope):
     """A Job or JobDefaults."""
 
-    group_id: str | None = None  # of the JobGroup that it stands in
+    group_id: str | None = None  # of the enclosing JobGroup
     task_groups: tuple[SssTaskGroup | Reference, ...] = ()
     task_group_defaults: SssTaskGroup | None = None
 
     def scopes(self) -> Iterator[Scope]:
-        """Yield the job, and its task groups and tasks that are no references."""
+        """Yield the job and its task groups and tasks, except references."""
         yield self
         for group in self.task_groups:
             if isinstance(group, SssTaskGroup):
@@ -148,7 +148,7 @@ class SssJob(Scope):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssJobGroup(Scope):
-    """A JobGroup: of the properties only its own few, nothing requested or delivered."""
+    """A JobGroup: it has only a few properties of its own, and nothing requested or delivered."""
 
     jobs: tuple[SssJob | Reference, ...] = ()
     job_defaults: SssJob | None = None
@@ -156,7 +156,7 @@ class SssJobGroup(Scope):
 
 Root = SssJobGroup | SssJob | Reference
 
-# The records of the containers, and the fields of what they contain besides properties.
+# The record type of each container, and the field of each contained element that is not a property.
 RECORDS: Final[Mapping[str, type[Scope]]] = {
     "JobGroup": SssJobGroup,
     "Job": SssJob,

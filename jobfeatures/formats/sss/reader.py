@@ -1,7 +1,7 @@
 """Elements → the records of `objects`: pure.
 
-Source: SSS Job Object Specification 3.1.0. What a document says is kept as it was said; `inherit` resolves
-the defaults. Nothing is left out but what the awareness policies Warn and Ignore let pass (section 9.0).
+Source: SSS Job Object Specification 3.1.0. Records hold what the document states; `inherit` resolves the
+defaults. Only what the awareness policies Warn and Ignore allow to be skipped is left out (section 9.0).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _CATEGORIES: Final = {"Requested": "requested", "Delivered": "delivered"}
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document's root, and what its awareness policies let pass with a warning."""
+    """A document's root, and the parts skipped under the awareness policy Warn."""
 
     root: Root
     warnings: tuple[Rejected, ...] = ()
 
 
 def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Parsed:
-    """Return what a document says. `lenient` repairs typographic quotes around attribute values.
+    """Parse a document. `lenient` repairs typographic quotes around attribute values.
 
-    Raises ParseError, with line, column and element, for whatever the text of
-    the specification does not allow.
+    Raises ParseError, with line, column and element, for anything that the
+    specification does not allow.
     """
     root = parse_element(data, source=source, lenient=lenient)
     warnings: list[Rejected] = []
@@ -69,14 +69,14 @@ def read_root(root: Element, warnings: list[Rejected]) -> Root:
         raise error_at(root, "neither Job nor JobGroup")
     record = read_container(root, slot, REJECT, warnings)
     if record is None:
-        raise error_at(root, "nothing is left of it")  # a value of its own attributes is not understood
+        raise error_at(root, "nothing is left of it")  # one of its attributes has an unknown value
     return record  # type: ignore[return-value]  # ROOTS has Job and JobGroup
 
 
 def read_container(
     element: Element, slot: Slot, inherited: str, warnings: list[Rejected]
 ) -> Scope | Reference | None:
-    """Return what is understood of a container, None if it is to be passed over. Raises ParseError."""
+    """Return the record of a container's known parts, None if it has to be skipped. Raises ParseError."""
 
     def warn(note: Rejected) -> None:
         if len(warnings) < MAX_WARNINGS:
@@ -87,7 +87,7 @@ def read_container(
 
 
 def _scope(element: Element) -> Scope | Reference:
-    """Return the record of a container of which everything is understood."""
+    """Return the record of a container from which unknown parts have been removed."""
     if not element.children:
         return _reference(element)
     content = CONTENT[element.name]
@@ -118,7 +118,7 @@ def _scope(element: Element) -> Scope | Reference:
 
 
 def _reference(element: Element) -> Scope | Reference:
-    """Return what a container without children is: a reference by id, or empty."""
+    """Return the record of a container without children: a reference by id, or an empty record."""
     text = parse_value(Type.STRING, element.text)
     if text:
         return Reference(element.name, str(text))
@@ -130,7 +130,7 @@ def _reference(element: Element) -> Scope | Reference:
 
 
 def _category(element: Element) -> list[Property]:
-    """Return the properties of a Requested or Delivered; its policy goes to those that have none."""
+    """Return the properties of a Requested or Delivered; those without a policy inherit its policy."""
     _refuse_text(element)
     content = CONTENT[element.name]
     policy = element.attributes.get(AWARENESS_POLICY)
@@ -150,7 +150,7 @@ def _once(found: Changes, name: str, element: Element) -> None:
 
 
 def _check_properties(element: Element, properties: list[Property], content: Mapping[str, Slot]) -> None:
-    """Raise ParseError for a property that stands twice and may not, and where one is missing."""
+    """Raise ParseError for a repeated property that may occur only once, and for a missing one."""
     seen: set[str] = set()
     for each in properties:
         if each.name in seen and not content[each.name].term.many:
@@ -180,7 +180,7 @@ def _property(element: Element, slot: Slot) -> Property:
         attributes: dict[str, Value] = {
             name: parse_value(type_of(name), value)
             for name, value in element.attributes.items()
-            if name in slot.attributes  # others were passed over
+            if name in slot.attributes  # unknown ones are skipped
         }
         value = parse_value(_content_type(slot.term.type, element), element.text)
     except ParseError as error:

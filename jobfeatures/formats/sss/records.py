@@ -1,7 +1,7 @@
 """Jobs of SSS documents ↔ the records that all log formats share: pure.
 
-A log is read as `stream` says, and written as one JobGroup. What the format
-has no element for stands in Extensions: see `extensions`. A State says that a
+A log is read as `stream` documents, and written as one JobGroup. Fields that
+the format has no element for are Extensions: see `extensions`. A State says that a
 job has ended, not how: with an ExitCode other than 0 it has failed.
 """
 
@@ -50,9 +50,9 @@ def read_records(
     notes: Notes | None = None,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Return the jobs of a log. What the document's own policy Warn passed over is reported as rejected.
+    """Yield the jobs of a log. Parts skipped under the document's own policy Warn are reported as rejected.
 
-    A tolerant reader takes typographic quotes for straight ones. A strict one
+    A tolerant reader accepts typographic quotes as straight ones. A strict one
     raises ParseError at the first fault.
     """
     notes = notes or Notes()
@@ -69,7 +69,7 @@ def read_records(
         except ParseError as error:
             reported = error
         if isinstance(reported, Property):
-            if not keep_text and reported.name != GROUP_ID_NAME:  # which is the jobs' workflow_id
+            if not keep_text and reported.name != GROUP_ID_NAME:  # it becomes the jobs' workflow_id
                 notes.not_taken[reported.name] += 1
         elif isinstance(reported, Passage):
             yield reported
@@ -82,10 +82,10 @@ def read_records(
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
-    """Return the record of a resolved job; `notes` learn what it lacks. Raises ParseError for a bad id."""
+    """Return the record of a resolved job; `notes` count dropped values. Raises ParseError for a bad id."""
     said = Said(job)
     state = _state(said)
-    is_pending = state is JobState.PENDING  # what stands outside any category is what it asks for
+    is_pending = state is JobState.PENDING  # values outside any category are requests
     allocated = (DELIVERED,) if is_pending else (DELIVERED, DIRECT)
     requested = (REQUESTED, DIRECT) if is_pending else (REQUESTED,)
     start, end = said.number("StartTime"), said.number("EndTime")
@@ -150,7 +150,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
 
 
 def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
-    """Return how long the job ran, None where that is from start to end but for suspensions."""
+    """Return how long the job ran, None if that is just the time from start to end less suspensions."""
     reported = said.extended_number("run_secs")
     delivered = said.amount("Duration", DELIVERED) if reported is None else None
     if delivered is None or start is None or end is None:
@@ -162,7 +162,7 @@ def _processors(said: Said, categories: tuple[str, ...]) -> int | None:
     return said.processors(lambda each: each.amount("Processors", *categories), by_tasks=DIRECT in categories)
 
 
-# What attributes say that is in the value which was taken.
+# Attributes whose meaning is part of the value taken.
 _PLAIN_ATTRIBUTES: Final = frozenset(
     {("op", "EQ"), ("op", "LE"), ("condition", "OnExit"), ("designator", "JobId")}
 )
@@ -173,7 +173,7 @@ _PREFIXES: Final = {SssJob: "", SssTaskGroup: "TaskGroup ", SssTask: "Task "}
 
 
 def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Notes) -> None:
-    """Count what a job says and its record does not."""
+    """Count the values of a job that its record drops."""
     reported = notes.not_taken
     for group in job.task_groups:
         for part in (group, *(group.tasks if isinstance(group, SssTaskGroup) else ())):
@@ -211,7 +211,7 @@ def _used_memory(said: Said) -> int | None:
 
 
 def _nodes(job: SssJob, said: Said) -> tuple[str, ...]:
-    """Return the nodes that the job was on, as it, its task groups and its tasks name them."""
+    """Return the nodes on which the job ran, as named by the job, its task groups and its tasks."""
     names: dict[str, None] = {}
     for scope in job.scopes():
         for each in [*scope.all("Node", DELIVERED), *scope.all("Node")]:
@@ -221,7 +221,7 @@ def _nodes(job: SssJob, said: Said) -> tuple[str, ...]:
 
 
 def _preceding(said: Said) -> str | None:
-    """Return the id of the only job that this one waits for; under which condition is in no record."""
+    """Return the id of the only job that this one depends on; records do not hold the condition."""
     found = said.all("Dependency")
     if len(found) != 1 or found[0].text("designator", "JobId") != "JobId":
         return None

@@ -1,20 +1,20 @@
-"""What a job says of itself, and which of several values counts: pure.
+"""The values that a job states, and which of several values applies: pure.
 
 - What a job is or has: the Delivered value, else the one outside any category,
-  else the Requested one. What was requested says what the job has only with
-  op EQ, which is the default. Several delivered values leave it unknown.
+  else the Requested one. A requested value counts only with op EQ, which is
+  the default. Several delivered values leave the property unknown.
 - A limit: the lowest ResourceLimit, else the lowest Requested value with op
-  EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match say
-  nothing about an upper end. Without one, the value outside any category,
-  unless that is a measurement: context "Used", or a metric other than "Total".
+  EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match set no
+  upper bound. Without one, the value outside any category, unless that is a
+  measurement: context "Used", or a metric other than "Total".
 - Alternatives leave the property unknown: a conj other than And, or a
   preference. A conj other than And that joins different properties makes the
-  whole Requested element an expression, of which no value is taken.
-- What a job says nothing of is the sum over its task groups, of each as often
-  as it has tasks; of a group that does not say it, over its tasks. Processors
-  that nobody names are one a task, or as TaskDistribution has it ("a job that
-  requests 3 nodes and 4 processors will have 4 tasks", section 3.0). A sum is
-  unknown where a part of it is.
+  whole Requested element an expression, from which no value is taken.
+- A property that the job does not state is the sum over its task groups, each
+  multiplied by its task count; a group that does not state it is the sum over
+  its tasks. Processors stated nowhere are one per task, or as TaskDistribution
+  says ("a job that requests 3 nodes and 4 processors will have 4 tasks",
+  section 3.0). A sum with an unknown part is unknown.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
 
 
 class Said:
-    """What a job says of itself, by category; resources are known by their own names, as "Resource GPU".
+    """The properties of a job, by category and name; a resource is listed by its own name: "Resource GPU".
 
-    `used` has the ids of the properties that were asked for, and said something.
+    `used` holds the `id()` of each property that was looked up and gave a value.
     """
 
     def __init__(self, job: Scope, used: set[int] | None = None) -> None:
         self._scope = job
         self.used: set[int] = set() if used is None else used
         self._found: dict[tuple[str, str], list[Property]] = {}
-        self._alternatives: frozenset[str] | None = frozenset()  # None: all that is requested
+        self._alternatives: frozenset[str] | None = frozenset()  # None: all requested properties
         self._extended: dict[str, Property] = {}
         for each in job.properties:
             if each.name == "Extension":
@@ -75,11 +75,11 @@ class Said:
         self._found.setdefault((category, name or known_by), []).append(each)
 
     def all(self, name: str, category: str = DIRECT) -> list[Property]:
-        """Return all properties of a name in a category."""
+        """Return all properties with this name in a category."""
         return self._found.get((category, name), [])
 
     def actual(self, name: str) -> Property | None:
-        """Return what the job is or has; see the module."""
+        """Return the property that says what the job is or has; see the module docstring."""
         for category in (DELIVERED, DIRECT, REQUESTED):
             found = self.all(name, category)
             if found:
@@ -89,7 +89,7 @@ class Said:
         return None
 
     def use(self, each: Property) -> Property:
-        """Return a property, remembered as one that said something."""
+        """Mark a property as used, and return it."""
         self.used.add(id(each))
         return each
 
@@ -97,31 +97,31 @@ class Said:
         return self._alternatives is None or name.partition(" ")[0] in self._alternatives
 
     def first(self, *names: str) -> Property | None:
-        """Return the first property of several names that is not empty."""
+        """Return the first non-empty property among several names."""
         return next((each for name in names if (each := self.actual(name)) and each.value), None)
 
     def text(self, *names: str) -> str | None:
-        """Return the first text of several names that is not empty."""
+        """Return the text of the first non-empty property among several names."""
         found = self.first(*names)
         return None if found is None else str(found.value)
 
     def number(self, name: str) -> int | None:
-        """Return a number that stands outside any category."""
+        """Return a number given outside any category; None if absent or given several times."""
         found = self.all(name)
         value = self.use(found[0]).value if len(found) == 1 else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def flag(self, name: str) -> bool | None:
-        """Return what is said with true or false."""
+        """Return a Boolean given outside any category; None if absent or given several times."""
         found = self.all(name)
         return self.use(found[0]).value is True if len(found) == 1 else None
 
     def extension(self, name: str) -> Property | None:
-        """Return an Extension of our own type, be it empty."""
+        """Return an Extension of our own type, even an empty one."""
         return self._extended.get(name)
 
     def extended(self, name: str) -> Value | None:
-        """Return what an Extension of our own type says, None for an empty one. Raises ParseError."""
+        """Return the value of an Extension of our own type, None if absent or empty. Raises ParseError."""
         found = self._extended.get(name)
         if found is None or not found.value:
             return None
@@ -141,18 +141,18 @@ class Said:
         return value if isinstance(value, int) else None
 
     def state(self) -> JobState:
-        """Return the state; a word that is none is unknown."""
+        """Return the job's state; a word that is not a state gives UNKNOWN."""
         word = self.text("State")
         state = extensions.STATES.get(word or "", JobState.UNKNOWN)
         return extensions.exact_state(word, self.extended_text("state")) or state
 
     def has(self, name: str) -> int | None:
-        """Return how much of something the job has, in its base unit; see `actual`."""
+        """Return the amount of a resource that the job has, in its base unit; see `actual`."""
         found = self.actual(name)
         return None if found is None else whole(found)
 
     def amount(self, name: str, *categories: str) -> int | None:
-        """Return how much is said in the first of some categories; of a request, at least."""
+        """Return the amount given in the first category that has one; for a request, a lower bound."""
         for category in categories:
             found = self.all(name, category)
             if not found:
@@ -163,18 +163,18 @@ class Said:
         return None
 
     def _is_choice(self, found: Sequence[Property]) -> bool:
-        """Return whether one of some requests of one property has to be met."""
+        """Return whether these requests of one property are alternatives: any one of them suffices."""
         rest = all(each.text("conj") == "Or" for each in found[1:])
         weighed = all(each.number("preference") > 0 for each in found)
         return self._alternatives is not None and (rest or weighed)
 
     def memory_limit(self) -> Limit:
-        """Return the limit of memory, of the job or of its task groups together; see the module."""
+        """Return the memory limit of the job, or the sum over its task groups; see the module docstring."""
         names = ("MaxMemory", "MaxMemorySize")
         return self._total("Memory", lambda each: each.limit("Memory", *names), by_tasks=False)
 
     def processors(self, amount: Callable[[Said], Limit], *, by_tasks: bool = True) -> int | None:
-        """Return the processors, likewise. `by_tasks`: those that are not named are one a task."""
+        """Return the processors, likewise. `by_tasks`: where none are stated, count one per task."""
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 
@@ -195,14 +195,14 @@ class Said:
         return found
 
     def says(self, name: str) -> bool:
-        """Return whether a property of this name stands anywhere."""
+        """Return whether a property with this name occurs in any category."""
         return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
-        """Return the first of some ResourceLimits, else what limits a property; see the module.
+        """Return the first ResourceLimit present, else the limit on a property; see the module docstring.
 
-        A Soft limit counts only where there is no other of its name. `is_used`:
-        what stands outside any category is what was used.
+        A Soft limit counts only where its name has no other limit. `is_used`:
+        a value outside any category is the amount used, not a limit.
         """
         for each in limits:
             found = self.all(f"ResourceLimit {each}")
@@ -219,7 +219,7 @@ class Said:
 
 
 def _is_implicit(job: SssJob) -> bool:
-    """Return whether a job has but the task group with a task that each has: most jobs of logs are so."""
+    """Return whether a job has only the implicit task group and task, as most jobs in logs do."""
     group = job.task_groups[0] if len(job.task_groups) == 1 else None
     return (
         isinstance(group, SssTaskGroup)
@@ -270,7 +270,7 @@ def whole(each: Property) -> int:
 
 
 def _resource_limit(each: Property) -> int | Unlimited:
-    """Return a ResourceLimit; those of memory, swap and disk are in megabytes. Raises ParseError."""
+    """Return the value of a ResourceLimit; memory, swap and disk are in megabytes. Raises ParseError."""
     text, name = str(each.value), each.text("name")
     if text.lower() == "unlimited":
         return UNLIMITED
@@ -283,7 +283,7 @@ def _resource_limit(each: Property) -> int | Unlimited:
 
 
 def _alternatives(requests: Sequence[Property]) -> frozenset[str] | None:
-    """Return the names that are requested as alternatives, None where the whole is one expression."""
+    """Return the names requested as alternatives, None if the entire request is one expression."""
     for before, each in zip((None, *requests), requests, strict=False):
         if _is_joined(each) and (before is None or before.name != each.name):
             return None

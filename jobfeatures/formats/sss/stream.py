@@ -1,10 +1,10 @@
-"""Documents that follow each other → jobs with their defaults, in bounded memory: pure.
+"""Consecutive documents → jobs with their defaults, in bounded memory: pure.
 
-A log is one JobGroup with many jobs, or one document a job, one after the other. What is broken costs its
-document, or its job in a group: reading goes on at the next line that begins with a document or a job.
+A log is one JobGroup with many jobs, or a sequence of documents with one job each. An error discards its
+document, or its job in a group: reading resumes at the next line that begins with a document or a job.
 
-JobDefaults may stand behind the jobs that they hold for: 2,000 jobs of an
-ordinary size wait for them. Where they come later still, that is an error, and those jobs lack them.
+JobDefaults may follow the jobs to which they apply, so up to 2,000 jobs of
+ordinary size are held until then. JobDefaults that come later are an error, and the earlier jobs lack them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MAX_HELD_SIZE: Final = 2**25  # bytes, roughly
 KIND: Final = "sss"
 QUOTES: Final = "lines with typographic quotes"
 GROUP: Final = "JobGroup"
-GROUP_ID: Final = "log"  # of those that we write, which is no workflow
+GROUP_ID: Final = "log"  # of the groups that we write; not a workflow id
 GROUP_ID_NAME: Final = f"{GROUP} Id"
 
 
 class KeptJob(NamedTuple):
-    """A job, and its element as it was written."""
+    """A job and the source text of its element."""
 
     job: SssJob
     text: str
@@ -53,11 +53,11 @@ _TYPOGRAPHIC = re.compile("[“”„‟″‘’]")
 def read_jobs(
     lines: Iterable[str], *, repaired: Counter[str] | None = None, keep_text: bool = False
 ) -> Iterator[Found]:
-    """Return the jobs of a stream with all defaults resolved, what was passed over, and what is wrong.
+    """Yield the jobs of a stream with all defaults resolved, ignored parts as warnings, and errors.
 
-    With `repaired` typographic quotes within a line are straightened, and counted. The properties of
-    groups come as such, unless `keep_text` has jobs come with their text, and
-    what stands around them as passages; what is broken is in neither.
+    With `repaired`, typographic quotes within a line are straightened, and such lines counted there. The
+    properties of groups are yielded as Property. `keep_text` adds to each job its source text,
+    and yields the text between jobs as Passage; neither includes what could not be read.
     """
     reader = _StreamReader(keep_text=keep_text)
     for number, line in enumerate(lines, 1):
@@ -70,25 +70,25 @@ def read_jobs(
 
 
 class _Texts:
-    """What was fed and not yet handed out."""
+    """The text that was fed and not yet returned."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
-        self._first = 0  # the place of the first of them
-        self.before = ""  # what stands before the next job
+        self._first = 0  # offset of the first of them in the stream
+        self.before = ""  # text before the next job
 
     def add(self, line: str) -> None:
         self._bytes += line.encode()
 
     def begin(self) -> None:
-        """Forget what was broken, but for the blanks before it, and count from 0."""
+        """Discard unreadable text, except its leading whitespace, and restart offsets at 0."""
         self.before += self._bytes[: len(self._bytes) - len(self._bytes.lstrip())].decode()
         self._bytes.clear()
         self._first = 0
 
     def take(self, event: Event, *, is_job: bool) -> str:
-        """Return the text of a job's element; what stands before it, or is no job, goes to `before`."""
-        end = event.last_tag - self._first  # of an element without content its end, of others its last tag
+        """Return the text of a job's element; text before it, or of another element, goes to `before`."""
+        end = event.last_tag - self._first  # the element's last tag; the end of an empty element
         tag = b"<" if event.kind == "open" else f"</{event.element.name}".encode()
         if self._bytes.startswith(tag, end) and (last := _TAG.match(self._bytes, end)):
             end = last.end()
@@ -100,7 +100,7 @@ class _Texts:
         return text
 
     def take_rest(self) -> None:
-        """Take what is left at the end of a document."""
+        """Move the remaining text of a document to `before`."""
         self.before += self._bytes.decode()
         self._bytes.clear()
 
@@ -117,9 +117,9 @@ class _StreamReader:
         self._texts = _Texts() if keep_text else None
 
     def read_line(self, number: int, line: str) -> Iterator[Found]:
-        if self._texts is not None and not line.isascii():  # what is not UTF-8, as other readers have it
+        if self._texts is not None and not line.isascii():  # decode invalid UTF-8 as other readers do
             line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        blanks = "   " if line.startswith("\ufeff") else ""  # for what no parser shall see, byte by byte
+        blanks = "   " if line.startswith("\ufeff") else ""  # replaces bytes hidden from the parser
         if declared := _DECLARATION.match(line):
             yield from self.finish()
             blanks = " " * len(declared[0].encode())
@@ -158,7 +158,7 @@ class _StreamReader:
         return ElementFeed(line=number, group=GROUP, in_group=in_group)
 
     def finish(self) -> Iterator[Found]:
-        """Read what there is still at the end of a document or of the stream."""
+        """Read what remains at the end of a document or of the stream."""
         if self._feed is not None:
             try:
                 for event in self._feed.finish():
@@ -213,25 +213,25 @@ def _passage(text: str) -> Iterator[Passage]:
 
 
 def _with_text(found: Iterator[FoundJob], before: str, text: str) -> Iterator[Found]:
-    """Return what a job came to with its text, if there is one, and what stands before it."""
+    """Yield the text before a job as a passage, then its results, the job with its text if kept."""
     yield from _passage(before)
     for each in found:
         yield KeptJob(each, text) if text and isinstance(each, SssJob) else each
 
 
 class _Group:
-    """A JobGroup of which the end has not been read."""
+    """A JobGroup whose end has not been read yet."""
 
     def __init__(self) -> None:
         self._policy = REJECT
         self._defaults: SssJob | None = None
-        self._refused: str | None = None  # why none of its jobs can be taken
+        self._refused: str | None = None  # why its jobs are rejected
         self._id: str | None = None
-        self._held: list[tuple[Element, str, str]] | None = []  # with its texts; None: they wait no longer
+        self._held: list[tuple[Element, str, str]] | None = []  # with texts; None: no longer holding
         self._held_size = 0
 
     def begin(self, element: Element) -> Iterator[Found]:
-        """Take what stands at the beginning: its attributes."""
+        """Read the attributes of the group's start tag."""
         notes: list[Rejected] = []
         try:
             understood(Element(element.name, element.attributes, "", element.line, element.column),
@@ -243,7 +243,7 @@ class _Group:
         yield from notes
 
     def take(self, element: Element, before: str, text: str) -> Iterator[Found]:
-        """Take a part of the group; of a job with what stands before it, and its own text."""
+        """Process one child of the group; a job comes with the text before it and its own text."""
         if element.name == "Job":
             if self._held is None:
                 yield from self._read(element, before, text)
@@ -263,7 +263,7 @@ class _Group:
         yield from notes
 
     def finish(self) -> Iterator[Found]:
-        """Read the jobs that waited for the defaults."""
+        """Read the jobs held back for the defaults."""
         held, self._held = self._held, None
         for element, before, text in held or ():
             yield from self._read(element, before, text)
@@ -304,7 +304,7 @@ def _size(element: Element) -> int:
 
 
 def read_job(element: Element, policy: str, defaults: SssJob | None) -> Iterator[FoundJob]:
-    """Yield a job with its defaults resolved, or why it has to be refused, and what was passed over."""
+    """Yield a job with its defaults resolved, or the error that rejects it, then warnings."""
     notes: list[Rejected] = []
     try:
         job = read_container(element, CONTENT["JobGroup"]["Job"], policy, notes)

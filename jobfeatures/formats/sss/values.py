@@ -13,11 +13,11 @@ from jobfeatures.formats.sss.xml import NOT_XML, Element, reason_at
 from jobfeatures.quantities import MAX_SECS
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
-MAX_ID_CHARACTERS: Final = 180  # percent-encoded: it names a folder
+MAX_ID_CHARACTERS: Final = 180  # percent-encoded, as a folder name
 MAX_TEXT_CHARACTERS: Final = 1024
 MAX_LONG_CHARACTERS: Final = 2**17  # of arguments and variables, as Linux has it: execve(2), MAX_ARG_STRLEN
 
-BLANKS: Final = " \t\r\n"  # those of XML: no others are stripped off numbers and texts
+BLANKS: Final = " \t\r\n"  # XML whitespace: nothing else is stripped from numbers and texts
 
 Value = str | int | bool | Decimal | tuple[str, ...] | tuple[tuple[int, ...], ...]
 MAX_DIGITS: Final = 32
@@ -34,7 +34,7 @@ def error_at(element: Element, reason: str, text: str = "") -> ParseError:
 def checked_id(text: str) -> str:
     """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
 
-    It names a folder, where characters outside ASCII count as they are encoded.
+    It names a folder, so a non-ASCII character counts with its percent-encoded length.
 
     Raises ParseError otherwise.
     """
@@ -60,10 +60,10 @@ def checked_text(text: str, field: str) -> str:
 
 
 def parse_value(kind: Type, text: str) -> Value:
-    """Return a content or an attribute's value as its type has it.
+    """Parse element content or an attribute value of a type.
 
-    Blanks around it are left out unless it is TEXT. Raises ParseError for what
-    is not of the type, beyond 63 bits, too long, or not allowed in XML.
+    Surrounding blanks are stripped unless it is TEXT. Raises ParseError for a
+    value not of the type, beyond 63 bits, too long, or not allowed in XML.
     """
     if kind is not Type.TEXT:
         text = text.strip(BLANKS)
@@ -99,7 +99,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def format_value(value: Value) -> str:
-    """Return a value as `parse_value` reads it."""
+    """Format a value so that `parse_value` reads it back."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -109,12 +109,12 @@ def format_value(value: Value) -> str:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a list with commas between them; an empty text has none."""
+    """Return the words of a comma-separated list; a blank text has none."""
     return tuple(word.strip(BLANKS) for word in text.split(",")) if text.strip(BLANKS) else ()
 
 
 def is_understood(element: str, attribute: str, value: str) -> bool:
-    """Return whether the vocabulary has a meaning for an attribute's value."""
+    """Return whether the vocabulary allows an attribute value."""
     words, kind = words_of(element, attribute), type_of(attribute)
     if words is not None:
         return words.issuperset(split_words(value)) if kind is Type.LIST else value in words

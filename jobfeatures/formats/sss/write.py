@@ -1,4 +1,4 @@
-"""A job that is shown in a spool folder, by `replay` or the demonstration → its document: pure."""
+"""A job → its document for a spool folder, as `replay` and the demonstration write it: pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jobfeatures.model import Job
 
 
 def format_job(job: Job) -> str:
-    """Return what a log could say of a job, and its processes, as a document that ends in a newline.
+    """Return a job, with the fields of a log record and its processes, as a document ending in a newline.
 
-    Raises ParseError for a text that no reader takes, and an id that has no place, naming the field.
+    Raises ParseError, naming the field, for a text that readers reject or a value the format cannot hold.
     """
     lost: list[str] = []
     texts = {name: getattr(job, name) for name in ("name", "user", "account", "partition")}

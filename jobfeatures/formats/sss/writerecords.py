@@ -1,6 +1,6 @@
 """The records that all log formats share → one JobGroup, as `records` reads it back: pure.
 
-A log that was read with its text is written as it stands.
+A log that was read with its source text is written back unchanged.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from jobfeatures.joblog import JobRecord, LastLine, Lost, Passage, some_at_once
 from jobfeatures.model import UNLIMITED, JobState
 
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
-_KEPT: Final = 4096  # texts of a field
-_PLAIN_CHARACTERS: Final = 100  # a text that is letters and digits alone, and no longer, stands as it is
+_KEPT: Final = 4096  # cached texts per field
+_PLAIN_CHARACTERS: Final = 100  # a text up to this long, of letters and digits only, needs no checks
 
 
 class _Row(NamedTuple):
-    """A field, what stands before and behind its value, and how that is written."""
+    """A field, the text before and after its value, and how the value is written."""
 
     field: str
     before: str
     behind: str
-    how: Any  # a function of its name, a value and what is called for a loss; or the line of each value
+    how: Any  # a function (field, value, lost) → text, or a mapping from value to line
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Return the lines of a document, without newlines: a JobGroup, a job after the other.
+    """Yield the lines of a document, without newlines: a JobGroup with one job after another.
 
-    Times and amounts are whole numbers there; texts have no blanks around them. Steps have no place, nor do
-    jobs whose id has blanks or is too long. Of what was read with its text every document stands as it was,
-    but for jobs that could not be read; a job whose record was changed is written of its record.
+    Times and amounts are written as integers, texts without surrounding blanks. Steps are dropped, and so are
+    jobs whose id has blanks or is too long. Records read with their source text are written back unchanged,
+    except jobs that could not be read; a job whose record was changed is written from its record.
     """
     rest = iter(records)
     first = next(rest, None)
@@ -76,14 +76,14 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
 
 
 class _Writer:
-    """Jobs → their lines, some at a time and field by field: what no job has is passed over at once."""
+    """Jobs → their lines, in batches and field by field: a field that no job has is skipped at once."""
 
     def __init__(self, lost: Lost) -> None:
         self._lost = lost
         self._texts: dict[_Row, dict[str | None, str]] = {}
 
     def make_jobs(self, records: Iterable[JobRecord]) -> Iterator[str]:
-        """Yield the lines of each job but of those that have no place."""
+        """Yield the lines of each job that the format can hold."""
         placed = [(record, job_id) for record in records if (job_id := self._id(record)) is not None]
         if not placed:
             return
@@ -100,7 +100,7 @@ class _Writer:
             yield f"  <Job>\n    <Id>{job_id}</Id>{said}\n  </Job>"
 
     def _id(self, record: JobRecord) -> str | None:
-        """Return a job's id as it is written, None for what has no place."""
+        """Return a job's id as written, None for a step or an unusable id."""
         if record.step is not None:
             self._lost("step")
             return None
@@ -116,7 +116,7 @@ class _Writer:
         return job_id
 
     def _said(self, rows: Iterable[_Row], columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
-        """Return what each job has of each field that one of them has."""
+        """Return, for each field that any job has, the text of each job ("" if it lacks the field)."""
         found = []
         for row in rows:
             values = columns[row.field]
@@ -149,7 +149,7 @@ class _Writer:
         return "" if text is None else f"{row.before}{text}{row.behind}"
 
     def _keep(self, row: _Row, text: str, known: dict[str | None, str]) -> str:
-        """Return the line of a text, kept where logs may well repeat it."""
+        """Return the line of a text, cached if short enough to be likely to recur."""
         line = self._line(row, text)
         if line and len(text) <= _PLAIN_CHARACTERS and len(known) < _KEPT:
             known[text] = line
@@ -172,7 +172,7 @@ def _text(field: str, value: str, lost: Lost) -> str | None:
 
 
 def _whole(field: str, value: object, lost: Lost) -> int | None:
-    """Return a value as a whole number in the format's range, None if it is none or does not fit."""
+    """Return a value rounded to an integer, None if it is not a number or out of the format's range."""
     if not isinstance(value, int | float):
         return None
     if not -MAX_NUMBER <= value <= MAX_NUMBER or (value < 0 and field not in _SIGNED):
@@ -204,7 +204,7 @@ def _nodes(field: str, nodes: tuple[str, ...], lost: Lost) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _exact_state(state: JobState, exit_status: int | None) -> str:
-    """Return what says a state more exactly than State and ExitCode do, nothing where they say it."""
+    """Return the Extension for a state that State and ExitCode do not fully express, else ""."""
     plain = JobState.FAILED if exit_status else JobState.COMPLETED
     if not state_word(state) or state in {plain, *_STATES_WITH_WORDS}:
         return ""

@@ -1,6 +1,6 @@
-"""XML bytes ↔ a small tree of elements with their places. Safe for documents of hostile origin.
+"""XML bytes ↔ a small tree of elements with their positions. Safe for hostile documents.
 
-Refused are: documents that are not UTF-8, document type declarations (and with them every entity but the five
+Rejected are documents that are not UTF-8, document type declarations (and thus every entity except the five
 of XML itself), and more bytes, depth or elements than allowed. Nothing outside the document is ever fetched.
 """
 
@@ -32,7 +32,7 @@ _UTF8_NAMES = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 NOT_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
-# A comment, a marked section, or a tag; what is not closed goes to the end, so that it is read once.
+# A comment, a marked section, or a tag; an unclosed one extends to the end, so that it is scanned once.
 _MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[^\W\d][^<>]*>", re.DOTALL)
 _ATTRIBUTE = re.compile(
     r"""<!(?s:.*)|"[^"]*"|'[^']*'|(?P<name>\s[^\s=<>"']{1,80}\s{0,8}=\s{0,8})[“”„‟″‘’](?P<value>[^“”„‟″‘’<>]*)[“”„‟″‘’]"""
@@ -42,7 +42,7 @@ _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element. `text` is its own character data without that of its children; places count from 1."""
+    """One element. `text` is its own character data without its children's; positions count from 1."""
 
     name: str
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -63,13 +63,13 @@ def parse_element(
 ) -> Element:
     """Return the root element of a document.
 
-    `lenient` repairs typographic quotes first, see `repair_quotes`. Names are
-    taken as they are written: a prefix is part of the name.
+    `lenient` repairs typographic quotes first, see `repair_quotes`. Namespaces
+    are not resolved: a prefix is part of the name.
 
-    Raises ParseError, with line and column, for whatever is not such a document.
+    Raises ParseError, with line and column, for anything else.
     """
     _check_encoding(data, source, max_bytes)
-    text = data.decode()  # which wins over what the document declares
+    text = data.decode()  # overrides the declared encoding
     builder = _Builder(source, max_depth, max_elements)
     parser = _Parser(builder)
     try:
@@ -86,7 +86,7 @@ def parse_element(
 
 
 class _Open:
-    """An element whose end has not been seen yet."""
+    """An element whose end has not been read yet."""
 
     __slots__ = ("attributes", "children", "column", "line", "name", "pieces")
 
@@ -110,7 +110,7 @@ class _Builder(ContentHandler):
         self._open: list[_Open] = []
 
     def place(self) -> tuple[int, int]:
-        """Return the line and the column, both from 1, that the parser has reached."""
+        """Return the parser's current line and column, both from 1."""
         if self._places is None:
             return 0, 0
         return self._places.getLineNumber() or 0, (self._places.getColumnNumber() or 0) + 1
@@ -141,7 +141,7 @@ class _Builder(ContentHandler):
 
 
 class _Parser(DefusedExpatParser):
-    """Hands elements to a builder without what SAX makes of each on the way."""
+    """Passes elements directly to a builder, without the objects that SAX creates for each."""
 
     def __init__(self, builder: _Builder) -> None:
         super().__init__(forbid_dtd=True)
@@ -150,7 +150,7 @@ class _Parser(DefusedExpatParser):
         builder.setDocumentLocator(ExpatLocator(self))
 
     def offset(self) -> int:
-        """Return the byte at which what is being handled begins."""
+        """Return the byte offset of the markup being parsed."""
         return int(self._parser.CurrentByteIndex)  # type: ignore[attr-defined]  # expat's own
 
     def start_element(self, name: str, attrs: Mapping[str, str]) -> None:
@@ -162,11 +162,11 @@ class _Parser(DefusedExpatParser):
 
 
 class Event(NamedTuple):
-    """What a stream of documents came to: the beginning of a group, a finished part of it, or its end.
+    """An event in a stream of documents: the start of a group, a complete child of it, or its end.
 
-    `kind` is "open", "part" or "close" of a JobGroup, "root" of anything else.
-    `begin` is where the element begins, `last_tag` where the last tag does that
-    has been read of it, or where it ends if it is empty: in bytes of UTF-8 since the first that was fed.
+    `kind` is "open", "part" or "close" for a JobGroup, "root" for any other root.
+    `begin` is the offset of the element, `last_tag` that of its last tag read so
+    far, or of its end if it is empty: in UTF-8 bytes since the start of the feed.
     """
 
     kind: str
@@ -176,10 +176,10 @@ class Event(NamedTuple):
 
 
 class ElementFeed:
-    """Parses documents that follow each other, line by line, in the memory that one part of them needs.
+    """Parses consecutive documents line by line, holding only one child of a group at a time in memory.
 
-    `line` is the number of the first line that will be fed. With `in_group`
-    the lines are from within a JobGroup that began before.
+    `line` is the number of the first line to be fed. With `in_group`, the
+    lines continue a JobGroup that began earlier.
     """
 
     def __init__(self, *, line: int, group: str, in_group: bool = False) -> None:
@@ -193,17 +193,17 @@ class ElementFeed:
         list(self.feed(before))
 
     def feed(self, line: str) -> Iterator[Event]:
-        """Take a line; return what it finishes. Raises ParseError, after which nothing more can be fed."""
+        """Parse a line; yield its events. Raises ParseError, after which nothing more can be fed."""
         for start in range(0, len(line), CHUNK_CHARACTERS):  # all jobs may stand on one line
             yield from self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
 
     def finish(self) -> Iterator[Event]:
-        """Return what is left at the end. Raises ParseError if that is part of a document."""
+        """Yield the remaining events at the end. Raises ParseError within an unfinished document."""
         self._builder.check_end()
         yield from self.feed("</_>")
 
     def _feed_chunk(self, chunk: str) -> Iterator[Event]:
-        """Parse a part of a line; what stands before a fault in it is handed out all the same."""
+        """Parse a part of a line; events before an error in it are still yielded."""
         self._fed += len(chunk)
         if self._fed > MAX_BYTES:
             raise _placed(f"larger than {MAX_BYTES} characters", "", *self._builder.place())
@@ -226,10 +226,10 @@ class ElementFeed:
 
 
 def repair_quotes(text: str) -> str:
-    """Return a document with straight quotes where attribute values are in typographic ones.
+    """Return a document with the typographic quotes around attribute values made straight.
 
-    That is how documents look that went through a word processor. Only quotes
-    around a value are touched, and not in comments and marked sections.
+    Word processors turn straight quotes into typographic ones. Only quotes
+    around a value are replaced, and none in comments and marked sections.
     """
     return _MARKUP.sub(lambda markup: _ATTRIBUTE.sub(_straight, markup[0]), text)
 
@@ -241,7 +241,7 @@ def _straight(found: re.Match[str]) -> str:
 
 
 def format_element(element: Element, indent: str = "") -> str:
-    """Return indented text without a last newline. Raises ParseError for text that XML does not allow."""
+    """Return indented text without a final newline. Raises ParseError for text that XML does not allow."""
     attributes = "".join(
         f" {name}={quoteattr(_checked(value, f'{element.name}@{name}'))}"
         for name, value in element.attributes.items()
@@ -263,14 +263,14 @@ def _checked(text: str, field: str) -> str:
 
 
 class _StreamBuilder(_Builder):
-    """Hands out the parts of a stream instead of building a tree of all."""
+    """Emits the parts of a stream as events instead of building one tree."""
 
     def __init__(self, group: str, line: int, first_byte: int) -> None:
         super().__init__("", MAX_DEPTH + 1, MAX_ELEMENTS)
         self._group = group
         self._first_line = line
         self._first_byte = first_byte
-        self._begun = [0, 0, 0]  # where the elements began that are open, outermost first
+        self._begun = [0, 0, 0]  # offsets of the open elements, outermost first
         self.offset_now: Callable[[], int] = int
         self._events: list[Event] = []
 
@@ -289,7 +289,7 @@ class _StreamBuilder(_Builder):
             raise _placed("text between elements", "", *self.place(), self._open[-1].name)
 
     def shifted(self, line: int) -> int:
-        """Return the number of a line in the stream, of one since the parser began."""
+        """Convert a line number of the parser to one of the stream."""
         return line + self._first_line - 1
 
     def place(self) -> tuple[int, int]:
@@ -316,7 +316,7 @@ class _StreamBuilder(_Builder):
         self._events.append(Event(kind, element, self._begun[depth], self.offset_now() - self._first_byte))
         self._elements_left = MAX_ELEMENTS
         around = "".join(self._open[-1].pieces)
-        self._open[-1].pieces.clear()  # of many blank lines nothing is kept
+        self._open[-1].pieces.clear()  # do not accumulate blank lines
         self._refuse_text(around + element.text if kind == "close" else around)
 
 
@@ -327,7 +327,7 @@ def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:
         raise ParseError(f"larger than {max_bytes} bytes", source=source)
     try:
         data.decode("utf-8")
-        bad = data.find(b"\0")  # the parser would take some documents with it for UTF-16
+        bad = data.find(b"\0")  # the parser might take such a document for UTF-16
     except UnicodeDecodeError as error:
         bad = error.start
     if bad >= 0:
@@ -349,10 +349,10 @@ def _placed(reason: str, source: str, line: int, column: int, name: str = "") ->
 
 
 def reason_at(element: Element, reason: str) -> str:
-    """Return a reason with the column at which an element of a document begins."""
+    """Return a reason prefixed with the column of an element, if known."""
     return f"column {element.column}: {reason}" if element.column else reason
 
 
 def shown_name(name: str) -> str:
-    """Return a name out of a document as it may stand in a message: long and odd ones escaped and cut."""
+    """Return a name from a document in a form safe for messages: escaped and cut if long or odd."""
     return name if len(name) <= SHOWN_CHARACTERS and name.isprintable() else shown(name)
