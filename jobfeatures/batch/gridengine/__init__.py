@@ -1,10 +1,10 @@
 """Grid Engine (SGE, Son of Grid Engine, Open Grid Scheduler, Univa's, Open Cluster Scheduler).
 
-Jobs of this node are read from the spool directory of its execution daemon,
-which holds nearly all that jobs are told; ``qstat`` is asked for the rest,
-about these jobs only. The controller role asks ``qstat`` and ``qhost``.
+This node's jobs are read from the spool directory of its execution daemon, which
+holds nearly everything that is reported; ``qstat`` is queried for the rest,
+about these jobs only. The controller role queries ``qstat`` and ``qhost``.
 
-A task of an array is a job of its own here, ``JOB.TASK``: several may run on one node.
+Each array task is a separate job here, ``JOB.TASK``: several may run on one node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jobfeatures.settings import PATH, TEXT, node_option, option
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class GridEngineSettings:
-    """Where Grid Engine is, and how it is asked."""
+    """Where Grid Engine is installed, and how to query it."""
 
     gridengine_spool_directory: str | None = option(
         PATH, None, "folder with active_jobs, if not sge_execd's own"

@@ -5,8 +5,8 @@ times in milliseconds), and sge_accounting(5) of Open Cluster Scheduler 9 (JSON,
 times in microseconds). Codes of ``failed``: sge_status(5), "Failed states".
 Other units: ``ru_maxrss`` KiB, ``maxrss`` and ``maxvmem`` bytes, ``cpu`` seconds.
 
-A line is written when a run of a job has ended on its host. A job that is scheduled anew, an array, and a
-parallel job whose tasks are accounted for on their own have several.
+Each run of a job adds a line when it ends. A job that was rescheduled, an array, and a parallel job whose
+tasks are accounted for separately have several lines.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ FIELDS = (
     *("ru_nivcsw", "project", "department", "granted_pe", "slots", "task_number", "cpu", "mem", "io"),
     *("category", "iow", "pe_taskid", "maxvmem", "arid", "ar_sub_time"),
 )
-MORE_FIELDS = ("job_class", "qdel_info", "maxrss")  # of Univa Grid Engine, behind the others
-LEAST_FIELDS = FIELDS.index("category") + 1  # older versions end sooner
+MORE_FIELDS = ("job_class", "qdel_info", "maxrss")  # added by Univa Grid Engine, after the others
+LEAST_FIELDS = FIELDS.index("category") + 1  # older versions write no more than these
 MAX_LINE_CHARACTERS = 65536
 
 RESCHEDULED = frozenset({24, 25})  # "migrating", "rescheduling": the job starts again
-LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon knew no more of it
-KILLED = frozenset({37, 100})  # for a limit, by qdel, or by itself
+LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon lost track of the job
+KILLED = frozenset({37, 100})  # by a limit, by qdel, or by itself
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z", re.ASCII)
 _REQUESTS = re.compile(r"(?:\A| )-l ([^ ]+)")
@@ -54,7 +54,7 @@ _START = re.compile(r"(?:[^:\n]*:){5}[1-9][0-9]{0,9}:[^:\n]*:[^:\n]*:[0-9]+:[0-9
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text that begins like this is an accounting file, of either form."""
+    """Return whether `head` begins an accounting file in either format."""
     for line in head.split("\n"):
         if line.startswith("#") or len(line.strip()) < 2:
             continue
@@ -67,14 +67,14 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return what the lines say, one record a line; comments and empty lines are passed over.
+    """Yield one record per line; comments and empty lines are skipped.
 
-    `restarts` counts the runs of a job before, as far as they stand before it.
+    `restarts` counts the job's earlier runs that appear earlier in the lines.
     A task of a parallel job (``pe_taskid``) is a step.
     """
     reruns: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
-        if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) passes over these as well
+        if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) skips these as well
             continue
         try:
             values = Asked[str](_parse_json(line) if line.startswith("{") else _parse_line(line))
@@ -87,7 +87,7 @@ def read_records(
 
 
 def _parse_line(line: str) -> Mapping[str, str]:
-    """Cut a line into its fields. No field that comes before the last ones may hold a colon."""
+    """Split a line into its fields. Only the last fields may contain a colon."""
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)
     fields = line.rstrip("\n").split(":")
@@ -97,7 +97,7 @@ def _parse_line(line: str) -> Mapping[str, str]:
 
 
 def _parse_json(line: str) -> Mapping[str, str]:
-    """Return the values of an object and of the objects in it, as text."""
+    """Return the values of an object and of its nested objects, as text."""
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)
     values: dict[str, str] = {}
@@ -117,17 +117,17 @@ def _parse_json(line: str) -> Mapping[str, str]:
 
 
 def _plain(value: str | float) -> str:
-    """Return a number as the other form writes it, without an exponent."""
+    """Return a number as the colon-separated format writes it, without an exponent."""
     if isinstance(value, float):
         return f"{value:f}" if abs(value) < 1e18 else repr(value)
     return str(value)
 
 
 def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
-    """Return one line's record. `reruns` counts the runs by job that were scheduled anew. Raises ParseError.
+    """Return one line's record. `reruns` counts rescheduled runs by job. Raises ParseError.
 
-    ``0`` as a time says that it never came. The category holds the requests
-    (``-l h_rt=60,h_vmem=500M -pe smp 2``).
+    A time of ``0`` means that the event never happened. The category holds the
+    requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
     """
     number = values.get("job_number", "")
     if number_of(number) != number:
@@ -186,10 +186,10 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
 def compute_state(
     failed: int, status: int | None, elapsed: Number | None, wall: Limit, *, deleted: bool = False
 ) -> JobState:
-    """Return how a run ended, by its codes.
+    """Return how a run ended, according to its codes.
 
-    100 says no more than that the job was killed: after its limit of elapsed
-    time, that is the reason. That somebody deleted it only Univa's file tells.
+    Code 100 says only that the job was killed: if its wall limit had passed, that
+    is taken as the reason. Only Univa's file records that somebody deleted a job.
     """
     if failed in RESCHEDULED:
         return JobState.PREEMPTED
@@ -203,7 +203,7 @@ def compute_state(
 
 
 def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
-    """Return the limits that the job asked for, unknown where it did not; what cannot be read is not."""
+    """Return the limits that the job requested; None if it did not or if the value is malformed."""
     asked = dict(
         part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")
     )
@@ -225,7 +225,7 @@ def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
 
 
 def _used_memory(values: Mapping[str, str]) -> int | None:
-    """Return the most resident memory of the job where that is reported, else that of its largest process."""
+    """Return the job's peak resident memory if reported, else that of its largest process."""
     whole = _number(values, "maxrss")
     if whole:
         return int(whole)
@@ -248,7 +248,7 @@ def _number(values: Mapping[str, str], name: str) -> Number | None:
 
 
 def _time(values: Mapping[str, str], name: str) -> Number | None:
-    """Return epoch seconds, whole where they can be; None for 0."""
+    """Return epoch seconds, as an integer where possible; None for 0."""
     stamp = _count(values, name)
     if not stamp:
         return None
@@ -257,5 +257,5 @@ def _time(values: Mapping[str, str], name: str) -> Number | None:
 
 
 def whole_secs(secs: Number | None) -> int | None:
-    """Return a time in whole seconds, as a job of the queue has it."""
+    """Return a time in whole seconds, as jobs in the queue have it."""
     return None if secs is None else int(secs)

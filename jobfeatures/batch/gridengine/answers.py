@@ -1,7 +1,7 @@
-"""What ``qstat`` tells a node of its jobs and its queues: text to records. Pure.
+"""Parse what ``qstat`` reports about a node's jobs and queues. Pure.
 
-Commands: qstat(1). Only what the spool directory lacks is asked for: the
-limits of elapsed time, and the states of this host's queues.
+Commands: qstat(1). Only what the spool directory lacks is queried: wall
+limits, and the states of this host's queues.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 JOB_SOURCE = "qstat -j"
 QUEUE_SOURCE = "qstat -f"
 
-# Letters of a queue's state that mean that somebody has decided that it starts no more jobs:
-# disabled by hand (d) or by its calendar (D), or deleted while jobs run in it (o). qstat(1), "Full
-# Format". An overload (a), a host that is silent (u) or an error (E) is no decision.
+# Queue state letters that mean a deliberate decision to start no more jobs: disabled by hand (d) or by
+# its calendar (D), or deleted while jobs run in it (o). qstat(1), "Full Format". An overload (a), an
+# unreachable host (u) or an error (E) is not a decision.
 DRAINING_LETTERS = frozenset("dDo")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What ``qstat -j`` says of a job: the limits of elapsed time that it asked for."""
+    """What ``qstat -j`` reports about a job: the wall limits that it requested."""
 
     wall_secs: Limit = None
     known: bool = True  # False: the master knows no such job
@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class QueueInstance:
-    """One queue on one host. `states` are letters, none while it takes jobs."""
+    """One queue on one host. `states` are letters, empty while it accepts jobs."""
 
     queue: str
     host: str
@@ -48,12 +48,12 @@ class QueueInstance:
 
     @property
     def is_draining(self) -> bool:
-        """Return whether it was decided that it starts no more jobs."""
+        """Return whether the queue was deliberately stopped from starting jobs."""
         return not DRAINING_LETTERS.isdisjoint(self.states)
 
 
 def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
-    """Return what a host's queues mean for the node; None where no queue is on it."""
+    """Return the node's notice according to its host's queues; None if it has no queue."""
     return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 
@@ -62,9 +62,9 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name> <CE_stringval>1::1</CE_stringval> …``.
-    Jobs that the master does not know are left out, or reported in ``<unknown_jobs>`` if none is known. Grid
-    Scheduler and UGE leave ``<element>`` out: a job is a ``<djob_info>`` of its own. A job that asked for no
-    limit is UNLIMITED here, and has those of its queue. Raises ParseError.
+    The answer omits jobs that the master does not know, or lists them in ``<unknown_jobs>`` if it knows none.
+    Grid Scheduler and UGE omit ``<element>``: each job has its own ``<djob_info>``. A job that requested no
+    limit is UNLIMITED here; its queue's limits still apply. Raises ParseError.
     """
     root = parse_xml(data, {"unknown_jobs", "detailed_job_info"}, "jobs", source=JOB_SOURCE)
     jobs: dict[str, Asked] = {}
@@ -76,7 +76,7 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
         return jobs, rejected
     for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
-        number = " ".join(numbers)  # of several jobs in one it could not be said whose a limit is
+        number = " ".join(numbers)  # with several numbers the limits' owner would be ambiguous
         if not is_number(number):
             rejected.append(Rejected(JOB_SOURCE, "not a job id", 0, "JB_job_number", number))
             continue
@@ -94,9 +94,9 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
 
 
 def _requests(job: Element) -> Iterator[tuple[str, str]]:
-    """Yield names and values of the resources that a job asked for.
+    """Yield the names and values of the resources that a job requested.
 
-    Each is an element of its own, but UGE writes the fields of all of them one after the other.
+    Each resource is an element, except that UGE writes the fields of all of them in sequence.
     """
     name = value = ""
     for each in job.iterfind("JB_hard_resource_list//"):
@@ -123,7 +123,7 @@ def parse_host_queues(data: bytes) -> tuple[dict[str, QueueInstance], list[Rejec
 
     Sample, shortened: ``<Queue-List><name>all.q@node1</name> … <slots_used>3</slots_used> …
     <slots_total>4</slots_total> … <state>d</state> <resource name="h_rt" type="qf">02:00:00</resource> …``.
-    There is no ``state`` while a queue takes jobs. Raises ParseError.
+    ``state`` is absent while a queue accepts jobs. Raises ParseError.
     """
     root = parse_xml(data, {"job_info"}, "queues", source=QUEUE_SOURCE)
     rejected: list[Rejected] = []
@@ -158,7 +158,7 @@ def _parse_instance(element: Element) -> QueueInstance:
 
 
 def parse_slots(text: str | None) -> int | None:
-    """Return a number of slots, None for none or ``-``. Raises ParseError."""
+    """Return a number of slots; None if absent or ``-``. Raises ParseError."""
     if text is None or text == "-":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10):

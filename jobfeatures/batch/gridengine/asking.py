@@ -1,4 +1,4 @@
-"""Questions to the master about this node's jobs and queues, and what follows from the answers."""
+"""Queries to the master about this node's jobs and queues, and the wall limits that result."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.model import Job
 
 MAX_ANSWER_BYTES = 32 * 2**20
-NOBODYS_JOBS = "-u", "root"  # a queue is listed with the jobs of these users: root has none
+NOBODYS_JOBS = "-u", "root"  # queues are listed with these users' jobs: root has none
 
 
 def ask_about_jobs(
     numbers: Collection[str], *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, Asked], list[Rejected]]:
-    """Return what the master says of jobs, by number. Raises SourceError or ParseError."""
+    """Return what the master reports about jobs, by number. Raises SourceError or ParseError."""
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
 
 def ask_about_queues(
     node_name: str, *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, QueueInstance], list[Rejected]]:
-    """Return a host's queues by name; it has its domain or not. Raises SourceError or ParseError."""
+    """Return a host's queues by name; its name may lack the domain. Raises SourceError or ParseError."""
     hosts = f"*@{node_name},*@{node_name}.*"
     argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]
     return parse_host_queues(_run(argv, timeout_secs))
 
 
 def with_wall_limit(job: Job, asked: Asked | None, queue: QueueInstance | None) -> Job:
-    """Return a job with its limit of elapsed time: the least that it asked for and that its queue has."""
-    if asked is None or not asked.known:  # it may have asked for less than its queue allows
+    """Return a job with its wall limit: the lowest of those it requested and its queue's."""
+    if asked is None or not asked.known:  # it may have requested less than its queue allows
         return job
     wall = least_limit(asked.wall_secs, queue.wall_secs if queue else None)
     return replace(job, limits=replace(job.limits, wall_secs=wall))
 
 
 def _run(argv: list[str], timeout_secs: float) -> bytes:
-    """Return what a command printed; about unknown jobs some versions answer and fail."""
+    """Return a command's output; about unknown jobs some versions answer but exit non-zero."""
     output = run_command(argv, timeout_secs=timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES)
     if not output.stdout.strip():
         raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")

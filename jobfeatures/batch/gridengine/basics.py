@@ -1,7 +1,7 @@
-"""What all of Grid Engine has in common: identities, and values as its files and commands write them. Pure.
+"""Shared parsing for Grid Engine: job ids, and values as its files and commands write them. Pure.
 
-Time and memory specifiers: sge_types(5). Limits and the slots that they are
-multiplied by: queue_conf(5), "RESOURCE LIMITS".
+Time and memory specifiers: sge_types(5). Limits, and how they are
+multiplied by slots: queue_conf(5), "RESOURCE LIMITS".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobKey, Limit
 
 NAME = "gridengine"
-NOTHING = frozenset({"", "none", "undefined", "na", "null"})  # whatever its case
+NOTHING = frozenset({"", "none", "undefined", "na", "null"})  # in lower case; matched in any case
 
 _DIRECTORY = re.compile(r"([1-9][0-9]{0,9})\.([1-9][0-9]{0,9})", re.ASCII)
 _TASK = re.compile(r"^ja_task_id=([0-9]{1,10})$", re.MULTILINE)
@@ -31,23 +31,23 @@ _UNLIMITED = frozenset({"infinity", "inf"})
 
 
 def is_active_name(name: str) -> bool:
-    """Return whether a name in ``active_jobs`` is that of a job: ``<job>.<task>``."""
+    """Return whether a name in ``active_jobs`` is a job's: ``<job>.<task>``."""
     return _DIRECTORY.fullmatch(name) is not None
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is the number of a job."""
+    """Return whether a text is a job number."""
     return _PLAIN_ID.match(text) is not None
 
 
 def number_of(job_id: str) -> str | None:
-    """Return the number by which commands know a job: ``7`` of ``7`` and of ``7.3``; None for no job id."""
+    """Return the job number that commands take: ``7`` for ``7`` and for ``7.3``; None if not a job id."""
     match = _ID.match(job_id)
     return match[1] if match else None
 
 
 def make_key(number: str, task: str | None) -> JobKey:
-    """Return the identity of a job, or of one task of an array. Raises ParseError."""
+    """Return the key of a job or of an array task. Raises ParseError."""
     job_id = number if task is None else f"{number}.{task}"
     if _ID.match(job_id) is None:
         raise ParseError("not a job id", text=job_id)
@@ -55,12 +55,11 @@ def make_key(number: str, task: str | None) -> JobKey:
 
 
 def parse_job_id(name: str, config: str) -> str | None:
-    """Return the id of the job with a directory ``<job>.<task>``: ``JOB.TASK`` of an array, else ``JOB``.
+    """Return the id of the job with a directory ``<job>.<task>``: ``JOB.TASK`` for an array, else ``JOB``.
 
-    All tasks of an array have one number and may run side by side on a node, so that the task belongs to
-    their identity; of any other job `qstat` and JOB_ID tell the number alone. `config` says which:
-    `ja_task_id` is 0 where there is no array. It holds what users wrote too, hence it is believed no number
-    but these. None where the name is no job's.
+    All tasks of an array share one number and several may run on a node, so the task is part of their id;
+    for any other job `qstat` and JOB_ID give the number alone. A `ja_task_id` of 0 in `config` means no
+    array; users can forge text there, so nothing else is taken from it. None if the name is not a job's.
     """
     directory = _DIRECTORY.fullmatch(name)
     if directory is None:
@@ -70,7 +69,7 @@ def parse_job_id(name: str, config: str) -> str | None:
 
 
 def parse_limit_secs(text: str, *, field: str = "") -> Limit:
-    """Return seconds of a time specifier: ``3600``, ``1:0:1``, ``1::1`` (both 3601), ``0x10``, ``010`` (8).
+    """Parse a time specifier to seconds: ``3600``, ``1:0:1``, ``1::1`` (both 3601), ``0x10``, ``010`` (8).
 
     INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a
     second, as in ``60.000000``, is dropped. Raises ParseError.
@@ -88,7 +87,7 @@ def parse_limit_secs(text: str, *, field: str = "") -> Limit:
 
 
 def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
-    """Return bytes of a memory specifier: ``4G`` is 4 * 1024**3, ``4g`` is 4 * 1000**3, ``500`` is 500.
+    """Parse a memory specifier to bytes: ``4G`` is 4 * 1024**3, ``4g`` is 4 * 1000**3, ``500`` is 500.
 
     INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Raises ParseError.
     """
@@ -100,7 +99,7 @@ def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
 
 
 def least_limit(*limits: Limit) -> Limit:
-    """Return the limit that is reached first. None says nothing: it is not UNLIMITED."""
+    """Return the lowest limit. None is unknown and ignored: it does not mean UNLIMITED."""
     numbers = [each for each in limits if isinstance(each, int)]
     if numbers:
         return min(numbers)
@@ -108,7 +107,7 @@ def least_limit(*limits: Limit) -> Limit:
 
 
 def known(text: str | None) -> str | None:
-    """Return a text unless it says that there is nothing to say."""
+    """Return a text, or None if it is a placeholder for no value."""
     return None if text is None or text.lower() in NOTHING else text
 
 

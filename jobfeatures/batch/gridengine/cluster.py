@@ -1,4 +1,4 @@
-"""Hosts and queues as ``qhost -q -xml`` tells them. Pure.
+"""Hosts and queues as ``qhost -q -xml`` reports them. Pure.
 
 Command: qhost(1); the letters of a queue's state: qstat(1), "Full Format",
 https://manpages.debian.org/bookworm/gridengine-client/qstat.1.en.html
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 CLUSTER_SOURCE = "qhost -q"
 CLUSTER_QUESTION = ("-q", "-xml")
-ALL_HOSTS = "global"  # stands for values that all hosts share
+ALL_HOSTS = "global"  # pseudo-host with values that all hosts share
 
-# Letters with which a queue starts no jobs: draining, suspended by hand (s), by its calendar (C), for
-# another queue (S) or slot by slot (P), in error (E), ambiguously configured (c), silent (u). With an
-# alarm (a, A) it starts none for the moment: that is what an overload means, and goes by itself.
+# Letters of a queue that starts no jobs: draining, suspended by hand (s), by its calendar (C), for
+# another queue (S) or slot by slot (P), in error (E), ambiguously configured (c), unreachable (u).
+# Alarms (a, A) are excluded: an overload stops a queue only briefly, and clears by itself.
 CLOSED_LETTERS = DRAINING_LETTERS | frozenset("sSCPEcu")
 
 
 def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
-    """Return the answer to ``qhost -q -xml``; a bad host or queue costs itself only.
+    """Parse the answer to ``qhost -q -xml``; a bad host or queue is rejected on its own.
 
     Sample, shortened: ``<host name='node1'> <hostvalue name='num_proc'>2</hostvalue> … <hostvalue
     name='mem_total'>23.5G</hostvalue> … <queue name='all.q'> <queuevalue qname='all.q'
     name='slots_used'>3</queuevalue> … <queuevalue qname='all.q' name='state_string'>d</queuevalue> </queue>
-    </host>``. ``-`` is not known; letters of sizes are powers of 1024. Raises ParseError.
+    </host>``. ``-`` means unknown; size suffixes are powers of 1024. Raises ParseError.
     """
     root = parse_xml(data, {"qhost"}, "hosts", source=CLUSTER_SOURCE)
     nodes: dict[str, ClusterNode] = {}
@@ -65,7 +65,7 @@ def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
 
 
 def _make_partition(name: str, instances: Sequence[QueueInstance]) -> Partition:
-    """Return a queue: UP while it starts jobs on one host at least."""
+    """Return a queue: UP while it starts jobs on at least one host."""
     is_up = any(CLOSED_LETTERS.isdisjoint(each.states) for each in instances)
     return Partition(name=name, nodes=tuple(each.host for each in instances), state="UP" if is_up else "DOWN")
 
@@ -100,8 +100,8 @@ def _parse_host(name: str, element: Element, queues: Sequence[QueueInstance]) ->
 def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> int | None:
     """Return the slots of a host: those of its queue.
 
-    Several queues may share its processors or divide them, which their slots do not say: together they have
-    no more than the host has processors, unless one of them alone has more.
+    Several queues may share or divide its processors, which their slots do not reveal: their sum is capped
+    at the host's processors, unless a single queue has more.
     """
     slots = [each.slots for each in queues if each.slots is not None]
     if len(slots) < 2:
@@ -110,10 +110,10 @@ def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> in
 
 
 def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple[str, ...]:
-    """Return the words for the state of a host, its base state first.
+    """Return the state words of a host, its base state first.
 
-    A host that reports no load, or with a queue in ``u``, does not answer. A
-    host whose queues are all disabled drains.
+    A host that reports no load, or has a queue in ``u``, is not responding. A
+    host whose queues are all disabled is draining.
     """
     if is_silent or any("u" in each.states for each in queues):
         base: tuple[str, ...] = ("DOWN", "NOT_RESPONDING")

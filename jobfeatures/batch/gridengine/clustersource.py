@@ -1,4 +1,4 @@
-"""The source that asks Grid Engine about the whole cluster, for the controller role."""
+"""The source that queries Grid Engine about the whole cluster, for the controller role."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
 MAX_ANSWER_BYTES = 512 * 2**20
-MAX_ACCOUNTING_BYTES = 64 * 2**20  # of the end of the accounting file; some 200,000 jobs
-MAX_OUTCOME_RECORDS = 10_000  # that are looked through for how jobs of the queue have ended
+MAX_ACCOUNTING_BYTES = 64 * 2**20  # read from the end of the accounting file; some 200,000 jobs
+MAX_OUTCOME_RECORDS = 10_000  # searched for how jobs in the queue ended
 BLOCK_BYTES = 2**20
 REPORTED_WITHIN_SECS = 3600.0
-MOVED_AWAY = (".0", ".1")  # by logchecker.sh, by logrotate
+MOVED_AWAY = (".0", ".1")  # rotated by logchecker.sh, by logrotate
 
 
 class GridEngineCluster:
-    """Asks ``qstat`` and ``qhost``, and reads the end of the accounting file."""
+    """Queries ``qstat`` and ``qhost``, and reads the end of the accounting file."""
 
     name = NAME
 
@@ -40,7 +40,7 @@ class GridEngineCluster:
         accounting_file: str | None = None,
         timeout_secs: float = 60.0,
     ) -> None:
-        """`timeout_secs` limits each question; without an `accounting_file` there is no accounting."""
+        """`timeout_secs` applies to each query; without an `accounting_file` there is no accounting."""
         self._clock = clock
         self._programs = Programs(
             qstat, "qstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
@@ -48,7 +48,7 @@ class GridEngineCluster:
         self._accounting_file = accounting_file
 
     def poll_queue(self) -> JobTable:
-        """Return the queue; of jobs that have ended the latest `finished_jobs` of sge_conf(5) stay in it."""
+        """Return the queue, with the latest ended jobs: `finished_jobs` of sge_conf(5) says how many."""
         taken_at_secs = self._clock.now_secs()
         data = self._ask("qstat", *QUEUE_QUESTION)
         with failing_source(QUEUE_SOURCE, ParseError):
@@ -56,10 +56,10 @@ class GridEngineCluster:
         return replace(table, jobs=self._with_outcomes(table.jobs))
 
     def _with_outcomes(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
-        """Return the jobs, those that have ended with what accounting says of their end.
+        """Return the jobs, with the outcome of ended ones taken from accounting.
 
-        The queue only tells that they have. Where accounting cannot be had, or
-        tells nothing of them, that is all.
+        The queue reports only that they ended. If accounting is unavailable or has
+        no record of them, nothing is added.
         """
         wanted = {key.job_id for key, job in jobs.items() if job.state.is_finished}
         ended: dict[JobKey, Job] = {}
@@ -79,12 +79,12 @@ class GridEngineCluster:
                         start_secs=whole_secs(each.start_secs),
                         end_secs=whole_secs(each.end_secs),
                     )
-        except OSError:  # poll_accounting reports it, where accounting is wanted
+        except OSError:  # poll_accounting reports it if accounting is enabled
             pass
         return {**jobs, **ended}
 
     def poll_cluster(self) -> Cluster:
-        """Return hosts and queues."""
+        """Return the hosts and queues."""
         taken_at_secs = self._clock.now_secs()
         data = self._ask("qhost", *CLUSTER_QUESTION)
         with failing_source(CLUSTER_SOURCE, ParseError):
@@ -94,7 +94,7 @@ class GridEngineCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that ended since then: Grid Engine writes one when a job has ended."""
+        """Return the records of jobs that ended since `since_secs`; running jobs have none yet."""
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:
             raise SourceError("there is no accounting: gridengine.accounting_file is not set, nor SGE_ROOT")
@@ -110,10 +110,10 @@ class GridEngineCluster:
 
     @staticmethod
     def _latest_records(path: str, since_secs: float) -> Iterator[JobRecord | Rejected]:
-        """Yield records from the last one back to those that are certainly too old. Raises OSError.
+        """Yield records, newest first, until they are certainly too old. Raises OSError.
 
-        They stand in the order in which jobs were reported, nearly that of
-        their ends: what ended an hour before `since_secs` ends the search.
+        Records are in the order in which jobs were reported, roughly that of their
+        end times: the search stops at one that ended an hour before `since_secs`.
         """
         moved = [name for end in MOVED_AWAY if os.path.exists(name := path + end)]
         names = [path, *moved] if os.path.exists(path) or not moved else moved
@@ -133,7 +133,7 @@ class GridEngineCluster:
 
 
 def _lines_backwards(path: str) -> Iterator[str]:
-    """Yield whole lines from the last one back, without one that is being written. Raises OSError."""
+    """Yield complete lines, last first, without one still being written. Raises OSError."""
     with open(path, "rb") as file:
         position = file.seek(0, os.SEEK_END)
         lowest = max(0, position - MAX_ACCOUNTING_BYTES)

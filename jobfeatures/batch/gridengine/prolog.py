@@ -1,4 +1,4 @@
-"""What the hook script hands over of its job, and what the job's spool directory tells."""
+"""Build a starting job from the hook script's environment and the job's spool directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobfeatures.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return JOB_ID, of an array's task with SGE_TASK_ID (else "undefined") behind it. Raises ParseError."""
+    """Return JOB_ID, plus SGE_TASK_ID for an array task (else "undefined"). Raises ParseError."""
     number, task = environ.get("JOB_ID", ""), environ.get("SGE_TASK_ID", "undefined")
     if number_of(number) != number:
         raise ParseError("not a job id", source="environment", field="JOB_ID", text=number)
@@ -25,11 +25,11 @@ def job_id_of(environ: Mapping[str, str]) -> str:
 def job_from_prolog(
     environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None] = lambda _: None
 ) -> Job:
-    """Return what environment and spool directory of a prolog report about its job; the state is RUNNING.
+    """Return the job as the prolog's environment and spool directory report it; the state is RUNNING.
 
     Sample: ``JOB_ID=10 SGE_TASK_ID=undefined
-    SGE_JOB_SPOOL_DIR=/var/spool/gridengine/execd/node1/active_jobs/10.1``. Where that cannot be read the job
-    has its identity only. Raises ParseError without the id of a job.
+    SGE_JOB_SPOOL_DIR=/var/spool/gridengine/execd/node1/active_jobs/10.1``. If that directory is unreadable,
+    only the job's id is known. Raises ParseError without a job id.
     """
     del node_name  # the directory is this node's
     key = JobKey(NAME, job_id_of(environ))
@@ -49,12 +49,12 @@ def job_from_prolog(
 def read_job(
     path: str, name: str, owners: set[int] | frozenset[int], note: Callable[[Rejected], None]
 ) -> Job:
-    """Return the job with this directory. Raises OSError or ParseError."""
+    """Return the job that a spool directory describes. Raises OSError or ParseError."""
 
     def text(file: str) -> str:
         try:
             return read_owned(f"{path}/{file}", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
-        except OSError:  # nodes that have tasks of a job only do not have it
+        except OSError:  # absent on nodes that run only tasks of the job
             return ""
 
     def status(file: str) -> os.stat_result | None:
@@ -63,8 +63,8 @@ def read_job(
                 return os.lstat(f"{folder}/{file}")
         return None
 
-    trace = status("trace")  # its shepherd's, which belongs to the job's user
-    config = status("config")  # which the execution daemon makes a second or two before the start
+    trace = status("trace")  # written by the shepherd, owned by the job's user
+    config = status("config")  # the execution daemon writes it a second or two before the start
     return parse_spooled_job(
         name,
         read_config(path, owners),

@@ -1,4 +1,4 @@
-"""The queue of a cluster as ``qstat`` tells it: text to jobs. Pure.
+"""Parse a cluster's queue as ``qstat`` reports it. Pure.
 
 Command: qstat(1), "OUTPUT FORMATS". Job states: sge_status(5), "Job state",
 https://manpages.debian.org/bookworm/gridengine-common/sge_status.5.en.html
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 QUEUE_SOURCE = "qstat -s prsz"
 
-# -ext alone leaves the times out; -g t tells the host of each slot of a parallel job.
+# -ext alone omits the times; -g t reports the host of each slot of a parallel job.
 QUEUE_QUESTION = ("-u", "*", "-s", "prsz", "-r", "-ext", "-urg", "-pri", "-g", "t", "-xml")
 
 _LETTERS = frozenset("dEhqrRsStTwzPNn")
@@ -40,11 +40,11 @@ BASE_PRIORITY = 1024
 
 
 def parse_state(text: str) -> JobState:
-    """Return the state that a combination of letters stands for.
+    """Return the job state for a combination of letters.
 
-    ``qw hqw hRwq Rq Eqw Ehqw`` wait (an error has to be cleared first), ``r t hr Rr Rt`` run, ``s ts S tS T
-    tT Rs …`` are suspended, by whom ever, ``dr dt ds …`` are being ended. ``z`` has ended; how, qstat does
-    not say, and deleted jobs have it as well. Anything else is UNKNOWN.
+    ``qw hqw hRwq Rq Eqw Ehqw`` are pending (an error must be cleared first), ``r t hr Rr Rt`` running,
+    ``s ts S tS T tT Rs …`` suspended for any reason, ``dr dt ds …`` being deleted. ``z`` has ended, including
+    deleted jobs: qstat does not say how. Anything else is UNKNOWN.
     """
     letters = set(text)
     if not letters or not letters <= _LETTERS:
@@ -61,20 +61,20 @@ def parse_state(text: str) -> JobState:
 
 
 def reason_of(text: str) -> str | None:
-    """Return why a job with these letters waits: "Error", "Held", or None for its turn."""
+    """Return why a job with these letters is pending: "Error", "Held", or None if it just waits its turn."""
     if "E" in text:
         return "Error"
     return "Held" if "h" in text else None
 
 
 def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) -> JobTable:
-    """Return the jobs of ``qstat`` with `QUEUE_QUESTION`.
+    """Parse the answer of ``qstat`` to `QUEUE_QUESTION`.
 
     Sample, shortened: ``<job_list state="running"><JB_job_number>11</JB_job_number> …
     <JB_owner>bob</JB_owner> … <state>r</state> <JAT_start_time>2026-11-21T13:33:21</JAT_start_time> …
     <queue_name>all.q@node1</queue_name> <master>MASTER</master> <slots>1</slots> <tasks>4</tasks> …
-    <granted_pe name="smp">2</granted_pe> <hard_request name="h_rt" …>3601</hard_request> …``; a job has a row
-    for each of its slots. Times are local to `tz` (None: this machine's zone).
+    <granted_pe name="smp">2</granted_pe> <hard_request name="h_rt" …>3601</hard_request> …``, one row for
+    each slot of a job. Times are local to `tz` (None: this machine's zone).
 
     The table is complete unless a record was bad. Raises ParseError.
     """
@@ -101,10 +101,10 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
 
 
 def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
-    """Return the job of one row; raises ParseError.
+    """Return the job of one row. Raises ParseError.
 
-    The waiting tasks of an array are one job that stands for all of them, and
-    has the array's number. `nodes` is the host of this row.
+    The pending tasks of an array are reported as one job with the array's
+    number. `nodes` is the host of this row.
     """
     number = text_of(element, "JB_job_number") or ""
     if not is_number(number):
@@ -140,7 +140,7 @@ def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
 
 
 def count_tasks(text: str) -> int:
-    """Return how many tasks ``1-9:2,15`` are. Raises ParseError."""
+    """Return the number of tasks in a range such as ``1-9:2,15``. Raises ParseError."""
     count = count_ranges(text.replace(" ", ""), "tasks of an array", field="tasks")
     if count > MAX_TASKS:
         raise ParseError("too many tasks", field="tasks", text=text)
@@ -148,7 +148,7 @@ def count_tasks(text: str) -> int:
 
 
 def _parse_limits(element: Element) -> tuple[Limit, Limit]:
-    """Return the limits of elapsed and of CPU time that the job asked for; None where it did not."""
+    """Return the wall and CPU time limits that the job requested; None if it did not."""
     limits: dict[str, Limit] = {}
     for request in element.iterfind("hard_request"):
         name = request.get("name", "")
@@ -159,7 +159,7 @@ def _parse_limits(element: Element) -> tuple[Limit, Limit]:
 
 
 def _parse_time(element: Element, name: str, tz: tzinfo | None) -> int | None:
-    """Read ``2026-11-21T13:33:21``, with or without a fraction, or a time stamp."""
+    """Parse ``2026-11-21T13:33:21``, with or without a fraction, or an epoch timestamp."""
     text = text_of(element, name)
     if text is None or text == "0":
         return None
@@ -173,6 +173,6 @@ def _parse_time(element: Element, name: str, tz: tzinfo | None) -> int | None:
 
 
 def _parse_priority(text: str | None) -> int | None:
-    """Return a priority as ``qstat -j`` counts: what was given with ``qsub -p``, -1023 to 1024, and 1024."""
+    """Return a priority on the scale of ``qstat -j``: that of ``qsub -p``, -1023 to 1024, plus 1024."""
     match = re.fullmatch(r"-?[0-9]{1,4}", text or "", re.ASCII)
     return max(0, int(match[0]) + BASE_PRIORITY) if match else None

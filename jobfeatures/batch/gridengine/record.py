@@ -1,8 +1,8 @@
-"""One job as its directory below ``active_jobs`` reports it: texts to Job. Pure.
+"""One job as its directory in ``active_jobs`` reports it: texts to Job. Pure.
 
-sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, among them values that users wrote,
-unescaped: an argument of a job, its folder or a path may hold newlines and whole imitated lines. What stands
-there twice is therefore not believed. ``pe_hostfile`` is described in sge_pe(5), the variables of
+sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, some with unescaped values from
+users: a job's argument, folder or path may contain newlines and so forge complete lines. A name with two
+different values is therefore not trusted. ``pe_hostfile`` is described in sge_pe(5), the variables of
 ``environment`` in qsub(1), "ENVIRONMENTAL VARIABLES".
 """
 
@@ -24,11 +24,11 @@ from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
 
 CONFIG = "active_jobs/config"
-DEFAULT_ACCOUNT = "sge"  # what a job has that was submitted without -A
+DEFAULT_ACCOUNT = "sge"  # the account of jobs submitted without -A
 
 
 class Lines(Texts):
-    """The lines ``name=value`` of a file. What occurs twice with two values is unknown, and noted."""
+    """The lines ``name=value`` of a file. A name with two different values is unknown, and reported."""
 
     def __init__(self, text: str, *, source: str, note: Note) -> None:
         values: dict[str, str] = {}
@@ -40,7 +40,7 @@ class Lines(Texts):
         super().__init__(values, note, source=source, nothing=())
 
     def text(self, *names: str) -> str | None:
-        """Return a value as it stands, None where it is absent or stands there twice."""
+        """Return the raw value; None if it is absent or ambiguous."""
         doubled = next((name for name in names if name in self._doubled), None)
         if doubled is not None:
             self.reject(ParseError("occurs twice"), doubled, self._values[doubled])
@@ -64,10 +64,10 @@ def parse_spooled_job(
     job_owner=alice pe=smp pe_slots=2 host_slots=2 queue=all.q job_name=par job_id=10
     ja_task_id=0 account=sge submission_time=1795268001 acct_project=none``, one a line.
 
-    `hosts` is the content of ``pe_hostfile``. Limits are those that the shepherd sets, the lesser of what was
-    asked for and of what the queue allows; INFINITY is none. The limit of elapsed time is not among them, and
-    neither is the start: `start_secs` is when the daemon wrote the directory. What is malformed or ambiguous
-    is reported to `note` and stays unknown. Raises ParseError where `name` is no job's.
+    `hosts` is the content of ``pe_hostfile``. Limits are those that the shepherd sets: the lower of the
+    request and the queue's limit; INFINITY means none. `config` has neither the wall limit nor the start
+    time: `start_secs` is when the daemon wrote the directory. Malformed or ambiguous values are reported to
+    `note` and stay unknown. Raises ParseError if `name` is not a job's.
     """
     job_id = parse_job_id(name, config)
     if job_id is None:
@@ -100,17 +100,17 @@ def parse_spooled_job(
         ),
         array_job_id=number if task else None,
         array_task_id=task or None,
-        restarts=0 if variables.text("RESTARTED") == "0" else None,  # else it tells that, not how often
+        restarts=0 if variables.text("RESTARTED") == "0" else None,  # else restarted, but not how often
     )
 
 
 def account_of(project: str | None, account: str | None) -> str | None:
-    """Return the project of a job, else its account unless that is the default one."""
+    """Return a job's project, else its account unless that is the default."""
     return known(project) or (None if account == DEFAULT_ACCOUNT else known(account))
 
 
 def parse_epoch(text: str) -> int:
-    """Return epoch seconds of a time stamp in seconds, milliseconds or microseconds. Raises ParseError.
+    """Parse a timestamp in seconds, milliseconds or microseconds to epoch seconds. Raises ParseError.
 
     Univa's and later Grid Engines write milliseconds or microseconds; seconds
     have ten digits until the year 2286.
@@ -120,7 +120,7 @@ def parse_epoch(text: str) -> int:
 
 
 def scale_epoch(stamp: int) -> tuple[int, int]:
-    """Return seconds and microseconds of such a time stamp."""
+    """Return a timestamp's seconds and microseconds, detecting its unit by magnitude."""
     for limit, unit in ((10**14, 10**6), (10**11, 10**3)):
         if stamp >= limit:
             return stamp // unit, stamp % unit * (10**6 // unit)
@@ -128,7 +128,7 @@ def scale_epoch(stamp: int) -> tuple[int, int]:
 
 
 def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
-    """Return each host's slots of ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError."""
+    """Return each host's slots from ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError."""
     granted: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -154,13 +154,13 @@ def _parse_slots(text: str) -> int | None:
 
 
 def _per_slot(lines: Lines, name: str, parse: Callable[[str], Limit], slots: int | None) -> Limit:
-    """Return a limit that counts for each slot, unless the resource is consumed once a job."""
+    """Return a limit multiplied by slots, unless the resource is consumed once per job."""
     limit = lines.read(parse, name)
     return limit if lines.text(f"{name}_is_consumable_job") == "1" else multiplied(limit, slots)
 
 
 def _memory(lines: Lines, slots: int | None) -> Limit:
-    """Return the limit of resident memory, else that of virtual memory, which it cannot pass."""
+    """Return the resident memory limit, else the virtual one, which resident memory cannot exceed."""
     resident = lines.read(parse_limit_bytes, "h_rss")
     if isinstance(resident, int):
         return resident

@@ -1,4 +1,4 @@
-"""What the daemon and the hooks make of Grid Engine with a site's settings."""
+"""Build Grid Engine's sources for the daemon and the hooks from a site's settings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Return whether Grid Engine runs here, or its commands are set up; others have a qstat as well."""
+    """Return whether Grid Engine runs or is set up here; a qstat is no proof, as other systems have one."""
     if config.gridengine_spool_directory is not None or find_spool(procfs_of(config)) is not None:
         return True
-    import shutil  # a prolog has no use for it
+    import shutil  # not needed by a prolog
 
     return (
         "SGE_ROOT" in os.environ
@@ -28,8 +28,8 @@ def is_here(config: Config) -> bool:
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source of a daemon."""
-    from jobfeatures.batch.gridengine.source import GridEngineSource  # a prolog has no use for it
+    """Return the source for a node's daemon."""
+    from jobfeatures.batch.gridengine.source import GridEngineSource  # not needed by a prolog
 
     return GridEngineSource(
         clock,
@@ -43,8 +43,8 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
 
 
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role. The other command is that beside qstat."""
-    from jobfeatures.batch.gridengine.clustersource import GridEngineCluster  # a prolog has no use for it
+    """Return the source for the controller role; qhost is taken from qstat's directory."""
+    from jobfeatures.batch.gridengine.clustersource import GridEngineCluster  # not needed by a prolog
 
     return GridEngineCluster(
         clock,
@@ -55,7 +55,7 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
 
 
 def _default_accounting_file() -> str | None:
-    """Return where a cell keeps its accounting file, of either form; None without SGE_ROOT."""
+    """Return the path of the cell's accounting file, in either format; None without SGE_ROOT."""
     root = os.environ.get("SGE_ROOT")
     if root is None:
         return None
@@ -64,15 +64,15 @@ def _default_accounting_file() -> str | None:
 
 
 def needs_server(job: Job, config: Config) -> bool:
-    """Return whether the master is to be asked about a job that starts: no file tells its wall limit."""
+    """Return whether to query the master about a starting job: no file holds its wall limit."""
     del job
     return config.hook_ask != "never"
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return the job with its limit of elapsed time, which no file of the node has; None if not to be asked.
+    """Return the job with its wall limit, which no file on the node holds; None if not to be queried.
 
-    A prolog runs once a job, on the host of its first task. Raises SourceError or ParseError.
+    A prolog runs once per job, on the host of its first task. Raises SourceError or ParseError.
     """
     if not needs_server(job, config):
         return None

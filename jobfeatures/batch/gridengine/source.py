@@ -1,4 +1,4 @@
-"""The source that reads the spool directory of this node, and asks the master for what it lacks."""
+"""The source that reads this node's spool directory, and queries the master for what it lacks."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
-MAX_ASKED = 500  # jobs of one question
-RETRY_SECS = 30.0  # after a question that was not answered
+MAX_ASKED = 500  # jobs per query
+RETRY_SECS = 30.0  # after a failed query
 T = TypeVar("T")
-NEVER = 0, 0, 0  # what no directory looks like
-ASK_GAP_SECS = 10.0  # between two questions about jobs, however often jobs start
+NEVER = 0, 0, 0  # matches no directory's state
+ASK_GAP_SECS = 10.0  # minimum between two queries about jobs, however often jobs start
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A job's directory: what was read when it looked like this.
+    """What was read from a job's directory, and the directory's state at that time.
 
-    `shepherds` run the job. Only where it `is_master`, on the host of its first
-    task, does the job end with them.
+    `shepherds` are the pids that run the job. Their end is the job's end only
+    if this node `is_master`, the host of its first task.
     """
 
     state: tuple[int, int, int]
@@ -47,12 +47,12 @@ class _Known:
 
 
 class GridEngineSource(PolledSource):
-    """Reads ``active_jobs``, and asks ``qstat`` about the jobs and queues of this node only.
+    """Reads ``active_jobs``, and queries ``qstat`` about the jobs and queues of this node only.
 
-    A job is there while its directory is and a shepherd of it lives: where execd keeps directories
-    (KEEP_ACTIVE in sge_conf(5)) those of ended jobs remain. Of a directory that is not complete, cannot be
-    read, or has tasks of a parallel job that have ended, the table keeps the jobs that it may belong to and
-    that were asked about, unless the master knows of no such job.
+    A job is present while its directory exists and one of its shepherds lives: execd may keep directories of
+    ended jobs (KEEP_ACTIVE in sge_conf(5)). If a directory is incomplete or unreadable, or holds only ended
+    tasks of a parallel job, the table keeps the seen and claimed jobs that it may belong to, unless the
+    master knows no such job.
     """
 
     name = NAME
@@ -69,7 +69,7 @@ class GridEngineSource(PolledSource):
         refresh_secs: float = 300.0,
         procfs: str = "/proc",
     ) -> None:
-        """`spool` None: that of the running sge_execd. `refresh_secs` separates questions about the same."""
+        """`spool` None: that of the running sge_execd. Answers are queried anew after `refresh_secs`."""
         self._clock = clock
         self._node_name = node_name
         self._stated = spool
@@ -80,14 +80,14 @@ class GridEngineSource(PolledSource):
         self._procfs = procfs
         self._known: dict[str, _Known] = {}
         self._asked: dict[str, Asked] = {}  # by number
-        self._due_secs: dict[str, float] = {}  # when a number is asked about again; monotonic
+        self._due_secs: dict[str, float] = {}  # next query about a number; monotonic
         self._queues: dict[str, QueueInstance] = {}
         self._jobs_due_secs = 0.0
         self._queues_due_secs = 0.0
-        self._complaints: dict[str, str] = {}  # the last one of each question, reported once
+        self._complaints: dict[str, str] = {}  # each query's last error, reported once
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of the spool directory. Raises SourceError where that cannot be listed."""
+        """Return the jobs in the spool directory. Raises SourceError if it cannot be listed."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         rejected: list[Rejected] = []
         jobs, unclear = self._read_jobs(rejected.append)
@@ -111,7 +111,7 @@ class GridEngineSource(PolledSource):
     # --- the spool directory
 
     def _read_jobs(self, note: Callable[[Rejected], None]) -> tuple[dict[JobKey, Job], set[str]]:
-        """Return the jobs, and the ids of which it is not clear whether they are jobs here."""
+        """Return the jobs, and the ids that may or may not be jobs on this node."""
         spool = self._spool or find_spool(self._procfs)
         if spool is None:
             raise SourceError("no sge_execd is running, and gridengine.spool_directory is not set")
@@ -127,7 +127,7 @@ class GridEngineSource(PolledSource):
         unclear: set[str] = set()
         for name in sorted(names):
             known = self._refresh(f"{spool}/{ACTIVE}/{name}", name, owners, note)
-            if known is None:  # whether it is an array's task is in what could not be read
+            if known is None:  # whether it is an array task could not be read
                 unclear |= {name, name.partition(".")[0]}
             elif any(is_shepherd(pid, self._procfs) for pid in known.shepherds):
                 jobs[known.job.key] = known.job
@@ -138,7 +138,7 @@ class GridEngineSource(PolledSource):
     def _refresh(
         self, path: str, name: str, owners: frozenset[int], note: Callable[[Rejected], None]
     ) -> _Known | None:
-        """Return a job's directory, read again if it has changed; None where it cannot be read yet."""
+        """Return a job's directory, reread if it changed; None if it cannot be read yet."""
         known = self._known.get(name)
         try:
             found = os.stat(path, follow_symlinks=False)
@@ -147,14 +147,14 @@ class GridEngineSource(PolledSource):
                 return known
             master, *tasks = _read_shepherds(path, owners)
             shepherds = tuple(pid for pid in (master, *tasks) if pid is not None)
-            if not shepherds:  # a shepherd notes its own pid when all the rest is written
+            if not shepherds:  # a shepherd writes its pid after everything else
                 return None
             job = read_job(path, name, owners, note)
         except (OSError, ParseError) as error:
             if not isinstance(error, FileNotFoundError):
                 note(Rejected.from_error(error, path))
             return known
-        if None in tasks:  # they change nothing in this directory when they start
+        if None in tasks:  # a task that starts does not change this directory's state
             state = NEVER
         self._known[name] = _Known(state, job, shepherds, master is not None)
         return self._known[name]
@@ -164,7 +164,7 @@ class GridEngineSource(PolledSource):
     def _ask_about_jobs(
         self, numbers: Iterable[str], now_secs: float, note: Callable[[Rejected], None]
     ) -> None:
-        """Ask for the limits of jobs that are new, or known for long; a failure leaves what is known."""
+        """Query the limits of new jobs and of those due for a refresh; a failure keeps earlier answers."""
         wanted = set(numbers)
         self._asked = {number: asked for number, asked in self._asked.items() if number in wanted}
         self._due_secs = {number: secs for number, secs in self._due_secs.items() if number in wanted}
@@ -180,7 +180,7 @@ class GridEngineSource(PolledSource):
         jobs, bad = answers
         for number in due:
             asked = jobs.get(number)
-            if asked is None and jobs and not bad:  # left out beside known ones
+            if asked is None and jobs and not bad:  # omitted from an answer that has known jobs
                 asked = Asked(known=False)
             if asked is not None:
                 self._asked[number] = asked
@@ -188,7 +188,7 @@ class GridEngineSource(PolledSource):
                     self._due_secs[number] = now_secs + self._refresh_secs
 
     def _ask_about_queues(self, now_secs: float, note: Callable[[Rejected], None]) -> NodeNotice | None:
-        """Return what this host's queues say of it; after a failure what they said before."""
+        """Return the notice from this host's queues; after a failure, the previous one."""
         if now_secs < self._queues_due_secs:
             return notice_of(self._queues)
         self._queues_due_secs = now_secs + RETRY_SECS
@@ -196,7 +196,7 @@ class GridEngineSource(PolledSource):
         if answers is not None:
             self._queues_due_secs = now_secs + self._refresh_secs
             queues, bad = answers
-            # One that cannot be read may be the one that still takes jobs.
+            # An unreadable queue may be the one that still accepts jobs.
             self._queues = {**self._queues, **queues} if bad else queues
         return notice_of(self._queues)
 
@@ -206,7 +206,7 @@ class GridEngineSource(PolledSource):
         ask: Callable[..., tuple[T, list[Rejected]]],
         note: Callable[[Rejected], None],
     ) -> tuple[T, list[Rejected]] | None:
-        """Return an answer, its bad records noted; None after a failure, which is noted once."""
+        """Return an answer and report its bad records; None after a failure, which is reported once."""
         try:
             answers = ask(qstat=self._qstat, timeout_secs=self._timeout_secs)
         except (SourceError, ParseError) as error:
@@ -220,7 +220,7 @@ class GridEngineSource(PolledSource):
         return answers
 
     def _has_ended(self, key: JobKey) -> bool:
-        """Return whether the master knows no such job."""
+        """Return whether the master said that it knows no such job."""
         asked = self._asked.get(number_of(key.job_id) or "")
         return asked is not None and not asked.known
 
@@ -230,9 +230,9 @@ class GridEngineSource(PolledSource):
 
 
 def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
-    """Return the shepherd of a job, and those of its tasks here; None where one is not noted.
+    """Return the pids of a job's shepherd and of its tasks' here; None for each not written yet.
 
-    Hosts that have tasks of a job only have no shepherd of it.
+    Hosts that run only tasks of a job have no shepherd for the job itself.
     """
     found: list[int | None] = []
     for folder in list_folders(path):

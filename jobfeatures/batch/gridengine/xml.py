@@ -1,8 +1,8 @@
-"""XML as ``qstat -xml`` and ``qhost -xml`` print it: text to elements. Pure; safe for what users wrote.
+"""Parse XML as ``qstat -xml`` and ``qhost -xml`` print it. Pure; safe with text from users.
 
-It is not always XML. Some versions name no element (``<>`` and ``</>``, in the
-answer about an unknown job), job names hold control characters or bytes of
-whatever encoding their users had, and a wrapper may print before it.
+The output is not always valid XML. Some versions write nameless elements (``<>``
+and ``</>``, about an unknown job), job names may contain control characters or
+bytes in any encoding, and a wrapper may print text before the document.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 
 def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) -> Element:
-    """Return the root element of an answer, which has one of these tags; `about` says what it is about.
+    """Return an answer's root element, which must have one of `tags`; `about` names its subject for errors.
 
-    What stands before the declaration is left out, as are characters that XML
-    does not know; bytes that are no UTF-8 are taken as Latin-1. Raises
-    ParseError, also for document types and entities, which no answer has.
+    Text before the declaration is dropped, as are characters that XML does not
+    allow; bytes that are not UTF-8 are decoded as Latin-1. Raises ParseError, also
+    for document types and entities, which no answer has.
     """
     try:
         text = data.decode("utf-8")
@@ -53,6 +53,6 @@ def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) ->
 
 
 def text_of(element: Element, name: str) -> str | None:
-    """Return the text of the first child with this name; None where there is none, or nothing in it."""
+    """Return the text of the first child with this name; None if absent or empty."""
     child = element.find(name)
     return None if child is None else (child.text or "").strip() or None

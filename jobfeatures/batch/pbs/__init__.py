@@ -1,19 +1,19 @@
-"""PBS Pro and OpenPBS, and Torque: they descend from one program, and so do their words.
+"""PBS Pro and OpenPBS, and Torque: descendants of one program, with similar commands and formats.
 
-openpbs.py torque.py  what only one of them has: its hooks' environment, control groups, words for keys
-commands.py           questions to qstat and pbsnodes, what they complain of, and the table of what differs
+openpbs.py torque.py  what is specific to one: its hooks' environment, control groups, names of keys
+commands.py           queries to qstat and pbsnodes, their errors, and the table of differences
 values.py             job ids, durations, sizes, execution hosts: all that a hook needs
 records.py            what qstat and pbsnodes print, as text, JSON and Torque's XML → records
 jobs.py               records → jobs, with the table of states of a dialect
 cluster.py            records → nodes and queues
-source.py             the source that asks about the jobs of this node
-clustersource.py      the source of the controller role, with the accounting files of some days
-accounting.py         their lines → records of jobs
-momfiles.py           what pbs_mom keeps in files on the node
-site.py               settings → what the daemon makes of them
+source.py             the source for this node's jobs
+clustersource.py      the source for the controller role, with the accounting files of recent days
+accounting.py         lines of accounting files → job records
+momfiles.py           files that pbs_mom keeps on the node
+site.py               settings → the daemon's sources
 
-Asking needs rights to see other people's jobs: with ``query_other_jobs = False``
-the server calls them unknown.
+Queries need permission to see other users' jobs: with ``query_other_jobs = False``
+the server reports them as unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jobfeatures.settings import PATH, TEXT, node_option
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PbsSettings:
-    """Where PBS is, and how it is asked."""
+    """Where PBS is installed, and how to query it."""
 
     pbs_home: str = node_option(PATH, "/var/spool/pbs", "PBS_HOME")
     pbs_qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")
@@ -34,7 +34,7 @@ class PbsSettings:
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TorqueSettings:
-    """Where Torque is, and how it is asked."""
+    """Where Torque is installed, and how to query it."""
 
     torque_home: str = node_option(PATH, "/var/spool/torque", "Torque's server home")
     torque_qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")

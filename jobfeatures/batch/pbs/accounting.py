@@ -1,11 +1,11 @@
-"""Accounting files of PBS and Torque: lines → the life of each job. Streaming, pure.
+"""Accounting files of PBS and Torque: lines → one record per job. Streaming, pure.
 
 Source: PBS Professional Administrator's Guide, "Accounting Log"; Torque Administrator
 Guide, "Accounting records". The files are ``server_priv/accounting/YYYYMMDD``.
 
-A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its own time is local to the server and
-has no zone; ctime, start, end and the like are epoch seconds, so the zone matters only for jobs that were
-deleted or aborted before they ran, and for suspensions.
+A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its leading timestamp is in the server's
+local time, without a zone; ctime, start, end and the like are epoch seconds, so the zone matters only for
+jobs that were deleted or aborted before they ran, and for suspensions.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, count_not_taken
 from jobfeatures.quantities import parse_count
 
-MAX_LINE_CHARACTERS = 2**20  # beyond it a line without an end has been cut
-SIGNALS_FROM = 256  # of Exit_status
+MAX_LINE_CHARACTERS = 2**20  # a longer line without a newline is truncated
+SIGNALS_FROM = 256  # an Exit_status from this on means a signal
 
-# PBS Professional Administrator's Guide, "Types of Accounting Log Records". Others report reservations
+# PBS Professional Administrator's Guide, "Types of Accounting Log Records". Other types are reservations
 # (B F f K k U Y), licences (L), provisioning (P p), phases (c e u s) and changes (a C).
 QUEUED, STARTED, RERUN, RESTARTED, ENDED, DELETED, ABORTED, MOVED, SUSPENDED, RESUMED = "QSRTEDAMzr"
 _OF_JOBS = frozenset("QSRTEDAMzr")
@@ -58,23 +58,23 @@ class _Life:
     reruns: int = 0
     suspended_since: int | None = None
     suspended_secs: int = 0
-    state: JobState | None = None  # None: ended by itself, as its exit status says
+    state: JobState | None = None  # None: derived from the exit status
     end_secs: int | None = None
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins with an accounting line."""
+    """Return whether `head` begins with an accounting line."""
     return _LINE.match(head.partition("\n")[0].rstrip("\r")) is not None
 
 
 def read_records(
     lines: Iterable[str], *, source: str, zone: tzinfo | None = None, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return each job when its last line has come, those without one at the end, as they were then.
+    """Yield each job at its last line, and unfinished jobs at the end with their latest state.
 
-    A rerun job is one record with the times of its last run. `zone` is that of the server, None: this
-    machine's. The system is torque where a line has words that only Torque writes, else pbs. Arrays as such
-    are left out: their jobs have lines of their own.
+    A rerun job is one record with the times of its last run. `zone` is the server's (None: this machine's).
+    The batch system is torque if a line has keys that only Torque writes, else pbs. Array parents are left
+    out: their subjobs have their own lines.
     """
     book = _Book(zone)
     problems: list[Rejected] = []
@@ -102,10 +102,10 @@ class _Book:
     def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
         self._lives: dict[str, _Life] = {}
-        self._ended: dict[str, None] = {}  # the latest: what is deleted then is a job's history
+        self._ended: dict[str, None] = {}  # the latest; a later deletion removes only the job's history
 
     def take(self, line: str, number: int) -> _Life | None:
-        """Add a line to its job's life, and return it if that was its last one. Raises ParseError."""
+        """Apply a line to its job, and return the job if that was its last line. Raises ParseError."""
         if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
             raise ParseError("line too long", text=line)
         match = _LINE.match(line.rstrip("\r\n"))
@@ -120,7 +120,7 @@ class _Book:
         job_id = parse_job_id(match[8], field="id")
         server = match[8].partition(".")[2] or None
         values = parse_message(match[9])
-        key = match[8]  # with its server: another one counts from 1, too
+        key = match[8]  # includes the server, as each server numbers from 1
         if job_id.endswith("[]") or (kind == DELETED and key in self._ended and key not in self._lives):
             return None
         life = self._lives.setdefault(key, _Life(job_id, server))
@@ -135,7 +135,7 @@ class _Book:
         return life
 
     def unfinished(self) -> Iterator[_Life]:
-        """Return the jobs that have not ended, as they were last."""
+        """Yield the jobs that have not ended, in their latest state."""
         for life in self._lives.values():
             life.state = JobState.RUNNING if life.is_running else JobState.PENDING
             if life.deleted_secs is not None:
@@ -144,7 +144,7 @@ class _Book:
 
 
 def _live(life: _Life, kind: str, at_secs: int) -> bool:
-    """Add a line to a job's life; tell whether the job has ended."""
+    """Apply a line to a job; return whether the job has ended."""
     if life.suspended_since is not None and kind in {RESUMED, ENDED, RERUN}:
         life.suspended_secs += max(0, at_secs - life.suspended_since)
         life.suspended_since = None
@@ -161,7 +161,7 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
     elif kind == DELETED:
         life.deleted_secs = at_secs
         if life.submit_secs is None or life.is_running:
-            return False  # its end is still to come
+            return False  # its end record follows
         life.state = JobState.CANCELLED
     elif kind in {ABORTED, MOVED}:
         life.state = JobState.CANCELLED
@@ -172,7 +172,7 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
 
 
 def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
-    """Return epoch seconds of a line's own time. Raises ParseError."""
+    """Return a line's leading timestamp in epoch seconds. Raises ParseError."""
     month, day, year, hour, minute, second = (int(match[place]) for place in range(1, 7))
     try:
         return int(datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).timestamp())
@@ -181,10 +181,10 @@ def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
 
 
 def parse_message(text: str) -> dict[str, str]:
-    """Return the pairs of ``user=alice account="a b" Resource_List.walltime=01:00:00``.
+    """Parse pairs such as ``user=alice account="a b" Resource_List.walltime=01:00:00``.
 
-    A word that is no pair belongs to the value before it. Raises ParseError
-    where a name comes twice: one of the two was made up by a user.
+    A word without ``=`` belongs to the value before it. Raises ParseError if a
+    name occurs twice: one of the two was forged by a user.
     """
     values: dict[str, str] = {}
     last = ""
@@ -202,7 +202,7 @@ def parse_message(text: str) -> dict[str, str]:
 
 
 def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None) -> JobRecord:
-    """Return the record of a job."""
+    """Return a job's accounting record."""
     job_id, values = life.job_id, Asked[str](life.values)
 
     def keep(rejected: Rejected) -> None:

@@ -17,7 +17,7 @@ from jobfeatures.errors import ParseError, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.quantities import parse_count
 
-# Their words for states, in the common ones. What says how busy a node is, is counted instead: see `_base`.
+# Node states as common ones. How busy a node is follows from its CPUs if no word says so: `compute_states`.
 NODE_WORDS: Mapping[str, tuple[str, ...]] = {
     "free": (),
     "job-busy": ("ALLOCATED",),
@@ -48,30 +48,30 @@ _PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
 
 
 def split_states(text: str) -> tuple[str, ...]:
-    """Return the words of ``down,offline``."""
+    """Split states such as ``down,offline``."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def make_notice(record: Record) -> NodeNotice:
-    """Return what a node's record announces. Raises ParseError without a state."""
+    """Return the notice that a node's record implies. Raises ParseError without a state."""
     words = split_states(record.attributes.get("state", ""))
     if not words:
         raise ParseError("field is missing", field="state", text=record.name)
     draining = not DRAINS.isdisjoint(words)
     try:
         return NodeNotice(draining, cpus=_first(record.attributes, parse_count, *CPUS))
-    except ParseError:  # what cannot be read takes nothing else away
+    except ParseError:  # a malformed value invalidates nothing else
         return NodeNotice(draining)
 
 
 def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
-    """Return the record of a node by its name, whole or short."""
+    """Return the record of a node by its full or short name."""
     name = node_name if node_name in records else find_host(records, node_name)
     return None if name is None else records[name]
 
 
 def make_node(record: Record) -> ClusterNode:
-    """Return a node. A word that is not in the table stands for itself. Raises ParseError.
+    """Return a node. A state word that is not in the table is kept as it is. Raises ParseError.
 
     PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
     Torque: np, the slots of jobs, physmem of status, gpus.
@@ -103,7 +103,7 @@ def make_node(record: Record) -> ClusterNode:
 
 
 def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
-    """Return the common words, the base state first: how busy the node is, unless that is not to be had."""
+    """Return the common state words, base state first; without one, it follows from how busy the node is."""
     said: dict[str, None] = {}
     for word in words:
         common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
@@ -115,7 +115,7 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 
 
 def count_slots(text: str) -> int:
-    """Return the slots in use: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError."""
+    """Count the slots in use: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError."""
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
         match = _SLOTS.match(text, position)
@@ -127,10 +127,10 @@ def count_slots(text: str) -> int:
 
 
 def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
-    """Return an execution queue. UP: it takes jobs and starts them; DOWN, DRAIN, INACTIVE as Slurm has them.
+    """Return an execution queue. UP: it accepts and starts jobs; DOWN, DRAIN, INACTIVE as in Slurm.
 
-    PBS: a queue that nodes are bound to (their attribute queue) has these, any other those that are bound to
-    none. Torque: a queue whose neednodes is a property has the nodes with it.
+    PBS: a queue's nodes are those bound to it (by their attribute queue), else those bound to no queue.
+    Torque: if a queue's neednodes is a property, its nodes are those with that property.
     """
     values = record.attributes
     enabled, started = (values.get(name, "").lower() == "true" for name in ("enabled", "started"))
@@ -148,7 +148,7 @@ def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
 
 
 def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs: float) -> Cluster:
-    """Return nodes and execution queues; a bad record costs itself only."""
+    """Return nodes and execution queues; a bad record is rejected on its own."""
     rejected = [*nodes.rejected, *queues.rejected]
     made = tuple(
         parse_each(make_node, nodes.found.values(), rejected, "pbsnodes", lambda record: record.name)
@@ -168,5 +168,5 @@ def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs:
 
 
 def _first(values: Mapping[str, str], parse: Callable[..., int], *names: str) -> int | None:
-    """Return the first of these values that is there. Raises ParseError."""
+    """Return the first of these values that is present. Raises ParseError."""
     return next((parse(values[name], field=name) for name in names if values.get(name)), None)

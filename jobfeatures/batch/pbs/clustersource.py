@@ -1,4 +1,4 @@
-"""The source that asks the server about the whole cluster, for the controller role."""
+"""The source that queries the server about the whole cluster, for the controller role."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_LINE_CHARACTERS = 2**20
 
 
 class PbsCluster:
-    """Asks ``qstat`` and ``pbsnodes``, and reads the accounting files where they are on this machine."""
+    """Queries ``qstat`` and ``pbsnodes``, and reads the accounting files if they are on this machine."""
 
     def __init__(self, commands: Commands, clock: Clock, *, home: str) -> None:
         self.name = commands.name
@@ -31,10 +31,10 @@ class PbsCluster:
         self._accounting = f"{home}/server_priv/accounting"
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs that the server has. Arrays as such are left out: their jobs are there one by one.
+        """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.
 
-        A job that has ended is in it as long as the server keeps it: in
-        Torque for keep_completed seconds, in PBS not at all.
+        Ended jobs are listed until the server drops them: Torque keeps them for
+        keep_completed seconds, PBS not at all.
         """
         taken_at_secs = self._clock.now_secs()
         answer = self._commands.ask("queue")
@@ -50,7 +50,7 @@ class PbsCluster:
         )
 
     def poll_cluster(self) -> Cluster:
-        """Return nodes and execution queues."""
+        """Return the nodes and execution queues."""
         taken_at_secs = self._clock.now_secs()
         nodes, queues = self._commands.ask("nodes"), self._commands.ask("queues")
         cluster = make_cluster(nodes.records, queues.records, source=self.name, taken_at_secs=taken_at_secs)
@@ -59,19 +59,19 @@ class PbsCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs that the accounting files of the days since then report."""
+        """Return the jobs in the accounting files of the days since `since_secs`."""
         return read_accounting(
             self._accounting, self.name, since_secs=since_secs, now_secs=self._clock.now_secs()
         )
 
 
 def local_day(secs: float) -> date:
-    """Return the day of an epoch time in this machine's zone."""
+    """Return the date of an epoch time in this machine's zone."""
     return datetime.fromtimestamp(max(0.0, secs), UTC).astimezone().date()
 
 
 def file_names(since_secs: float, now_secs: float) -> list[str]:
-    """Return the names of the files of these days, in this machine's zone, as the server has it."""
+    """Return the accounting file names of these days; the server is assumed to share this machine's zone."""
     day, last = local_day(since_secs), local_day(now_secs)
     day = max(day, last - timedelta(days=MAX_DAYS))
     names = []
@@ -82,7 +82,7 @@ def file_names(since_secs: float, now_secs: float) -> list[str]:
 
 
 def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_secs: float) -> Accounting:
-    """Return the jobs that these days' files report. Raises SourceError where the folder cannot be read."""
+    """Return the jobs in these days' files. Raises SourceError if `folder` cannot be read."""
     with failing_source(folder, OSError):
         there = set(os.listdir(folder))
     wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]

@@ -1,11 +1,11 @@
-"""qstat and pbsnodes, and the table of what differs between PBS and Torque.
+"""qstat and pbsnodes, and the table of differences between PBS and Torque.
 
 PBS Professional Reference Guide, "PBS Commands", and its "Job States":
 https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf. JSON comes from PBS
 Pro 13 on. Torque, qstat(1B), "S: The job's current state":
 https://docs.adaptivecomputing.com/torque/6-1-2/adminGuide/Content/topics/torque/13-commands/qstat.htm.
-Its XML escapes what users write, and has times as epoch seconds; queues are reported as text only.
-One that is too old, or was built without, is asked for text.
+Its XML escapes text from users and has times in epoch seconds; queues are available as text only.
+A version that is too old, or was built without JSON or XML, is queried for text.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _COMMON: Mapping[str, JobState | None] = {
 
 
 class NotUnderstoodError(SourceError):
-    """The command does not know an option: it is too old for this question."""
+    """The command does not know an option: it is too old for this query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command said. `gone`: job ids that its server knows no more, or no more as jobs to come.
+    """A command's answer. `gone`: ids of jobs that the server reports as unknown or finished.
 
-    `whole`: nothing else was complained of. `complaint` is its first foreign line.
+    `whole`: no record was rejected and there is no `complaint`, the first other line on standard error.
     """
 
     records: Records
@@ -62,20 +62,20 @@ class Answer:
 
     @property
     def problems(self) -> tuple[Rejected, ...]:
-        """Return what could not be taken, and what was complained of."""
+        """Return the rejected records and the error message."""
         complaint = (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
         return (*self.records.rejected, *complaint)
 
     @property
     def whole(self) -> bool:
-        """Return whether absence from this answer means something."""
+        """Return whether a job's absence from this answer is significant."""
         return not self.complaint and not self.records.unsure
 
 
 class Question(NamedTuple):
-    """A command, the kind of records in its answer, and its arguments: for JSON or XML, and for text.
+    """A command, the kind of records in its answer, and its arguments for JSON or XML, and for text.
 
-    None where there is no such answer.
+    None if it offers no such format.
     """
 
     command: str
@@ -86,13 +86,13 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one of them is asked; `members` are the names of jobs, nodes and queues in its answers.
+    """How to query PBS or Torque; `members` are the names of jobs, nodes and queues in its answers.
 
-    The questions: some jobs; the queue, all jobs, those of arrays one by one; a node; all nodes; the queues.
+    The queries: given jobs; the queue (all jobs, with subjobs of arrays); a node; all nodes; the queues.
     """
 
     states: Mapping[str, JobState | None]
-    parse: Callable[[bytes, str, str], Records]  # with a name of `members`, and the source
+    parse: Callable[[bytes, str, str], Records]  # takes a name of `members`, and the source
     members: Mapping[str, str]
     questions: Mapping[str, Question]
 
@@ -109,11 +109,11 @@ DIALECTS: Mapping[str, Dialect] = {
     "pbs": Dialect(
         states={
             **_COMMON,
-            "B": JobState.RUNNING,  # an array of which something has started
+            "B": JobState.RUNNING,  # an array with a started subjob
             "F": None,
-            "M": JobState.CANCELLED,  # moved: another server's job from now on
-            "U": JobState.SUSPENDED,  # the workstation's user is back
-            "X": None,  # of an array
+            "M": JobState.CANCELLED,  # moved to another server
+            "U": JobState.SUSPENDED,  # the workstation is in use by its owner
+            "X": None,  # an ended subjob
         },
         parse=_parse_json,
         members={"job": "Jobs", "node": "nodes", "queue": "Queue"},
@@ -141,7 +141,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 class Commands:
-    """One system's qstat, and the pbsnodes beside it. Each question raises SourceError."""
+    """One system's qstat, and the pbsnodes in its directory. Each query may raise SourceError."""
 
     def __init__(self, name: str, qstat: str = "qstat", *, timeout_secs: float = 10.0) -> None:
         self.name = name
@@ -154,10 +154,10 @@ class Commands:
             kept=VARIABLES,
             environment={"TZ": "UTC0"},
         )
-        self._is_old = False  # it knows text only
+        self._is_old = False  # it supports text output only
 
     def ask(self, question: str, *names: str) -> Answer:
-        """Ask one of the dialect's questions, about jobs or a node of these names."""
+        """Run one of the dialect's queries, about the jobs or the node with these names."""
         source, kind, structured, text = self._dialect.questions[question]
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
@@ -193,7 +193,7 @@ class Commands:
     def make_jobs(
         self, answer: Answer, *, node_name: str | None, note: Note, broken: list[Rejected]
     ) -> Iterator[Job]:
-        """Yield the jobs of an answer of qstat; what has no id or state is added to `broken`."""
+        """Yield the jobs in qstat's answer; records without an id or state are added to `broken`."""
         make = partial(
             make_job,
             batch_system=self.name,
@@ -206,7 +206,7 @@ class Commands:
 
 
 def parse_complaints(stderr: str) -> tuple[frozenset[str], str]:
-    """Return the jobs that are unknown or finished, and the first line that says something else. Pure."""
+    """Return the unknown or finished jobs, and the first line with any other message. Pure."""
     gone: set[str] = set()
     foreign = ""
     for line in filter(None, map(str.strip, stderr.split("\n"))):

@@ -36,7 +36,7 @@ _GPU = re.compile(r"([A-Za-z0-9._-]{1,255})-gpu/([0-9]{1,4})\Z")
 _NODES_PART = re.compile(r"([0-9]{1,7}|[A-Za-z][A-Za-z0-9._-]{0,254})(?::.*)?\Z")
 
 # PBS Professional Administrator's Guide, "Job Exit Status Codes"; Torque Administrator Guide,
-# "Job exit status". Negative codes are the system's own; those of limits differ between the two.
+# "Job exit status". The batch system sets negative codes; those for limits differ between the two.
 _EXITS = {
     "pbs": {
         -26: JobState.OUT_OF_MEMORY,  # virtual memory
@@ -51,7 +51,7 @@ SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CAN
 
 
 def state_of_exit(batch_system: str, exit_status: int | None, substate: str | None = None) -> JobState:
-    """Return how a job ended. One without an exit status was deleted before it ran."""
+    """Return how a job ended. Without an exit status, it was deleted before it ran."""
     if substate in SUBSTATES:
         return SUBSTATES[substate]
     if exit_status is None:
@@ -69,11 +69,11 @@ def make_job(
     note: Note,
     source: str,
 ) -> Job:
-    """Return a job. `states` maps the letters of job_state; None: its end follows from its exit status.
+    """Return a job. `states` maps job_state letters; None: ended, the state follows from the exit status.
 
-    CPUs, memory and GPUs are those on the node `node_name`, or with None those of a job on one node. A
-    malformed value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
-    13:40:10 2023``. Raises ParseError where id or state is missing.
+    CPUs, memory and GPUs are those on the node `node_name`; None: those of a single-node job. A malformed
+    value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
+    13:40:10 2023``. Raises ParseError if the id or the state is missing.
     """
     job_id = parse_job_id(record.name)
     fields = Fields(record, note, source)
@@ -135,11 +135,11 @@ class Fields(Texts):
         super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")
 
     def shares(self) -> Mapping[str, Share]:
-        """Return what the job has by host."""
+        """Return the job's allocation by host."""
         return read_shares(self, "exec_host", "exec_vnode")
 
     def gpus(self, node_name: str | None) -> tuple[str, ...]:
-        """Return the indices of the job's cards on a node, of Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
+        """Return the job's GPU indices on a node, from Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
         found: dict[str, None] = {}
         for part in filter(None, (self.text("exec_gpus") or "").split("+")):
             match = _GPU.match(part)
@@ -153,15 +153,15 @@ class Fields(Texts):
     def user(self) -> str | None:
         """Return the user that the job runs as.
 
-        Only managers are told euser; for others it is Job_Owner, up to ``@``,
-        unless User_List names users that may be others.
+        Only managers see euser; otherwise it is Job_Owner, up to ``@``,
+        unless there is a User_List, which may name other users.
         """
         owner = None if self.text("User_List") else self.text("Job_Owner")
         return self.text("euser") or (owner or "").partition("@")[0] or None
 
 
 def parse_time(text: str) -> int:
-    """Return epoch seconds of a number, or of a time in UTC as ctime(3) prints it. Raises ParseError."""
+    """Parse epoch seconds, or a UTC time as ctime(3) prints it, to epoch seconds. Raises ParseError."""
     match = _CTIME.match(text)
     if match is None:
         return parse_count(text)
@@ -174,18 +174,18 @@ def parse_time(text: str) -> int:
 
 
 def parse_whole(text: str) -> int:
-    """Return a whole number, also a negative one. Raises ParseError."""
+    """Parse an integer, which may be negative. Raises ParseError."""
     return -parse_count(text[1:]) if text.startswith("-") else parse_count(text)
 
 
 def compute_total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum of what is known, None where nothing is."""
+    """Return the sum of the known numbers; None if none is known."""
     known = [each for each in numbers if each is not None]
     return sum(known) if known else None
 
 
 def requested_cpus(fields: Fields) -> int | None:
-    """Return the CPUs that a job asks for: ncpus, procs, or what ``nodes=2:ppn=4+n7:ppn=1`` comes to."""
+    """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``."""
     nodes = fields.text("Resource_List.nodes")
     if nodes is not None and "ppn=" in nodes:
         return count_ppn(nodes)
@@ -193,7 +193,7 @@ def requested_cpus(fields: Fields) -> int | None:
 
 
 def count_ppn(text: str) -> int | None:
-    """Return the CPUs of ``2:ppn=4+n7:ppn=1``, None where it cannot be understood."""
+    """Return the total CPUs of ``2:ppn=4+n7:ppn=1``; None if it is malformed."""
     total = 0
     for part in text.split("+"):
         match = _NODES_PART.match(part)
@@ -208,14 +208,14 @@ def count_ppn(text: str) -> int | None:
 
 
 def _reason(letter: str, state: JobState) -> str | None:
-    """Return why a job does not run, by its letter; comments are free text."""
+    """Return why a job is not running, by its state letter; its comment is free text, and not used."""
     if state is not JobState.PENDING:
         return None
     return {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}.get(letter, "Queued")
 
 
 def _sessions(fields: Fields, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:
-    """Return the job's session, which lives on the first of its nodes."""
+    """Return the job's session id, which is on its first node; empty on other nodes."""
     session = fields.read(parse_count, "session_id")
     first = next(iter(shares), None)
     if not session or first is None or (node_name is not None and not is_same_host(first, node_name)):

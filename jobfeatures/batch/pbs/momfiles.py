@@ -1,9 +1,9 @@
-"""What the node's daemon, pbs_mom, keeps in files: which jobs are here, and Torque's node lists.
+"""Files of the node's daemon, pbs_mom: which jobs are here, and Torque's node lists.
 
-The job files themselves are C structures that change with every version, so only their names are used:
-``mom_priv/jobs/123.server.JB``. The folder is root's. pbs_mom takes a file away once the server has taken the
-job's end from it: one that died leaves it. Torque's ``aux/123.server`` has one host name a line for each
-execution slot; PBS has one for each MPI process there, which says nothing of CPUs.
+The job files are C structures that change with every version, so only their names are used:
+``mom_priv/jobs/123.server.JB``. The folder belongs to root. pbs_mom removes a file once the server has
+acknowledged the job's end; if pbs_mom dies, the file stays. Torque's ``aux/123.server`` has one line with a
+host name per execution slot; PBS writes one per MPI process, which does not reveal CPUs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
 
 
 def parse_job_file_name(name: str) -> str | None:
-    """Return the id of a job by the name of its file, None for other files. Never raises."""
+    """Return the job id in a job file's name; None for other files. Never raises."""
     if not name.endswith(".JB"):
         return None
     try:
@@ -40,7 +40,7 @@ def _plain_id(text: str) -> str:
 
 
 def read_mom_jobs(home: str) -> dict[str, Version]:
-    """Return the jobs that pbs_mom has files of by id, with the files' versions. Raises OSError."""
+    """Return the ids of jobs with a pbs_mom file, and each file's version. Raises OSError."""
     found: dict[str, Version] = {}
     with os.scandir(os.path.join(home, "mom_priv", "jobs")) as entries:
         for number, entry in enumerate(entries):
@@ -54,14 +54,14 @@ def read_mom_jobs(home: str) -> dict[str, Version]:
 
 
 def find_living(procfs: str) -> frozenset[str] | None:
-    """Return the ids of the jobs whose processes are here, by their environment; None: not all can be seen.
+    """Return the ids of jobs with processes here, by environment; None if some processes are hidden.
 
-    pbs_mom gives all processes of a job PBS_JOBID; a user who gives it to others keeps a job that is over.
+    pbs_mom sets PBS_JOBID for all processes of a job; a user who sets it elsewhere keeps an ended job listed.
     """
     found: set[str] = set()
     try:
         pids = list(filter(str.isdigit, os.listdir(procfs)))
-        if "1" not in pids:  # hidden
+        if "1" not in pids:  # other users' processes are hidden
             return None
         for pid in pids:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError, ParseError):
@@ -74,6 +74,6 @@ def find_living(procfs: str) -> frozenset[str] | None:
 
 
 def read_nodefile(path: str) -> dict[str, int]:
-    """Return a node list's lines by host. Raises ParseError or OSError."""
+    """Return the number of a node list's lines per host. Raises ParseError or OSError."""
     content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
     return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)

@@ -1,7 +1,7 @@
-"""What only PBS Pro and OpenPBS have: what their hook hands over, their control groups, their words for keys.
+"""Specific to PBS Pro and OpenPBS: their hook's environment, control groups, and names of keys.
 
-``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and puts the
-job's attributes into the command's environment, under names of its own.
+``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and passes the
+job's attributes in the command's environment, under names that it defines.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _S
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return what the hook's environment reports about its job; the state is RUNNING.
+    """Return the job that the hook's environment describes; the state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server PBS_HOOK_USER=alice PBS_HOOK_UID=6001 PBS_HOOK_QUEUE=workq
     PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00
     PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. Times are epoch seconds.
 
-    A malformed value is reported to `note` and stays unknown. Raises ParseError without the id of one job.
+    A malformed value is reported to `note` and stays unknown. Raises ParseError without a single job's id.
     """
     job_id = job_id_of(environ)
 
@@ -75,7 +75,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 # Source: pbs_cgroups hook of OpenPBS 20 to 23:
 # ``/pbs_jobs.service/jobid/<id>`` on v1, ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with
 # an id such as ``123.server``, ``123[4].server`` of an array, or the latter
-# escaped by systemd, ``123\x5b4\x5d.server``. The server's name is left out.
+# escaped by systemd, ``123\x5b4\x5d.server``. The server's name is dropped.
 _JOB = re.compile(
     r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/"
     r"(?P<job_id>[1-9][0-9]{0,11}(?:(?:\[|\\x5b)[0-9]{1,9}(?:\]|\\x5d))?)(?:(?:\.|\\x2e)[^/]*)?(?:/|\Z)",

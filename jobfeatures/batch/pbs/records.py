@@ -1,11 +1,11 @@
-"""What qstat and pbsnodes print, as text, JSON and Torque's XML → records of attributes. Pure.
+"""Output of qstat and pbsnodes, as text, JSON and Torque's XML → records of attributes. Pure.
 
-Users write job names, paths, arguments and whole environments, and the text form escapes no newline in them:
-a variable's value may hold lines that imitate attributes, and jobs. Hence a field that stands there twice, or
-behind the environment where it belongs before it, costs its record.
+Users choose job names, paths, arguments and environments, and the text format does not escape newlines in
+them: a variable's value may contain lines that forge attributes or jobs. Hence a record is rejected if a
+field occurs twice, or after the environment although it belongs before it.
 
-JSON comes from PBS Pro 13 on, and is not always JSON: backslashes that escape nothing, numbers with leading
-zeros, bare words and raw control characters have all been seen. What is repaired is reported.
+JSON is available from PBS Pro 13 on, and not always valid: stray backslashes, numbers with leading zeros,
+bare words and raw control characters have all been seen. Repairs are reported.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from jobfeatures.formats.sss.xml import Element, parse_element
 
 MAX_LINE_CHARACTERS = 2**20
 
-# Names that objects have besides records, on the way to them and within them.
+# Names of JSON objects that are not records, above and within them.
 _NO_RECORDS = frozenset(
     {
         *("Jobs", "nodes", "Queue", "Resource_List", "Variable_List", "resources_used", "estimated"),
         *("resources_available", "resources_assigned", "resources_default", "resources_max", "resources_min"),
     }
 )
-# Attributes that stand before Variable_List; behind it they are a user's imitation.
+# Attributes that precede Variable_List; after it they are a user's forgery.
 _BEFORE_VARIABLES = re.compile(
     r"(?:Job_Name|Job_Owner|job_state|queue|server|exec_host|exec_vnode|ctime|qtime|stime|Account_Name|"
     r"Resource_List\..*|resources_used\..*)\Z"
@@ -53,7 +53,7 @@ _NAMES = {"Job": "Job_Id", "Node": "name"}
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One job, node or queue. Attributes of an attribute have a dot: ``Resource_List.walltime``."""
+    """One job, node or queue. Nested attributes have a dot: ``Resource_List.walltime``."""
 
     name: str
     attributes: Mapping[str, str]
@@ -61,7 +61,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one answer by name, and what could not be taken or had to be repaired."""
+    """The records of one answer by name, and what was rejected or repaired."""
 
     found: Mapping[str, Record]
     rejected: tuple[Rejected, ...] = ()
@@ -69,7 +69,7 @@ class Records:
 
 
 def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source: str) -> Records:
-    """Keep each name's record; a name that comes twice was imitated by one of the two, and both go."""
+    """Collect records by name; if a name occurs twice, one is forged, and both are rejected."""
     records: dict[str, Record] = {}
     rejected: list[Rejected] = []
     unsure: set[str] = set()
@@ -98,8 +98,8 @@ def parse_text(text: str, *, kind: str, source: str) -> Records:
             Variable_List = PBS_O_HOME=/home/alice,
         <tab>PBS_O_QUEUE=batch
 
-    A line that starts with a tab continues the one before it. Lines before the first record, such as a
-    banner, are passed over. Raises ParseError if there is text and no record in it.
+    A line that starts with a tab continues the previous one. Lines before the first record, such as a
+    banner, are skipped. Raises ParseError if there is text but no record.
     """
     records = collect_records(_split_text(text.split("\n"), HEADS[kind]), source=source)
     if not records.found and not records.unsure and text.strip():
@@ -144,7 +144,7 @@ def _parse_body(name: str, lines: Iterable[str]) -> Record | ParseError:
 
 
 class _Twice(dict[str, Any]):
-    """An object in which a name came twice: none of it can be believed."""
+    """An object in which a name occurred twice: none of it can be trusted."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -161,12 +161,12 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
     """Return the records of ``-F json``: `member` is Jobs, nodes or Queue.
 
     Sample: ``{"timestamp":1795250000, "pbs_version":"23.06.06", "pbs_server":"s",
-    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers are kept as they
-    are written. Faults are repaired and reported as Rejected; where the whole cannot be read, each record is
-    read for itself. An answer without that member has no records, as that about unknown jobs. Raises
-    ParseError if there is text and nothing can be read.
+    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers keep their
+    spelling. Faults are repaired and reported as Rejected; if the document cannot be parsed, each record is
+    parsed on its own. An answer without that member, as about unknown jobs, has no records. Raises
+    ParseError if there is text but nothing can be parsed.
     """
-    start = text.find("{")  # behind a banner, if there is one
+    start = text.find("{")  # after a banner, if any
     if start < 0:
         raise ParseError("no JSON", source=source, text=text.strip())
     text = text[start:]
@@ -205,7 +205,7 @@ def _read_repaired(text: str) -> Any:
 
 
 def _repair(match: re.Match[str]) -> str:
-    """Return a token as JSON has it: escapes that are none doubled, words that are no values quoted."""
+    """Return a token as valid JSON: stray backslashes doubled, bare words quoted."""
     token = match[0]
     if token.startswith('"'):
         return _ESCAPE.sub(r"\\\\", token)
@@ -215,9 +215,9 @@ def _repair(match: re.Match[str]) -> str:
 
 
 def _read_each(text: str, member: str) -> Iterator[tuple[str, Record | ParseError]]:
-    """Read the objects that stand on lines of their own with a record's name; a broken one costs itself.
+    """Yield the objects that begin on a line with a record's name; a broken one is rejected on its own.
 
-    Each is read out of its own part of the text: where an error is, is counted from the start.
+    Each is parsed from its own slice: computing an error's position takes time from the slice's start.
     """
     starts = [match for match in _MEMBER.finditer(text) if _is_record(match[1], member)]
     ends = [*(match.start() for match in starts[1:]), len(text)]
@@ -256,11 +256,11 @@ def _text(value: Any) -> str:
 
 
 def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
-    """Return the records of a document: `kind` is Job or Node. Nothing at all is no records.
+    """Return the records of a document: `kind` is Job or Node. Empty output has no records.
 
     Sample: ``<Data><Job><Job_Id>123.server</Job_Id><Job_Name>a</Job_Name>
     <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``. Times are epoch seconds. Text
-    before the document, such as a banner, is passed over. Raises ParseError.
+    before the document, such as a banner, is skipped. Raises ParseError.
     """
     start = data.find(b"<Data")
     if start < 0:

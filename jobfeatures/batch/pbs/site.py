@@ -1,4 +1,4 @@
-"""What the daemon makes of PBS or Torque with a site's settings."""
+"""Build the daemon's sources for PBS or Torque from a site's settings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """One of them. The settings of both are the same but for their beginning, its name."""
+    """PBS or Torque. Their settings differ only in the prefix, the system's name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def setting(self, config: Config, name: str) -> Any:
-        """Return one of its settings."""
+        """Return the system's setting of this name."""
         return getattr(config, f"{self._name}_{name}")
 
     def is_here(self, config: Config) -> bool:
-        """Return whether its daemons have their folder here; other systems have a qstat, too."""
+        """Return whether its daemons' folder exists here; a qstat is no proof, as other systems have one."""
         home = self.setting(config, "home")
         return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
     def make_source(self, config: Config, clock: Clock, node_name: str) -> BatchSource:
-        """Return the source of a daemon."""
-        from jobfeatures.batch.pbs.source import QstatSource  # a hook has no use for it
+        """Return the source for a node's daemon."""
+        from jobfeatures.batch.pbs.source import QstatSource  # not needed by a hook
 
         return QstatSource(
             self._commands(config, config.batch_timeout_secs),
@@ -43,12 +43,12 @@ class Site:
         )
 
     def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-        """Return the source of the controller role."""
-        from jobfeatures.batch.pbs.clustersource import PbsCluster  # a hook has no use for it
+        """Return the source for the controller role."""
+        from jobfeatures.batch.pbs.clustersource import PbsCluster  # not needed by a hook
 
         return PbsCluster(self._commands(config, timeout_secs), clock, home=self.setting(config, "home"))
 
     def _commands(self, config: Config, timeout_secs: float) -> Commands:
-        from jobfeatures.batch.pbs.commands import Commands  # a hook has no use for it
+        from jobfeatures.batch.pbs.commands import Commands  # not needed by a hook
 
         return Commands(self._name, self.setting(config, "qstat"), timeout_secs=timeout_secs)

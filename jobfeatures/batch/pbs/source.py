@@ -1,4 +1,4 @@
-"""The source that asks the server about the jobs of this node."""
+"""The source that queries the server about this node's jobs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Return whether a text is the id of one job without its server, fit to be asked about."""
+    """Return whether a text is a single job's id without its server, valid in a query."""
     return _ID.match(text) is not None
 
 
 class QstatSource(PolledSource):
-    """Asks the server about the jobs that this node has, and keeps the answers.
+    """Queries the server about this node's jobs, and caches the answers.
 
-    The node has a job if its control group or its directory says so, or if pbs_mom keeps a file of it, where
-    that folder can be read. Processes of it are also proof that a job lives of which the server says that it
-    does not know it: so it does of other people's jobs where they are hidden. A file alone is none, it may
-    have been left behind: it is passed over until it is written anew.
+    A job is on the node if it has a control group or a directory, or a file of pbs_mom if that folder is
+    readable. The server may report a job as unknown because other users' jobs are hidden: its processes here
+    then prove that it is running. A file alone does not, as it may be stale: it is ignored until it is
+    rewritten.
     """
 
     is_local = False
@@ -46,21 +46,21 @@ class QstatSource(PolledSource):
         refresh_secs: float = 300.0,
         procfs: str = "/proc",
     ) -> None:
-        """`refresh_secs` separates two questions about one job, and two about the node."""
+        """`refresh_secs` is the time between two queries about a job, and between two about the node."""
         self.name = commands.name
         self._commands = commands
         self._clock = clock
         self._node_name = node_name
         self._home = home
         self._procfs = procfs
-        self._left: dict[str, Version] = {}  # files of jobs that have ended
+        self._left: dict[str, Version] = {}  # files left by ended jobs
         self._jobs = AskedJobs(commands.name, is_plain_id, refresh_secs=refresh_secs)
         self._node = NodeQuestion("pbsnodes", refresh_secs)
         self._news = News()
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of this node. Raises SourceError if questions were asked and none was answered."""
+        """Return this node's jobs. Raises SourceError if queries were made and all failed."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []
         files = self._read_mom(problems)
@@ -90,14 +90,14 @@ class QstatSource(PolledSource):
         try:
             files = read_mom_jobs(self._home)
         except FileNotFoundError:
-            return {}  # no execution host, or its home is elsewhere
+            return {}  # not an execution host, or its home is elsewhere
         except OSError as error:
             problems.append(Rejected.from_error(error, f"{self._home}/mom_priv/jobs"))
             return {}
         return {job_id: version for job_id, version in files.items() if is_plain_id(job_id)}
 
     def _keep(self, answer: Answer, asked: Sequence[str], problems: list[Rejected]) -> None:
-        """Keep what was answered: a job that the server does not know has ended unless it is here."""
+        """Cache an answer: a job that the server does not know has ended unless it is seen here."""
         problems += answer.problems
         made = {
             job.key.job_id: replace(job, uid=self._users.uid(job.user))
@@ -112,7 +112,7 @@ class QstatSource(PolledSource):
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)
 
     def _read_notice(self) -> NodeNotice | None:
-        """Return what the server announces of the node. Raises SourceError or ParseError."""
+        """Return the server's notice about the node. Raises SourceError or ParseError."""
         if self._node_name is None:
             return None
         answer = self._commands.ask("node", self._node_name)

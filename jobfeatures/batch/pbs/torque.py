@@ -1,8 +1,8 @@
-"""What only Torque has: what prologue and epilogue hand over, its control groups, its words for keys.
+"""Specific to Torque: the environment of prologue and epilogue, control groups, and names of keys.
 
 Source: Torque Administrator Guide, "Prologue and epilogue scripts": the
 arguments of a prologue are job id, user, group, job name, requested limits,
-queue and account. ``packaging/torque/prologue.sh`` puts them into the command's environment.
+queue and account. ``packaging/torque/prologue.sh`` passes them in the command's environment.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _S
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return what the prologue's environment reports about its job; the state is RUNNING.
+    """Return the job that the prologue's environment describes; the state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server TORQUE_USER=alice TORQUE_UID=6001 TORQUE_JOB_NAME=a
     TORQUE_LIMITS=nodes=1:ppn=4,walltime=01:00:00,mem=8gb TORQUE_QUEUE=batch TORQUE_ACCOUNT=physics
-    TORQUE_START=1795246429``. Start is the prologue's own time, in epoch seconds.
+    TORQUE_START=1795246429``. The start is when the prologue ran, in epoch seconds.
 
-    Hosts and CPUs are not reported here. A malformed value is reported to `note` and
-    stays unknown. Raises ParseError without the id of one job.
+    Hosts and CPUs are not included. A malformed value is reported to `note` and
+    stays unknown. Raises ParseError without a single job's id.
     """
     del node_name
     job_id = job_id_of(environ)
@@ -73,7 +73,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return hosts and slots by pbs_mom's ``aux/123.server``. Raises SourceError or ParseError."""
+    """Return the job with hosts and slots from ``aux/123.server``. Raises SourceError or ParseError."""
     del timeout_secs
     folder = os.path.join(config.torque_home, "aux")
     try:
@@ -100,7 +100,7 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
 
 
 # Source: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before
-# the first dot, of an array ``123[4].server``, formerly ``123-4.server``.
+# the first dot; for an array ``123[4].server``, formerly ``123-4.server``.
 _JOB = re.compile(
     r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII
 )

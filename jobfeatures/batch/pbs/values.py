@@ -1,4 +1,4 @@
-"""Job ids, durations, sizes and execution hosts as PBS and Torque write them: pure, and small for hooks.
+"""Parse job ids, durations, sizes and execution hosts of PBS and Torque. Pure; small, as hooks import it.
 
 Sources: PBS Professional Reference Guide, "Formats" (duration, size, job identifier) and "Job Attributes"
 (exec_host, exec_vnode), https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
@@ -16,7 +16,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.nodelist import is_same_host
 
 WORD_BYTES = 8
-MAX_CPUS = 10**7  # of one job on one host
+MAX_CPUS = 10**7  # per job and host
 
 _ID = re.compile(r"([1-9][0-9]{0,11})(\[[0-9]{0,9}\]|-[0-9]{1,9})?(?:\.[A-Za-z0-9._-]{1,255})?\Z")
 _DURATION = re.compile(r"[0-9]{1,12}(?::[0-9]{1,9}){0,3}(?:\.[0-9]{1,9})?\Z")
@@ -30,7 +30,7 @@ _CHUNK = re.compile(r"\(([^()]*)\)")
 
 
 class Share(NamedTuple):
-    """What a job has on one host. None is unknown."""
+    """A job's allocation on one host. None means unknown."""
 
     cpus: int | None = None
     memory_bytes: int | None = None
@@ -38,9 +38,9 @@ class Share(NamedTuple):
 
 
 def parse_job_id(text: str, *, field: str = "Job_Id") -> str:
-    """Return the id without its server: ``123`` of ``123.server``, ``123[4]`` of an array, ``123[]`` of all.
+    """Return the id without its server: ``123`` of ``123.server``, ``123[4]`` a subjob, ``123[]`` its array.
 
-    ``123-4`` is how old versions of Torque wrote an array. Raises ParseError.
+    Old versions of Torque wrote a subjob as ``123-4``. Raises ParseError.
     """
     match = _ID.match(text)
     if match is None:
@@ -49,7 +49,7 @@ def parse_job_id(text: str, *, field: str = "Job_Id") -> str:
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the id of the job in whose environment, or hook, this is. Raises ParseError."""
+    """Return the job id in the environment of a job or a hook. Raises ParseError."""
     text = environ.get("PBS_JOBID", "")
     job_id = parse_job_id(text, field="PBS_JOBID")
     if job_id.endswith("[]"):
@@ -58,7 +58,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
 
 
 def split_array_id(job_id: str) -> tuple[str | None, str | None]:
-    """Return the array's number and the index of a job in it; None for a job of its own."""
+    """Return the array's number and the subjob's index; None for a job outside arrays."""
     match = _ID.match(job_id)
     if match is None or match[2] is None:
         return None, None
@@ -66,7 +66,7 @@ def split_array_id(job_id: str) -> tuple[str | None, str | None]:
 
 
 def parse_duration(text: str, *, field: str = "") -> int:
-    """Return seconds of ``[[[days:]hours:]minutes:]seconds[.fraction]``, cut. Raises ParseError."""
+    """Parse ``[[[days:]hours:]minutes:]seconds[.fraction]`` to seconds, truncated. Raises ParseError."""
     if _DURATION.match(text) is None:
         raise ParseError("not a duration", field=field, text=text)
     numbers = [int(part) for part in text.partition(".")[0].split(":")]
@@ -74,7 +74,7 @@ def parse_duration(text: str, *, field: str = "") -> int:
 
 
 def parse_size(text: str, *, field: str = "") -> int:
-    """Return bytes of ``8gb``, ``512kw`` (8-byte words), ``1024``: powers of 1024. Raises ParseError."""
+    """Parse ``8gb``, ``512kw`` (8-byte words) or ``1024`` to bytes; powers of 1024. Raises ParseError."""
     match = _SIZE.match(text)
     if match is None:
         raise ParseError("not a size", field=field, text=text)
@@ -83,10 +83,10 @@ def parse_size(text: str, *, field: str = "") -> int:
 
 
 def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
-    """Return host and CPUs of each part of an exec_host, as they stand there: a host may come again.
+    """Return the host and CPUs of each part of an exec_host, in order; a host may occur more than once.
 
-    PBS: ``n1/0*4+n2/1*4``, the number of CPUs behind the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
-    formerly ``n1/1+n1/0``, each number an execution slot. Raises ParseError.
+    PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
+    formerly ``n1/1+n1/0``; each number is an execution slot. Raises ParseError.
     """
     parts = []
     for part in text.split("+"):
@@ -101,11 +101,11 @@ def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
-    """Return the chunks of an exec_vnode: of each its vnodes and what the job has of them.
+    """Return the chunks of an exec_vnode: for each, its vnodes and the job's share of them.
 
-    ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode's
-    name is its host's, with an index in brackets where a host has several;
-    a resource that is not named is not limited. Raises ParseError.
+    ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode is
+    named after its host, with an index in brackets if the host has several;
+    a resource that is not listed is not limited. Raises ParseError.
     """
     chunks = _CHUNK.findall(text)
     if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
@@ -137,10 +137,10 @@ def _parse_amount(text: str) -> int:
 
 
 def compute_shares(exec_host: str | None, exec_vnode: str | None) -> Mapping[str, Share]:
-    """Return by host, in their order, what a job has there: by exec_vnode if reported, else by exec_host.
+    """Return a job's share on each host, in order: from exec_vnode if reported, else from exec_host.
 
-    The parts of both stand in the same order, so a chunk is its host's even
-    where the names of the vnodes are others. Raises ParseError.
+    Both list their parts in the same order, so a chunk is matched with its host
+    even if the vnodes are named differently. Raises ParseError.
     """
     hosts = parse_exec_host(exec_host) if exec_host else ()
     chunks = parse_exec_vnode(exec_vnode) if exec_vnode else ()
@@ -167,7 +167,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
-    """Return what a job has on a node; without a name, on its only node."""
+    """Return a job's share on a node; without a name, on its only node."""
     if node_name is None:
         return next(iter(shares.values())) if len(shares) == 1 else Share()
     found = [share for host, share in shares.items() if is_same_host(host, node_name)]
@@ -175,7 +175,7 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
 
 
 def read_shares(texts: Texts, hosts: str, vnodes: str) -> Mapping[str, Share]:
-    """Return what the job has by host; where its vnodes cannot be read, as its hosts tell it."""
+    """Return a job's share on each host; from its hosts alone if its vnodes are malformed."""
     for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
         try:
             return compute_shares(texts.text(hosts), vnode_text)
@@ -185,10 +185,10 @@ def read_shares(texts: Texts, hosts: str, vnodes: str) -> Mapping[str, Share]:
 
 
 def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -> int | None:
-    """Return the resident memory that a job on so many hosts may use on this one.
+    """Return the resident memory limit on this host of a job that has `hosts` hosts.
 
-    That of exec_vnode, else mem of a job on one host, else pmem, which is of
-    a process, for each of its CPUs here. vmem and pvmem are virtual memory.
+    That of exec_vnode, else mem if the job has one host, else pmem, a limit per
+    process, times its CPUs here. vmem and pvmem are virtual memory.
     """
     if mine.memory_bytes is not None:
         return mine.memory_bytes or None
@@ -200,7 +200,7 @@ def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -
 
 
 def split_resources(text: str) -> Iterator[tuple[str, str]]:
-    """Yield name and value of ``nodes=1:ppn=2,walltime=01:00:00``, as Torque hands it to a prologue."""
+    """Yield names and values of ``nodes=1:ppn=2,walltime=01:00:00``, as Torque passes it to a prologue."""
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals:
