@@ -1,5 +1,5 @@
-"""Nodes that other agents watch: envelopes in Sonar's format come in, by HTTP or in files, and are shown.
+"""Nodes monitored by other agents: receives envelopes in Sonar's format, by HTTP or in files, and shows them.
 
-`users` and `listener` take them over HTTP, `directory` out of a folder; `parse` reads them, `nodes` keeps
-the latest of each node, `foreign` and `books` make a snapshot of it, `page` the metrics.
+`users` and `listener` accept them over HTTP, `directory` from a folder; `parse` reads them, `nodes` keeps
+the latest state of each node, `foreign` and `books` make a snapshot of it, `page` the metrics.
 """

@@ -1,9 +1,9 @@
 """Counters of a foreign job: sums over processes that come and go, which never decrease. Pure.
 
-A process counts what its reaped children used as well: what a process had when it vanished is taken
-off what the job grows by afterwards, if an ancestor is there that may wait for it, so that it is not
-counted twice. Among processes that are rolled up nobody knows which ended, so what one adds while
-another ends may be missed. Too little is counted rather than too much.
+A process's counters include those of its reaped children: what a process had when it vanished is
+subtracted from the job's later growth if an ancestor exists that may wait for it, so that it is not
+counted twice. Among rolled-up processes it is unknown which ended, so what one adds while
+another ends may be missed. Errors are towards counting too little.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFUNCT: Final = " <defunct>"  # a zombie still belongs to the processes it was 
 
 
 class Counts(NamedTuple):
-    """What is counted: seconds, and bytes where the agent sends them."""
+    """The counters: CPU seconds, and bytes where the agent sends them."""
 
     cpu_secs: int = 0
     read_bytes: int = 0
@@ -31,20 +31,20 @@ class Counts(NamedTuple):
         return Counts(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def less(self, other: Counts) -> Counts:
-        """Return the difference, nothing below 0."""
+        """Return the difference, each counter at least 0."""
         cpu, read, written, cancelled = (
             self[0] - other[0], self[1] - other[1], self[2] - other[2], self[3] - other[3]
         )  # fmt: skip
         return Counts(max(0, cpu), max(0, read), max(0, written), max(0, cancelled))
 
     def at_most(self, other: Counts) -> Counts:
-        """Return the lesser of each."""
+        """Return the smaller value of each counter."""
         return Counts(*map(min, self, other))
 
 
 NOTHING: Final = Counts()
 
-_Unit = int | tuple[int, str]  # one process by pid; or what is rolled up, by parent and command
+_Unit = int | tuple[int, str]  # one process by pid, or rolled-up processes by parent and command
 
 
 @dataclass(slots=True)
@@ -66,15 +66,15 @@ class _Look:
 
 @dataclass(slots=True)
 class ForeignJobCounters:
-    """The counters of one job on one node. `seen_at_secs` is when it had processes last."""
+    """The counters of one job on one node. `seen_at_secs` is when it last had processes."""
 
     total: Counts = NOTHING
     seen_at_secs: float = 0.0
     _look: _Look = field(default_factory=_Look)
-    _owed: Counts = NOTHING  # had by processes that ended, and not yet seen in those that wait for them
+    _owed: Counts = NOTHING  # used by ended processes, not yet seen in the counters of ancestors
 
     def update(self, processes: Iterable[ProcessRecord], now_secs: float) -> None:
-        """Count what the processes used since they were seen last; all of it for new ones."""
+        """Add what the processes used since they were last seen; new ones count in full."""
         before, look = self._look, _Look()
         for each in processes:
             look.add(each)
@@ -88,7 +88,7 @@ class ForeignJobCounters:
             ended = ended.plus(gone)
             if gone != NOTHING and _has_heir(before, look, unit):
                 inherited = inherited.plus(gone)
-        # Among what is rolled up an ended process cannot be told from one that is now shown elsewhere.
+        # Among rolled-up processes, an ended one cannot be told from one that is now shown elsewhere.
         due = self._owed.plus(ended if before.is_rolled or look.is_rolled else inherited)
         self.total = self.total.plus(grown.less(due))
         self._owed = due.less(grown).at_most(self._owed.plus(inherited))
@@ -106,7 +106,7 @@ def _counts_of(process: ProcessRecord) -> Counts:
 
 
 def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
-    """Return whether it was there. A pid may name another process; a process may change parent or command."""
+    """Return whether it is the same as before: pids are reused; a process may change parent or command."""
     if unit not in before.counts or unit not in now.counts:
         return False
     if isinstance(unit, tuple):
@@ -117,7 +117,7 @@ def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
 
 
 def _has_heir(before: _Look, now: _Look, unit: _Unit) -> bool:
-    """Return whether an ancestor within the job lives, alone or among what is rolled up."""
+    """Return whether an ancestor within the job is alive, on its own or rolled up."""
     for _ in range(MAX_ANCESTORS):
         parent = before.ppids[unit]
         if parent in now.counts:

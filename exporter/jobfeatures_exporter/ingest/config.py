@@ -1,4 +1,4 @@
-"""The settings of what comes in in Sonar's format."""
+"""The settings for receiving documents in Sonar's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOPBACK = ("127.", "localhost:", "[::1]:")
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class IngestConfig(SonarConfig):
-    """Where envelopes of other agents come from, and how much of them is kept."""
+    """Where envelopes of other agents come from, and how many are kept."""
 
     sonar_listen: str | None = option(
         ADDRESS, None, "listener that accepts documents; beyond loopback only with sonar.users_file"
@@ -34,12 +34,12 @@ class IngestConfig(SonarConfig):
 
     @property
     def awaits_documents(self) -> bool:
-        """Return whether documents of other agents are taken at all."""
+        """Return whether documents of other agents are accepted at all."""
         return self.sonar_listen is not None or self.sonar_directory is not None
 
 
 def check_ingest(config: IngestConfig) -> None:
-    """Raise ConfigurationError if the settings of what comes in contradict each other."""
+    """Raise ConfigurationError if the settings for receiving documents contradict each other."""
     listen = config.sonar_listen
     if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
         raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")

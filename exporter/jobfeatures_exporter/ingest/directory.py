@@ -1,7 +1,7 @@
-"""Reads envelopes out of a folder that Sonar's agents write: YEAR/MONTH/DAY/*.json, also below CLUSTER/.
+"""Reads envelopes from a folder that Sonar's agents write: YEAR/MONTH/DAY/*.json, also below CLUSTER/.
 
-Files grow by appended envelopes: each is read on from where it was left. Only the newest two days
-of a tree are looked at. Nothing is followed, only regular files are read, and bounded.
+Files grow by appended envelopes: reading continues at the last offset. Only the newest two days
+of a tree are read. Links are not followed; only regular files are read, up to a bounded size.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ DAYS: Final = 2
 SAMPLES: Final = "0+sample-"
 TAIL_BYTES: Final = 2 * 2**20
 MAX_CLUSTERS: Final = 100
-MAX_FILES: Final = 20_000  # of one day
+MAX_FILES: Final = 20_000  # per day
 _YEAR = re.compile(r"[0-9]{4}\Z")
 _PART = re.compile(r"[0-9]{2}\Z")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 
 
 class SonarDirectory:
-    """A folder, and how far each of its files was read. Used by one thread."""
+    """A folder and the read offset of each of its files. Used by one thread."""
 
     def __init__(self, path: str, intake: SonarIntake, *, max_document_bytes: int) -> None:
         self._path = path
         self._intake = intake
         self._max_bytes = max_document_bytes
-        self._places: dict[str, tuple[int, int]] = {}  # inode, and bytes that were read, by path
+        self._places: dict[str, tuple[int, int]] = {}  # inode and bytes read, by path
         self._unreadable = False
 
     def run(self, stopping: threading.Event) -> None:
@@ -53,7 +53,7 @@ class SonarDirectory:
             stopping.wait(POLL_SECS)
 
     def read(self, stopping: threading.Event | None = None) -> None:
-        """Take what has come since."""
+        """Read what was appended since the last call."""
         places: dict[str, tuple[int, int]] = {}
         try:
             root = os.open(self._path, DIRECTORY)
@@ -70,7 +70,7 @@ class SonarDirectory:
                         if stopping is not None and stopping.is_set():
                             return
                         if name.endswith(".json"):
-                            with contextlib.suppress(OSError):  # gone meanwhile, or not ours to read
+                            with contextlib.suppress(OSError):  # deleted meanwhile, or not readable
                                 self._read_file(day, name, f"{path}/{name}", places)
         self._places = places
 
@@ -81,7 +81,7 @@ class SonarDirectory:
                 return
             inode, offset = self._places.get(path) or (found.st_ino, self._first(file, name, found.st_size))
             if inode != found.st_ino or found.st_size < offset:
-                offset = 0  # another file, or written anew
+                offset = 0  # another file, or rewritten
             while offset < found.st_size:
                 content = os.pread(file, self._max_bytes, offset)
                 read = self._intake.take(content, path, growing=True).end
@@ -94,7 +94,7 @@ class SonarDirectory:
             places[path] = (found.st_ino, offset)
 
     def _first(self, file: int, name: str, size: int) -> int:
-        """Return where reading of a new file begins: of a day's samples only the last ones matter."""
+        """Return the offset at which to start a new file: of a day's samples only the last ones matter."""
         if not name.startswith(SAMPLES) or size <= TAIL_BYTES:
             return 0
         content = os.pread(file, TAIL_BYTES, size - TAIL_BYTES)
@@ -103,7 +103,7 @@ class SonarDirectory:
 
 
 def _days(root: int, path: str) -> Iterator[tuple[int, str]]:
-    """Yield descriptors, to be closed, and paths of the newest days; the older ones first."""
+    """Yield descriptors, to be closed by the caller, and paths of the newest days; older ones first."""
     names = sorted(_names(root, 10_000))
     yield from _days_of_tree(root, path)
     clusters = (each for each in names if _CLUSTER.match(each) and not _YEAR.match(each))
@@ -125,7 +125,7 @@ def _days_of_tree(tree: int, path: str) -> Iterator[tuple[int, str]]:
 
 
 def _newest(directory: int, form: re.Pattern[str]) -> list[str]:
-    """Return the last names of a form: two days may be of two months."""
+    """Return the last names that match a pattern: two days may be of two months."""
     return sorted(name for name in _names(directory, 10_000) if form.match(name))[-DAYS:]
 
 

@@ -24,12 +24,12 @@ from jobfeatures_exporter.snapshot import (
 
 
 def work_key(job: int, epoch: int) -> WorkKey:
-    """Return whose processes they are: epoch 0 marks jobs of Slurm, all others are process groups."""
+    """Return the owner of processes: epoch 0 marks Slurm jobs, all others are process groups."""
     return JobKey("slurm", str(job)) if epoch == 0 else GroupKey(job, epoch)
 
 
 def processes_by_key(jobs: tuple[JobRecord, ...]) -> dict[WorkKey, list[ProcessRecord]]:
-    """Return the processes of each job; several records of one job are parts of it."""
+    """Return the processes of each job, which may be spread over several records."""
     found: dict[WorkKey, list[ProcessRecord]] = {}
     for each in jobs:
         found.setdefault(work_key(each.job, each.epoch), []).extend(each.processes)
@@ -37,7 +37,7 @@ def processes_by_key(jobs: tuple[JobRecord, ...]) -> dict[WorkKey, list[ProcessR
 
 
 def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float, int]]:
-    """Return percent of use and bytes of memory by card."""
+    """Return utilisation in percent and memory in bytes by card."""
     found: dict[str, tuple[float, int]] = {}
     for process in processes:
         for gpu in process.gpus:
@@ -47,7 +47,7 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float, i
 
 
 def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
-    """Return a card with what it has done so far; its figures are taken to have held since `before`."""
+    """Return a card with its counters; its figures are assumed to have held since `before`."""
     busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
     if gpu.power_watts is not None:
         energy = (energy or 0.0) + gpu.power_watts * gap_secs
@@ -62,7 +62,7 @@ def compute_snapshot(
     job_gpus: tuple[JobGpu, ...],
     taken_at_secs: float,
 ) -> Snapshot:
-    """Return what a sample says, with the counters that were kept for it."""
+    """Return the snapshot of a sample, with the counters kept for its jobs."""
     processes = processes_by_key(sample.jobs)
     return Snapshot(
         taken_at_secs=taken_at_secs,
@@ -76,7 +76,7 @@ def compute_snapshot(
 
 
 def complete(snapshot: Snapshot, sample: SampleRecord, sysinfo: SysinfoRecord) -> Snapshot:
-    """Return a sample's snapshot with what is known of how the node is made: its memory and its cards."""
+    """Return a sample's snapshot completed by the node's hardware description: its memory and cards."""
     cards = {card.uuid: card for card in sysinfo.made.cards}
     return replace(
         snapshot,

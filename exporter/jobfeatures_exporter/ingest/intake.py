@@ -1,4 +1,4 @@
-"""Texts of envelopes → the nodes: what is wrong is named, counted and logged, the rest is taken."""
+"""Texts of envelopes → the nodes: faults are named, counted and logged, the rest is accepted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from jobfeatures_exporter.ingest.parse import parse_envelope
 
 log = logging.getLogger(__name__)
 
-MAX_FAULTS = 100  # of one text; reading stops there
-LOGGED_PER_SEC = 1.0  # rejected documents; the others are counted only
+MAX_FAULTS = 100  # per text; reading stops there
+LOGGED_PER_SEC = 1.0  # rejected documents; beyond that they are only counted
 
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What became of a text; `faults` name number, path and reason, `end` is where to go on in it.
+    """The outcome of a text; `faults` name number, path and reason, `end` is where to continue reading.
 
-    It is before the end of the text where there were too many faults, and the last of them says so.
+    After too many faults `end` is before the end of the text, and the last fault says so.
     """
 
     taken: int
@@ -33,7 +33,7 @@ class Intake:
 
 
 class SonarIntake:
-    """Takes texts of several threads."""
+    """Accepts texts from several threads."""
 
     def __init__(self, nodes: SonarNodes, clock: Clock, minutes_from: str | None = None) -> None:
         self._nodes = nodes
@@ -45,9 +45,9 @@ class SonarIntake:
     def take(
         self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
     ) -> Intake:
-        """Take all good documents of `clusters`, None of any.
+        """Accept all valid documents of `clusters`, None for any.
 
-        An unfinished last one of a `growing` text is left for later. `origin` is for the log, `end` in bytes.
+        An incomplete last one of a `growing` text is left for later. `origin` is for the log, `end` in bytes.
         """
         text = content.decode("utf-8", "surrogateescape")
         taken, end, faults = 0, 0, []

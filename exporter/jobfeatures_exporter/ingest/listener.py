@@ -1,7 +1,7 @@
 """Accepts envelopes over HTTP, as Sonar's agents send them: POST to ROOT/TYPE, with basic authentication.
 
-Reading and judging a document takes time: it is done in threads of its own, few at once, so that
-neither scrapes nor the sampling wait for it. What there is no room for is refused with 429.
+Parsing and checking a document takes time: a few separate threads do it, so that
+neither scrapes nor sampling wait for it. Requests beyond their capacity are refused with 429.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
 from jobfeatures_exporter.ingest.users import Users
 
 MAX_CONNECTIONS: Final = 1024
-CLIENT_RATE: Final = 200.0  # requests a second of one address
-MAX_BODY_BYTES: Final = 16 * 2**20  # and of a document in a file
+CLIENT_RATE: Final = 200.0  # requests per second from one address
+MAX_BODY_BYTES: Final = 16 * 2**20  # also the limit of a document in a file
 IDLE_SECS: Final = 60.0
 TOO_LARGE: Final = f"a body has at most {MAX_BODY_BYTES} bytes"
 BODY_SECS: Final = 30.0
 MAX_AT_ONCE: Final = 8  # bodies in memory
 THREADS: Final = 2
 RETRY_SECS: Final = 10
-MAX_REPORTED: Final = 10  # faults in an answer
+MAX_REPORTED: Final = 10  # faults listed in a response
 
-# A type may have a prefix and a dot before it: agents put there what they put before topics.
+# A type may have a prefix and a dot before it: the prefix that agents use for topics.
 _PATH = re.compile(
     r"/(?:[A-Za-z0-9._~-]+/){0,8}(?:[A-Za-z0-9_-]+\.)*(?:sample|sysinfo|jobs?|slurm_jobs|cluster)\Z"
 )
@@ -44,7 +44,7 @@ _CONTENT_TYPES: Final = frozenset(
 )
 
 
-class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
+class _Refusal(Exception):  # noqa: N818  # a response, not a failure
     def __init__(self, status: int, reason: str, **headers: str) -> None:
         super().__init__(reason)
         self.status = status
@@ -53,7 +53,7 @@ class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
 
 
 class SonarListener:
-    """Answers requests. All methods run in one event loop; `users` None lets everybody send."""
+    """Handles requests. All methods run in one event loop; if `users` is None, anybody may send."""
 
     def __init__(self, intake: SonarIntake, users: Users | None, clock: Clock) -> None:
         self._clock = clock
@@ -64,11 +64,11 @@ class SonarListener:
         self._threads = ThreadPoolExecutor(THREADS, "sonar")
 
     def close(self) -> None:
-        """End the threads when what they do is done."""
+        """End the threads once their current work is finished."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request: 200 taken, or why not."""
+        """Answer a request: 200 if accepted, else the reason."""
         try:
             clusters = self._check(request)
             taken = await self._take(request, clusters)
@@ -76,7 +76,7 @@ class SonarListener:
             response = web.Response(
                 status=refusal.status, text=f"{refusal.reason}\n", headers=refusal.headers
             )
-            response.force_close()  # what is left of its body is not read
+            response.force_close()  # the rest of its body is not read
             return response
         if taken.faults:
             reported = "".join(f"{fault}\n" for fault in taken.faults[:MAX_REPORTED])
@@ -86,7 +86,7 @@ class SonarListener:
         return web.Response(text=f"{taken.taken} taken\n")
 
     def _check(self, request: web.BaseRequest) -> frozenset[str] | None:
-        """Raise what can be said before the body is read; return the clusters it may report, None: any."""
+        """Refuse what can be refused without the body; return the clusters it may report, None for any."""
         if not self._rates.take(request.remote, self._clock.monotonic_secs()):
             raise _Refusal(429, "too many requests", Retry_After=str(RETRY_SECS))
         clusters = None

@@ -1,7 +1,7 @@
 """The latest state of every foreign node and cluster, bounded in number and age.
 
-Records come from the threads of the listener and of the folder; each node's state is replaced as
-a whole under one lock, and a page is made of what the states are at that moment.
+Records come from the threads of the listener and of the folder; each node's state is replaced
+atomically under one lock, and a page shows the states of one moment.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from jobfeatures_exporter.ingest.foreign import (
 from jobfeatures_exporter.ingest.records import ErrorRecord, JobsRecord, Record, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.snapshot import GpuSample, GroupKey, JobGpu, Snapshot, WorkKey
 
-KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid comes back with its counters
-GROUP_GAP_SECS: Final = 900.0  # a process group that comes back after more is another one
-MAX_BOOKS: Final = 20_000  # of one node
-MAX_CARDS: Final = 2048  # of one node, those that went away among them
+KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid for a while keeps its counters
+GROUP_GAP_SECS: Final = 900.0  # a process group that reappears after a longer gap is another one
+MAX_BOOKS: Final = 20_000  # per node
+MAX_CARDS: Final = 2048  # per node, removed ones included
 MAX_CLUSTERS: Final = 100
-MAX_JOBS: Final = 200_000  # of one cluster
-MAX_GAP_SECS: Final = 1800.0  # a card's figures are taken to hold no longer than this
+MAX_JOBS: Final = 200_000  # per cluster
+MAX_GAP_SECS: Final = 1800.0  # a card's figures are assumed to hold no longer than this
 
 KINDS: Final[dict[type[Record], str]] = {
     SampleRecord: "sample",
@@ -48,7 +48,7 @@ NodeName = tuple[str, str]  # cluster and node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A node as its latest sample and configuration tell. Never changed, but replaced."""
+    """A node as its latest sample and configuration describe it. Immutable; replaced on change."""
 
     sample: SampleRecord | None = None
     sysinfo: SysinfoRecord | None = None
@@ -68,7 +68,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Cluster:
-    jobs: dict[JobKey, Job] = field(default_factory=dict)  # the least lately changed first
+    jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first
     times: dict[JobKey, float] = field(default_factory=dict)
     state: Cluster | None = None
     jobs_at_secs: float = 0.0
@@ -76,7 +76,7 @@ class _Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """What is known of a cluster's jobs and nodes."""
+    """The known jobs and nodes of a cluster."""
 
     jobs: Mapping[JobKey, Job]
     jobs_at_secs: float
@@ -84,7 +84,7 @@ class ClusterState:
 
 
 class SonarNodes:
-    """Takes records and gives states."""
+    """Stores records and returns states."""
 
     def __init__(self, clock: Clock, *, max_nodes: int, silence_secs: float) -> None:
         self._clock = clock
@@ -97,17 +97,17 @@ class SonarNodes:
         self.dropped_nodes = 0
 
     def count(self, what: str, number: int = 1) -> None:
-        """Count something that was taken or refused."""
+        """Count something accepted or refused."""
         with self._lock:
             self._counts[what] += number
 
     def counts(self) -> dict[str, int]:
-        """Return documents by kind, and how many were refused and why."""
+        """Return the number of documents by kind, and of those refused by reason."""
         with self._lock:
             return dict(self._counts)
 
     def take(self, record: Record) -> str:
-        """Keep what a record says, unless something later is known; return what its sender should be told."""
+        """Store a record unless a later one is known; return a complaint about it, "" for none."""
         now = self._clock.now_secs()
         with self._lock:
             self._counts[KINDS[type(record)]] += 1
@@ -125,7 +125,7 @@ class SonarNodes:
             return complaint
 
     def nodes(self) -> dict[NodeName, NodeState]:
-        """Return the nodes that are not silent."""
+        """Return the nodes that have reported recently."""
         now = self._clock.now_secs()
         with self._lock:
             for name, node in list(self._nodes.items()):
@@ -134,7 +134,7 @@ class SonarNodes:
             return {name: node.state for name, node in self._nodes.items() if self._is_heard(node, now)}
 
     def clusters(self) -> dict[str, ClusterState]:
-        """Return the clusters of which jobs or nodes were told."""
+        """Return the clusters whose jobs or nodes have been reported."""
         now = self._clock.now_secs()
         with self._lock:
             for cluster in self._clusters.values():
@@ -152,7 +152,7 @@ class SonarNodes:
     def _node(self, name: NodeName, now: float) -> _Node:
         node = self._nodes.pop(name, None) or _Node()
         node.touched_at_secs = now
-        self._nodes[name] = node  # the one silent for longest stands first
+        self._nodes[name] = node  # the one silent for longest comes first
         return node
 
     def _bound(self) -> None:
@@ -236,7 +236,7 @@ class SonarNodes:
 
 
 def _with_share(job: Job) -> Job:
-    """Return a job with what it has on its node; of several nodes nobody tells the share of each."""
+    """Return a job with its allocation on its node; with several nodes, each one's share is unknown."""
     if len(job.nodes) == 1:
         return replace(job, allocated_cpus=job.total_cpus, allocated_gpus=job.total_gpus)
     return replace(job, allocated_cpus=None, allocated_gpus=None)
@@ -253,9 +253,9 @@ def _forget_books(books: dict[WorkKey, ForeignJobCounters], now: float) -> None:
 def _integrate(
     node: _Node, record: SampleRecord, at: float, reborn: Collection[WorkKey]
 ) -> tuple[tuple[GpuSample, ...], tuple[JobGpu, ...]]:
-    """Return the cards, and what jobs do on them, with what was done since the sample before.
+    """Return the cards and the jobs' use of them, with counters increased since the previous sample.
 
-    A card's figures are taken to have held all the time; what is `reborn` begins anew.
+    A card's figures are assumed to have held all that time; jobs in `reborn` start from zero.
     """
     gap = min(at - node.state.seen_at_secs, MAX_GAP_SECS) if node.state.sample is not None else 0.0
     cards = {each.card.uuid: count_gpu(each, node.cards.get(each.card.uuid), at, gap) for each in record.gpus}

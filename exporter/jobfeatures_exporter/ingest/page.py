@@ -1,6 +1,6 @@
-"""The metrics of foreign nodes: the same collectors as for our own, with the labels cluster and node.
+"""The metrics of foreign nodes: from the same collectors as our own node's, with labels cluster and node.
 
-What a collector says of one node is kept until something later is known of the node or its cluster.
+A collector's output for a node is cached until the node or its cluster reports something newer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _STORAGE: Final = {
 }
 OF_NODE: Final = ("node", "sysinfo", "jobs", "allocation", "gpus")
 OF_CLUSTER: Final = ("queue", "cluster")
-# What a snapshot from afar does not know, and what `AGE` says for all.
+# What a foreign snapshot does not contain, and ages, which `AGE` covers.
 LEFT_OUT: Final = frozenset(
     {
         "batch_node_processes",
@@ -68,7 +68,7 @@ LEFT_OUT: Final = frozenset(
         "batch_gpu_age_seconds",
         "batch_gpu_driver_up",
         "batch_gpu_processes",
-        # Records of jobs do not say why a job waits: it may be held.
+        # Job records do not say why a job waits: it may be held.
         "batch_queue_pending_jobs",
         "batch_queue_oldest_wait_seconds",
         "batch_queue_wait_job_seconds",
@@ -79,7 +79,7 @@ LEFT_OUT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The lines of a node, and what they were made of."""
+    """The cached lines of a node, and what they were made from."""
 
     state: NodeState
     jobs: Mapping[JobKey, Job]
@@ -98,7 +98,7 @@ class SonarPage:
         max_series: int = 0,
         privacy: Privacy = NO_PRIVACY,
     ) -> None:
-        """`max_series` bounds the series of each node; 0: nothing does."""
+        """`max_series` limits the series of each node; 0 is unlimited."""
         self._privacy = privacy
         self._nodes = nodes
         self._clock = clock
@@ -111,7 +111,7 @@ class SonarPage:
         return render_blocks(self._blocks(), openmetrics=openmetrics)
 
     def _blocks(self) -> Iterator[Block]:
-        """Yield what there is of all nodes and clusters, then how many documents came in."""
+        """Yield the blocks of all nodes and clusters, then the counts of received documents."""
         now = self._clock.now_secs()
         clusters = self._nodes.clusters()
         states = self._nodes.nodes()
@@ -138,7 +138,7 @@ class SonarPage:
     def _keep(
         self, name: NodeName, state: NodeState, known: Mapping[JobKey, Job], budget: SeriesBudget | None
     ) -> _Kept:
-        """Return a node's families; a fault of a collector costs this node's only."""
+        """Return a node's families; a fault of a collector affects this node only."""
         budget = budget or SeriesBudget(self._max_series)
         try:
             context = self._privacy.context(_context_of(state, known, self._kinds))
@@ -157,7 +157,7 @@ class SonarPage:
 
 
 def _context_of(state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[Kind]) -> Context:
-    """Return what collectors are given of a node; jobs that only the sample shows are taken to run."""
+    """Return a node's context for collectors; jobs that only the sample shows are assumed to run."""
     sample, snapshot = state.sample, state.snapshot
     here = {key: job for key, job in known.items() if job.state.is_on_node}
     users = {str(each.job): each.user for each in sample.jobs if each.epoch == 0} if sample else {}
@@ -185,7 +185,7 @@ def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:
 
 
 def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
-    """Yield what books keep of the jobs; nothing of storage where the agent does not report it."""
+    """Yield the jobs' counters from the books; storage only where the agent reports it."""
     totals = [(key, counts) for key, counts in state.totals.items() if kind_of(key) in kinds]
     yield Family(jobs.CPU, [((*job_labels(key), "total"), counts.cpu_secs) for key, counts in totals])
     if state.sample is not None and any(

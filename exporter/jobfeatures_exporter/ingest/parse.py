@@ -33,15 +33,15 @@ MAX_JOBS: Final = 100_000
 
 _IO: Final = ("data_read", "data_written", "data_cancelled")
 _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
-# Members that are called as ours.
+# Members named like our own fields.
 _TEXTS: Final = ("os_name", "os_release", "architecture", "cpu_model")
 _NUMBERS: Final = ("sockets", "cores_per_socket", "threads_per_core")
 _CARD_TEXTS: Final = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
-_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # of other devices, of memory, or of nothing
+_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # not physical disks
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
-    """Return what an envelope says, of any variant that agents send.
+    """Return the record of an envelope, of any variant that agents send.
 
     The producer `minutes_from` sends time limits in minutes.
     Raises ParseError naming the path of the first fault that concerns it as a whole.
@@ -82,7 +82,7 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
         process for job, _ in jobs for process in job.get("processes") or [] if isinstance(process, dict)
     ]
     sent = frozenset(name for process in processes for name in ("num_threads", *_IO) if name in process)
-    if "existing_entities" in system or "boot" in system:  # agents of these count threads as well
+    if "existing_entities" in system or "boot" in system:  # agents that send these count threads as well
         sent |= {"num_threads"}
     return SampleRecord(
         cluster=attributes["cluster"],
@@ -120,7 +120,7 @@ def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
 
 
 def is_whole(name: str, names: Collection[str]) -> bool | None:
-    """Tell by its name whether a device is a disk; None for a part of another one, as sda1 and nvme0n1p2."""
+    """Tell by its name whether a device is a disk; None for a partition, such as sda1 or nvme0n1p2."""
     if _MADE.match(name):
         return False
     stem = name.rstrip("0123456789")
@@ -149,7 +149,7 @@ def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> 
         count=count,
         cpu_secs=process.get("cpu_time") or 0,
         resident_bytes=(process.get("resident_memory") or 0) * KIB,
-        # The main thread of each process does not count there.
+        # `num_threads` leaves out the main thread of each process.
         threads=(process.get("num_threads") or 0) + count if "num_threads" in sent else None,
         data_read_bytes=read,
         data_written_bytes=written,
@@ -167,10 +167,10 @@ def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> 
 
 def _gpu(gpu: Json, producer: str) -> GpuSample:
     failing = gpu.get("failing") or 0
-    zero = None if failing else 0  # a card that fails has not said that it is idle
+    zero = None if failing else 0  # a failing card has not reported that it is idle
     memory = gpu.get("memory", zero)
     state = gpu.get("performance_state") or 0
-    added = 1 if producer == SONAR else 2  # the text says 2, its own agent adds 1
+    added = 1 if producer == SONAR else 2  # the specification says 2, Sonar itself adds 1
     return GpuSample(
         card=GpuCard(uuid=short(gpu["uuid"]), index=gpu.get("index") or 0),
         taken_at_secs=0.0,
@@ -233,7 +233,7 @@ def _jobs(attributes: Json, reader: Reader) -> JobsRecord:
 
 
 def _kib(record: Mapping[str, Any], name: str) -> int | None:
-    """Return bytes; None for what is left out and cannot be 0."""
+    """Return bytes; None for a missing member, which cannot be 0."""
     return (record.get(name) or 0) * KIB or None
 
 

@@ -1,7 +1,7 @@
-"""What other agents' envelopes say, as frozen records: what a snapshot has too, as it has it.
+"""The contents of other agents' envelopes as frozen records, where possible in a snapshot's types.
 
-A number that an envelope leaves out is 0 there, since agents leave zeros out; None marks what
-the agent's version does not send at all, or says to be unset.
+A number that an envelope omits is 0 here, since agents omit zeros; None marks what
+the agent's version never sends, or reports as unset.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ProcessGpuRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
-    """One process, or `count` of one parent and command that were rolled up.
+    """One process, or `count` rolled-up processes of one parent and command.
 
-    Then `pid` is 0, or since Sonar 0.18 a number above those of processes, the same while they come and go.
+    Then `pid` is 0, or since Sonar 0.18 a number above all pids, stable while processes come and go.
     """
 
     pid: int
@@ -44,7 +44,7 @@ class ProcessRecord:
 
     @property
     def is_rolled_up(self) -> bool:
-        """Return whether it stands for processes that nobody can follow by a pid."""
+        """Return whether it stands for several processes, which cannot be followed by pid."""
         return self.count > 1 or self.pid > PID_MAX
 
 
@@ -67,8 +67,8 @@ class SampleRecord:
     time_secs: int | None
     core_secs: tuple[int, ...]  # busy, by core
     used_memory_bytes: int | None
-    system: NodeSample  # without what is above
-    gpus: tuple[GpuSample, ...]  # of each card what tells it from others; without counters
+    system: NodeSample  # without the figures above
+    gpus: tuple[GpuSample, ...]  # identified, but without counters
     jobs: tuple[JobRecord, ...]
     errors: tuple[str, ...]  # what the agent could not do
     rejected: tuple[Rejected, ...] = ()
@@ -76,7 +76,7 @@ class SampleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoRecord:
-    """How a node is made. Numbers are None where the envelope lacks them: none of them can be 0."""
+    """A node's hardware and software. Numbers missing in the envelope are None: none of them can be 0."""
 
     cluster: str
     node: str
@@ -87,7 +87,7 @@ class SysinfoRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsRecord:
-    """Jobs of a cluster: partial and repeated; a later one overrides."""
+    """Jobs of a cluster: records may be partial and repeated; later ones override earlier ones."""
 
     cluster: str
     time_secs: int | None

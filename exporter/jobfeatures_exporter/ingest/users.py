@@ -21,7 +21,7 @@ _USER = re.compile(r"(?P<user>[^\[]+)(?:\[(?P<clusters>[^\[\],\s]+(?:,[^\[\],\s]
 
 
 class User(NamedTuple):
-    """One user of the file; `clusters` whose documents are taken from them, None for any."""
+    """One user of the file; `clusters` are those for which they may send documents, None for any."""
 
     password: str
     clusters: frozenset[str] | None = None
@@ -30,8 +30,8 @@ class User(NamedTuple):
 def parse_users(text: str, source: str = "") -> dict[str, User]:
     """Return the users by name: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD.
 
-    Empty lines and those that begin with # are comments. Raises ParseError, which never shows a password,
-    for lines of another form and users that stand twice.
+    Empty lines and lines beginning with # are ignored. Raises ParseError, which never shows a password,
+    for malformed lines and duplicate users.
     """
     users: dict[str, User] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -53,7 +53,7 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
 def read_users(path: str) -> dict[str, User]:
     """Return the users by name.
 
-    Raises OSError, ParseError, and UnsafePathError for what is not a file of ours or root's that
+    Raises OSError, ParseError, and UnsafePathError unless it is a file owned by us or root that
     nobody else can read.
     """
     try:
@@ -63,7 +63,7 @@ def read_users(path: str) -> dict[str, User]:
 
 
 class Users:
-    """The users of a file, as it is now; one that cannot be used any more leaves the old ones."""
+    """The users of a file, reread when it changes; if it becomes unusable, the previous users remain."""
 
     def __init__(self, path: str) -> None:
         """Raise ConfigurationError if the file cannot be used."""
@@ -76,7 +76,7 @@ class Users:
             raise ConfigurationError("sonar.users_file", reason_of(error)) from error
 
     def find(self, header: str) -> User | None:
-        """Return whose Authorization header it is if its password is right; every answer takes as long."""
+        """Return the user of an Authorization header if the password is right, in constant time."""
         self._refresh()
         given = parse_basic(header)
         user, password = given or ("", "")
