@@ -142,7 +142,7 @@ async def listening(
     *,
     on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
-    """Answer at HOST:PORT, which is given, until the context is left. Raises ConfigurationError."""
+    """Serve at HOST:PORT, which is yielded, until the context exits. Raises ConfigurationError."""
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
     connections = Server(listener.handle, limits, tls)
     on_open(connections.table)

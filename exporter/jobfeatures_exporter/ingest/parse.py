@@ -37,7 +37,7 @@ _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
 _TEXTS: Final = ("os_name", "os_release", "architecture", "cpu_model")
 _NUMBERS: Final = ("sockets", "cores_per_socket", "threads_per_core")
 _CARD_TEXTS: Final = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
-_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # not physical disks
+_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # virtual, optical and network devices
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:

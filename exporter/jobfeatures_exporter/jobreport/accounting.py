@@ -1,4 +1,4 @@
-"""The report of a job that Prometheus has forgotten, from its summary in Slurm's accounting."""
+"""The report of a job no longer in Prometheus, from its summary in Slurm's accounting."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,10})?\Z")
 
 
 def ask_accounting(job: str, sacct: str = "sacct") -> JobReports | None:
-    """Return what accounting keeps of a job or of an array's tasks; None where there are no summaries."""
+    """Return the reports of a job or an array's tasks from accounting; None if it has no summaries."""
     if not _JOB.match(job):
         return None
     try:
         found = JobComments(sacct=sacct, timeout_secs=TIMEOUT_SECS).find(job)
     except SourceError:
-        return None  # no Slurm, or nothing that it tells us
+        return None  # no Slurm, or no answer from it
     reports = tuple(made for each in found[:MAX_JOBS] if (made := make_report(each)) is not None)
     return JobReports(reports) if reports else None
 
 
 def make_report(job: CommentedJob) -> JobReport | None:
-    """Return the report of one job, None where its comment holds no figures."""
+    """Return the report of one job, None if its comment holds no figures."""
     try:
         summary = decode_summary(job.comment)
     except ParseError:

@@ -1,4 +1,4 @@
-"""Which question follows which: first the job and its time, then its figures at its end.
+"""The order of queries: first the job and its times, then its figures at its end.
 
 Pure but for `ask`.
 """
@@ -22,15 +22,15 @@ from jobfeatures_exporter.view.units import format_span, format_time
 # (question, at which time) → answer
 Ask = Callable[[str, float], Answer]
 
-LOOKBACK_SECS = 300.0  # how long Prometheus holds a value for current that nothing has ended
+LOOKBACK_SECS = 300.0  # how long Prometheus takes a last sample for current
 EARLIER_RUN = "this id had an earlier run"
 END = JOB_END.sample_name
-AFTER_END_SECS = 120.0  # the exporter shows the last values of an ended job that long
+AFTER_END_SECS = 120.0  # how long the exporter shows the last values of an ended job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What somebody wants to know."""
+    """What to report: the job, the time and the server."""
 
     job: str
     at_secs: float
@@ -38,10 +38,10 @@ class Question:
     batch_system: str | None = None
     cluster: str | None = None
     cluster_label: str = "cluster"
-    where: str = ""  # the server, as messages name it
+    where: str = ""  # the server's name in messages
 
     def matchers(self) -> str:
-        """Return what every question has to hold."""
+        """Return the label matchers that every query contains."""
         found = []
         if self.batch_system is not None:
             found.append(f"batch_system={queries.quoted(self.batch_system)}")
@@ -52,14 +52,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class JobReports:
-    """The reports, and what holds for all of them."""
+    """The reports, and notes that apply to all of them."""
 
     reports: tuple[JobReport, ...]
     notes: tuple[str, ...] = ()
 
 
 def ask_all(ask: Ask, question: Question) -> JobReports:
-    """Ask, and return the reports. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
+    """Return the reports. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
     warnings: dict[str, None] = {}
 
     def query(text: str, at_secs: float) -> tuple[Series, ...]:
@@ -91,7 +91,7 @@ def ask_all(ask: Ask, question: Question) -> JobReports:
 
 
 def _is_sound(series: Series) -> bool:
-    """Return whether a value can be one: only a time limit may be infinite."""
+    """Return whether a value is plausible: only a time limit may be infinite."""
     return math.isfinite(series.value) or (series.name == allocation.WALL.sample_name and series.value > 0)
 
 
@@ -99,7 +99,7 @@ Query = Callable[[str, float], tuple[Series, ...]]
 
 
 def _find_runs(query: Query, found: Found, selector: str, more: str, question: Question) -> dict[str, Run]:
-    """Return when each job ran, in the latest of its runs that had begun."""
+    """Return the latest run of each job that had begun."""
     at, since = question.at_secs, question.since_secs
     times = query(queries.last((JOB_START, JOB_END), selector, since), at)
     starts = _latest(each for each in times if each.name == JOB_START.sample_name)
@@ -138,7 +138,7 @@ def _find_runs(query: Query, found: Found, selector: str, more: str, question: Q
 
 
 def _last_seen(query: Query, selector: str, question: Question) -> float | None:
-    """Return when a job that is not there any more was last seen: roughly first, then closely."""
+    """Return when a job that has ended was last seen: first roughly, then precisely."""
     at, since = question.at_secs, question.since_secs
     roughly = [each.value for each in query(queries.seen("max_over_time", selector, since), at)]
     if not roughly:
@@ -159,7 +159,7 @@ def _node(series: Series) -> tuple[str, str]:
 
 
 def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question: Question) -> Answers:
-    """Ask for the figures of some jobs, at the end of the last and over the time of all."""
+    """Query the figures of some jobs: at the end of the last one, and over the time of all."""
     at, earliest = question.at_secs, question.at_secs - question.since_secs
     end = max((run.end_secs if run.end_secs is not None else at) for run in runs.values())
     then = max(earliest, min(at, end + AFTER_END_SECS))

@@ -10,17 +10,17 @@ from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
 from jobfeatures_exporter.jobreport.gathering import INFO_SHOWN
 from jobfeatures_exporter.jobreport.hints import find_hints
 
-# Members of the form that are called as our own.
+# Members of the document named like our own attributes.
 _OF_RUN = ("is_running", "start_secs", "end_secs", "seen_until_secs", "elapsed_secs")
 _OF_NODE = (
     *("throttled_secs", "suspended_secs", "claimed_cpus"),
     *("storage_read_bytes", "storage_written_bytes", "threads"),
 )
-VERSION = 1  # of the document's form: grows when something is renamed or taken away
+VERSION = 1  # of the document's format: increased when a member is renamed or removed
 
 
 def make_document(reports: Sequence[JobReport], *, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the document of some jobs. Unknown is null; a number is never infinite."""
+    """Return the document of some jobs. Unknown values are null; numbers are always finite."""
     return {"version": VERSION, "notes": list(notes), "jobs": [_rounded(_job(report)) for report in reports]}
 
 
@@ -99,7 +99,7 @@ def _node(node: NodeUse) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return the same with numbers of six places at most; whole ones stay whole."""
+    """Return the value with numbers rounded to six places; integers stay integers."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What is known of one job on each of its nodes, and the sums and shares of that. Pure.
+"""The figures of one job on each of its nodes, with sums and shares. Pure.
 
-Sizes are bytes, times seconds, times of the clock seconds since the epoch. None is what is not known. A share
-or a sum is over the nodes that know all that it is made of.
+Sizes are in bytes, durations in seconds, times in seconds since the epoch. None is unknown. A share
+or a sum covers the nodes for which all of its terms are known.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-NEAR_MEMORY = 0.9  # of what a node gave
+NEAR_MEMORY = 0.9  # of the memory allocated on a node
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node, as a Prometheus server tells it from others."""
+    """One node, as identified on a Prometheus server."""
 
     name: str  # the label node where it has one, else instance
     instance: str = ""
@@ -27,7 +27,7 @@ class GpuUse:
     """One card of a job."""
 
     uuid: str
-    minor: str = ""  # its device file's number, where that is known
+    minor: str = ""  # its device file's number, if known
     model: str = ""
     is_allocated: bool = False
     busy_secs: float | None = None  # the job's part; 0 only where the card's own use is known
@@ -37,13 +37,13 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """What the job had and used on one node."""
+    """What the job was allocated and used on one node."""
 
     place: Place
     elapsed_secs: float | None = None  # of the job
     allocated_cpus: float | None = None
     cpu_secs: float | None = None
-    allocated_memory: float | None = None  # the kernel's limit, else what the batch system gave
+    allocated_memory: float | None = None  # the kernel's limit, else the batch system's allocation
     memory_peak: float | None = None  # the highest of `jobs.USED`: without page cache
     charged_peak: float | None = None  # with page cache
     oom_kills: float | None = None
@@ -64,28 +64,28 @@ class NodeUse:
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the used part of the CPU time that it was given."""
+        """Return the used share of the allocated CPU time."""
         return compute_ratio(self.cpu_secs, _times(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
-        """Return the highest use as a part of what it was given."""
+        """Return the peak use as a share of the allocated memory."""
         return compute_ratio(self.memory_peak, self.allocated_memory)
 
     @property
     def gpu_secs(self) -> float | None:
-        """Return the seconds that its cards computed for it; None where one of them is not known."""
+        """Return the seconds that its cards computed for it; None if any card's are unknown."""
         return _sum_all(each.busy_secs for each in self.gpus) if self.gpus else None
 
     @property
     def gpu_count(self) -> float | None:
-        """Return how many cards it was given."""
+        """Return the number of allocated cards."""
         named = sum(each.is_allocated for each in self.gpus)
         return self.allocated_gpus if self.allocated_gpus is not None else (named or None)
 
 
 class _Sum:
-    """A figure of a job: the sum over the nodes that know it, None where none does."""
+    """A figure of a job: the sum over the nodes where it is known, None if there are none."""
 
     def __init__(self, value_of: Callable[[NodeUse], float | None]) -> None:
         self._value_of = value_of
@@ -102,11 +102,11 @@ class JobReport:
     batch_system: str
     job_id: str
     cluster: str = ""
-    info: Mapping[str, str] = field(default_factory=dict)  # labels that say something: user, account, …
+    info: Mapping[str, str] = field(default_factory=dict)  # descriptive labels: user, account, …
     state: str = ""
     is_running: bool = False
     start_secs: float | None = None
-    end_secs: float | None = None  # of one that is still running: None
+    end_secs: float | None = None  # None while it is running
     seen_until_secs: float | None = None
     wall_limit_secs: float | None = None  # +Inf: known to be unlimited
     nodes: tuple[NodeUse, ...] = ()
@@ -115,23 +115,23 @@ class JobReport:
     allocated_cpus = _Sum(lambda node: node.allocated_cpus)
     cpu_secs = _Sum(lambda node: node.cpu_secs)
     allocated_memory = _Sum(lambda node: node.allocated_memory)
-    memory_peak = _Sum(lambda node: node.memory_peak)  # the nodes' peaks need not have been at one time
+    memory_peak = _Sum(lambda node: node.memory_peak)  # the nodes' peaks may have been at different times
     gpu_count = _Sum(lambda node: node.gpu_count)
-    gpu_secs = _Sum(lambda node: node.gpu_secs)  # that cards computed for it
+    gpu_secs = _Sum(lambda node: node.gpu_secs)  # computed by cards for it
     cpu_joules = _Sum(lambda node: node.cpu_joules)  # of processors and their memory
     gpu_joules = _Sum(lambda node: node.gpu_joules)
-    oom_kills = _Sum(lambda node: node.oom_kills)  # processes that were killed when memory ran out
+    oom_kills = _Sum(lambda node: node.oom_kills)  # processes killed when memory ran out
     claimed_cpus = _Sum(lambda node: node.claimed_cpus)  # that a pilot says its payloads use, on average
     throttled_secs = _Sum(lambda node: node.throttled_secs)  # by its quota, summed over CPUs
     threads = _Sum(lambda node: node.threads)  # on average
-    # Of what it was given, what it did not use.
+    # Allocated but not used.
     idle_cpu_secs = _Sum(lambda node: _minus(_times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
     idle_gpu_secs = _Sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
     unused_memory = _Sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
 
     @property
     def elapsed_secs(self) -> float | None:
-        """Return how long it ran, or has run as far as it was seen."""
+        """Return how long it ran, or had run when last seen."""
         until = self.end_secs if self.end_secs is not None else self.seen_until_secs
         if self.start_secs is None or until is None:
             return None
@@ -139,13 +139,13 @@ class JobReport:
 
     @property
     def time_share(self) -> float | None:
-        """Return the part of its time limit that it took."""
+        """Return the used share of its wall limit."""
         limit = self.wall_limit_secs
         return None if limit is None or math.isinf(limit) else compute_ratio(self.elapsed_secs, limit)
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the used part of its CPU time."""
+        """Return the used share of its CPU time."""
         return self._share(
             lambda node: node.cpu_secs, lambda node: _times(node.allocated_cpus, node.elapsed_secs)
         )
@@ -157,12 +157,12 @@ class JobReport:
 
     @property
     def memory_share(self) -> float | None:
-        """Return the used part of its memory."""
+        """Return the used share of its memory."""
         return self._share(lambda node: node.memory_peak, lambda node: node.allocated_memory)
 
     @property
     def gpu_share(self) -> float | None:
-        """Return the used part of its cards' time."""
+        """Return the used share of its cards' time."""
         return self._share(lambda node: node.gpu_secs, lambda node: _times(node.gpu_count, node.elapsed_secs))
 
     @property
@@ -172,11 +172,11 @@ class JobReport:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Return whether the OOM killer ended processes of it, or its batch system says so."""
+        """Return whether the OOM killer killed any of its processes, or its batch system says so."""
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
-        """Return in which part of the time some task, or all, waited for a resource: the nodes' average."""
+        """Return the share of time in which some task, or all, waited for a resource: the nodes' average."""
         return self._share(
             lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
             lambda node: node.elapsed_secs,
@@ -194,10 +194,10 @@ class JobReport:
 
 
 def without_missed_peaks(report: JobReport) -> JobReport:
-    """Return the report of a job that ran out of memory without peaks that say the contrary.
+    """Return the report of a job that ran out of memory, without peaks that contradict this.
 
-    Samples miss what a process takes in the moments before it is killed. What the kernel counted has it;
-    where that is not reported, or is far from what the node gave, the highest use on that node is not known.
+    Samples miss what a process allocates just before it is killed. The kernel's own peak includes it;
+    where that is not reported, or is far from the memory allocated on the node, that node's peak is unknown.
     """
     if not report.ran_out_of_memory:
         return report
@@ -217,7 +217,7 @@ def _peak_of_killed(node: NodeUse) -> float | None:
 
 
 def compute_ratio(part: float | None, whole: float | None) -> float | None:
-    """Return a part of a whole, None where one is not known or the whole is nothing."""
+    """Return the ratio, None if one is unknown or the whole is 0."""
     return None if part is None or not whole else part / whole
 
 

@@ -1,4 +1,4 @@
-"""Which job is meant, and which of its runs. Pure."""
+"""Finds the requested job. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobfeatures.series import Series
 from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
 
 MAX_DIGITS = 18
-MAX_JOBS = 200  # tasks of an array in one report
+MAX_JOBS = 200  # array tasks in one report
 
 
 class NoSuchJobError(JobfeaturesError):
@@ -18,12 +18,12 @@ class NoSuchJobError(JobfeaturesError):
 
 
 class AmbiguousJobError(JobfeaturesError):
-    """Several jobs are called so; the message lists what to add."""
+    """Several jobs match; the message lists what to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The jobs that are meant: one, or the tasks of an array."""
+    """The matching jobs: one, or the tasks of an array."""
 
     batch_system: str
     cluster: str
@@ -35,9 +35,9 @@ class Found:
 def choose_jobs(
     job: str, found: Iterable[Series], *, cluster_label: str, since_text: str, where: str
 ) -> Found:
-    """Return the jobs that `job` means among info series.
+    """Return the jobs among info series that `job` refers to.
 
-    A task's own id beats that of its array, unless the array has more tasks: an array of Slurm's has the id
+    A task's own id wins over its array's, unless the array has more tasks: in Slurm an array has the id
     of its last task. Raises NoSuchJobError and AmbiguousJobError.
     """
     series = [

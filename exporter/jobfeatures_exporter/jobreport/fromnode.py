@@ -1,4 +1,4 @@
-"""The report of a job on this node, from one page of its daemon, as users get it by their socket."""
+"""The report of a job on this node, from one page that its daemon serves to users on their socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 
 NOTE = "of this node alone, as of now: memory is that of now, not the highest"
 NAMES = frozenset(each.sample_name for each in (*queries.LAST, *queries.HIGHEST, *queries.OF_CARDS))
-# On one page a used memory is a value of now; the kernel's own peak is one of the job's time.
+# A page has the current memory use; only the kernel's own peak covers the job's whole time.
 PEAKS = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
 
 
@@ -28,7 +28,7 @@ def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
 
 
 def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReports:
-    """Return the reports that one page gives. Raises ParseError and NoSuchJobError."""
+    """Return the reports from one page. Raises ParseError and NoSuchJobError."""
     series = [
         Series(each.name, {"instance": node, **each.labels}, each.value) for each in parse_lines(text, NAMES)
     ]

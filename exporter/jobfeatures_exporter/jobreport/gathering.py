@@ -1,4 +1,4 @@
-"""From Prometheus's answers to reports. Pure."""
+"""Builds reports from Prometheus's answers. Pure."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ INFO_SHOWN = (
     "restarts",
 )
 MIN_COVERAGE = 0.95
-MISSING_SECS = 120.0  # that may be missing at the beginning: sources are asked once a minute
+MISSING_SECS = 120.0  # tolerated without samples at the start: sources are polled once a minute
 
 
 @dataclass(slots=True)
 class Answers:
-    """What was asked about some jobs, one list of series a question."""
+    """The answers about some jobs, one list of series per query."""
 
     last: tuple[Series, ...] = ()
     highest: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
     average: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
-    suspended_steps: tuple[Series, ...] = ()  # at how many a job was suspended
-    steps: tuple[Series, ...] = ()  # at how many a job was seen
+    suspended_steps: tuple[Series, ...] = ()  # number of steps at which a job was suspended
+    steps: tuple[Series, ...] = ()  # number of steps at which a job was seen
     step_secs: float = 1.0
     resets: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
     increases: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
-    before: tuple[Series, ...] = ()  # CPU time at the start, where the id had a run before
+    before: tuple[Series, ...] = ()  # CPU time at the start, if the id had an earlier run
     cards: tuple[Series, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """When a job ran: `end_secs` None while it does."""
+    """When a job ran; `end_secs` is None while it runs."""
 
     start_secs: float | None
     end_secs: float | None
@@ -62,7 +62,7 @@ def place_of(labels: Mapping[str, str], cluster_label: str) -> Place:
 
 
 def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, cluster_label: str) -> JobReport:
-    """Return the report of one job. `answers` may hold those of others too."""
+    """Return the report of one job. `answers` may include other jobs."""
     report = JobReport(
         batch_system=found.batch_system,
         job_id=job_id,
@@ -74,7 +74,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     )
     notes = list(run.notes)
     job = _Job(JobKey(found.batch_system, job_id), answers, cluster_label)
-    # Of a node that is scraped twice, the higher values count.
+    # If a node is scraped twice, the higher values count.
     places = {
         place: Numbers.from_series(sorted(series, key=lambda each: each.value), queries.LAST)
         for place, series in sorted(
@@ -103,7 +103,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
 
 
 def _info(places: Iterable[Numbers]) -> dict[str, str]:
-    """Return what the job is by the series of its run: an earlier one may have been somebody else's."""
+    """Return the info labels from the series of this run: an earlier run may have been another user's."""
     info: dict[str, str] = {}
     for numbers in places:
         for values in numbers.all(JOB_INFO):
@@ -114,7 +114,7 @@ def _info(places: Iterable[Numbers]) -> dict[str, str]:
 
 
 def choose_state(states: Iterable[str], *, is_running: bool) -> str:
-    """Return the state that counts of those that a run was seen in: of one that has ended, how it did."""
+    """Return the most relevant of the states of a run: if it has ended, its final state."""
     known = {each.value: each for each in JobState}
     seen = [known[each] for each in states if each in known and each != JobState.UNKNOWN.value]
     if is_running:
@@ -126,7 +126,7 @@ def choose_state(states: Iterable[str], *, is_running: bool) -> str:
 
 
 class _Job:
-    """One job among answers, by its nodes."""
+    """One job's part of the answers, by node."""
 
     def __init__(self, key: JobKey, answers: Answers, cluster_label: str) -> None:
         self._key = key
@@ -149,7 +149,7 @@ class _Job:
         return found
 
     def node(self, place: Place, numbers: Numbers, elapsed_secs: float | None) -> NodeUse:
-        """Return what it had and used on a node."""
+        """Return what it was allocated and used on a node."""
         key = self._key
         stalled, joules = numbers.of_job(jobs.PRESSURE, key), numbers.of_job(energy.JOB_ENERGY, key)
         used, charged = (self._highest.get(each, {}).get(place, []) for each in (jobs.USED, jobs.CHARGED))
@@ -208,9 +208,9 @@ class _Job:
 
 
 def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
-    """Return the last values; of counters that began anew, what their increases make together; report those.
+    """Return the last values; counters that were reset are replaced by their increases, and noted.
 
-    The CPU time of a run under an id that had another before may go on from that: it is taken off.
+    CPU time may continue from an earlier run of the same id: that run's part is subtracted.
     """
     increases = {
         (metric.sample_name, _same(each)): each.value
@@ -244,7 +244,7 @@ def _same(series: Series) -> frozenset[tuple[str, str]]:
 
 
 def _coverage(found: Iterable[Series], step_secs: float, elapsed: float | None) -> float | None:
-    """Return the part of its time in which a job was seen."""
+    """Return the share of its time in which a job was seen."""
     return min(1.0, sum(each.value for each in found) * step_secs / elapsed) if elapsed else None
 
 

@@ -1,4 +1,4 @@
-"""What somebody may want to do better next time: one table, each rule with its bounds. Pure."""
+"""Suggestions for the user's next job: one table of rules with their thresholds. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from jobfeatures_exporter.jobreport.figures import NEAR_MEMORY, JobReport, NodeU
 from jobfeatures_exporter.terminal.cells import clean
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
 
-SETTLED_SECS = 300.0  # most rules do not judge shorter jobs
+SETTLED_SECS = 300.0  # most rules skip shorter jobs
 LOW_CPU = 0.5
-BUSY_CPU = 0.8  # what is stalled for CPUs below this shares them with others, or is bound to too few
+BUSY_CPU = 0.8  # a job stalled for CPUs below this share shares them, or is bound to too few
 SERIAL_CPUS = 1.2
 IDLE_NODE = 0.05
 LOW_MEMORY = 0.25
-SPARED_BYTES = 2**30  # less to give back is not worth a word
+SPARED_BYTES = 2**30  # smaller savings are not worth a hint
 LOW_GPU = 0.15
 BUSY_GPU = 0.5
 IDLE_GPU = 0.01
@@ -31,7 +31,7 @@ THREADS_PER_CPU = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One thing to look at."""
+    """One suggestion."""
 
     name: str
     text: str
@@ -50,7 +50,7 @@ def find_hints(report: JobReport) -> list[Hint]:
 
 
 def _while_active(report: JobReport, share: float | None) -> float | None:
-    """Return a share of the time of a job as one of the time in which it was not suspended."""
+    """Convert a share of a job's time to a share of the time in which it was not suspended."""
     elapsed = report.elapsed_secs
     active = (elapsed or 0.0) - report.suspended_secs
     return share if share is None or not elapsed or active <= 0 else share * elapsed / active
@@ -61,7 +61,7 @@ def _cpu_share(report: JobReport) -> float | None:
 
 
 def _idle_nodes(report: JobReport) -> list[NodeUse]:
-    """Return the nodes that did next to nothing, while others worked."""
+    """Return the nodes that were nearly idle while others worked."""
     idle = [
         node
         for node in report.nodes
@@ -76,13 +76,13 @@ def _without_idle_nodes(report: JobReport) -> JobReport:
 
 
 def _is_explained(report: JobReport) -> bool:
-    """Return whether it is not for what it asked for that a job used little of its CPUs."""
+    """Return whether something other than too large a request explains a job's low CPU use."""
     if _idle_pilot(report) is not None or (_while_active(report, report.gpu_share) or 0.0) >= BUSY_GPU:
         return True
     held = [report.stalled_share(resource) or 0.0 for resource in ("cpu", "io", "memory")]
     held.append(_withheld(report) or 0.0)
     worst = min(1.0, max(held))
-    # It would not have used much in the rest of the time either.
+    # Its CPU use was low even when it was not stalled.
     if worst < 0.5 and (_cpu_share(report) or 0.0) < LOW_CPU * (1 - worst):
         return False
     return any(judge(report) is not None for judge in (_memory_wait, _starved_io, _throttled, _contended))
@@ -118,7 +118,7 @@ def _memory_wait(report: JobReport) -> str | None:
 
 
 def _unused_memory(report: JobReport) -> float | None:
-    """Return the bytes that it never used for data of its own, where they are many."""
+    """Return the allocated bytes that it never used for its own data, None if few."""
     share, unused = report.memory_share, report.unused_memory
     if share is None or unused is None or _memory_wait(report) is not None:
         return None
@@ -172,7 +172,7 @@ def _low_cpu(report: JobReport) -> str | None:
 
 
 def _withheld(report: JobReport) -> float | None:
-    """Return the part of the CPU time that it wanted which a quota did not let it have."""
+    """Return the share of the CPU time it wanted that a quota withheld."""
     held, used = report.throttled_secs, report.cpu_secs
     return None if not held or used is None else held / (held + used)
 
@@ -194,7 +194,7 @@ def _contended(report: JobReport) -> str | None:
     if share >= BUSY_CPU or _throttled(report) is not None or _crowded(report) is not None:
         return None
     if stalled < max(report.stalled_share(resource) or 0.0 for resource in ("io", "memory")):
-        return None  # whoever wakes up often waits a little for a CPU each time
+        return None  # tasks that wake up often wait briefly for a CPU each time
     return (
         f"it waited for CPUs {format_share(stalled)} of the time and got {format_share(share)} of its own: "
         "others ran on them, or its threads are bound to fewer (affinity)"
@@ -263,7 +263,7 @@ def _starved_io(report: JobReport) -> str | None:
     stalled, all_stalled = report.stalled_share("io"), report.stalled_share("io", all_tasks=True)
     if stalled is None or stalled < IO_STALLED or _memory_wait(report) is not None:
         return None
-    # One task that waits beside others that compute costs the job nothing.
+    # A task that waits while others compute costs the job nothing.
     if (_cpu_share(report) or 0.0) >= LOW_CPU and (all_stalled or 0.0) < IO_STALLED:
         return None
     return f"it waited for storage {format_share(stalled)} of the time: larger files, or the node's own disk?"
@@ -291,12 +291,12 @@ def _limit_is_unlimited(report: JobReport) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of the table: `judge` returns what to say, None where there is nothing."""
+    """One row of the table: `judge` returns the hint's text, or None."""
 
     name: str
     judge: Callable[[JobReport], str | None]
     meaning: str
-    judges_short: bool = False  # jobs, of less than `SETTLED_SECS`, as well
+    judges_short: bool = False  # also judges jobs shorter than `SETTLED_SECS`
 
 
 RULES = (

@@ -5,7 +5,7 @@ Keys as its documentation has them (docs/setup/summaries.md of PrincetonUniversi
 ``gpu_utilization`` (percent), ``gpu_used_memory``, ``gpu_total_memory``; of the job ``gpus`` and
 ``total_time`` (seconds that it ran). Jobstats ignores other keys: ``cpu_joules`` and ``gpu_joules`` are ours.
 
-What is read was written by whoever may write comments: sizes are bounded.
+Comments are untrusted input: sizes are bounded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place
 
 MARK = "JS1:"
-SHORT, NONE = f"{MARK}Short", f"{MARK}None"  # too short for figures, and without any
+SHORT, NONE = f"{MARK}Short", f"{MARK}None"  # too short for figures; no figures
 SHORT_SECS = 60  # twice the interval at which Prometheus usually scrapes
 MAX_CHARACTERS = 60_000  # of the 65,535 bytes that the column holds
 MAX_JSON_BYTES = 8 * 2**20
@@ -32,14 +32,14 @@ MAX_JSON_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a comment says of a job; `nodes` is empty where there were no figures."""
+    """The content of a job's comment; `nodes` is empty if there were no figures."""
 
     elapsed_secs: float | None = None
     nodes: tuple[NodeUse, ...] = ()
 
 
 def encode_summary(report: JobReport | None, elapsed_secs: int) -> str:
-    """Return the comment of a job that ran so long; None is a job of which nothing was seen."""
+    """Return the comment of a job that ran for `elapsed_secs`; a report of None: nothing was seen of it."""
     nodes = {} if report is None else {each.place.name: _node(each, elapsed_secs) for each in report.nodes}
     nodes = {name: values for name, values in nodes.items() if values}
     if not nodes:
@@ -79,12 +79,12 @@ def _whole(value: float | None) -> int | None:
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values that are known, None where none is."""
+    """Return the known values, None if there are none."""
     return {name: each for name, each in values.items() if each is not None} or None
 
 
 def decode_summary(text: str) -> Summary:
-    """Return what a comment says. Raises ParseError where it is none of these, or says what cannot be."""
+    """Return a comment's content. Raises ParseError if it is not such a comment or has impossible values."""
     if text in (SHORT, NONE):
         return Summary()
     if not text.startswith(MARK) or len(text) > 2 * MAX_CHARACTERS:

@@ -1,4 +1,4 @@
-"""Instant queries to a Prometheus server, and what its refusals mean.
+"""Instant queries to a Prometheus server, and the meaning of its errors.
 
 Source: https://prometheus.io/docs/prometheus/latest/querying/api/.
 """
@@ -20,7 +20,7 @@ class Prometheus:
         self._access = access
 
     def query(self, expression: str, at_secs: float) -> Answer:
-        """Return what the server finds at a time. Raises SourceError with words on what to do."""
+        """Return the server's answer for a time. Raises SourceError with advice on what to do."""
         url = self._access.url
         try:
             text = self._access.get("/api/v1/query", {"query": expression, "time": f"{at_secs:.3f}"})
@@ -45,7 +45,7 @@ def _explain(error: HttpStatusError) -> str:
 
 
 def _said(body: str) -> str | None:
-    """Return the server's own words, None where the answer is not its own."""
+    """Return the server's error message, None if the response is not Prometheus's own."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The questions to Prometheus. Names of metrics come from the collectors' tables. Pure.
+"""The PromQL queries. Metric names come from the collectors' tables. Pure.
 
-Each names the jobs, so that the server looks at their series only, and has a
-range, so that it looks at their time only.
+Each names the jobs, so that the server reads only their series, and has a
+range, so that it reads only their time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from jobfeatures.model import JobState
 from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
 
 MAX_STEPS = 500  # of a subquery
-PROOF = JOB_INFO  # what every job has at every scrape, in one series a node
+PROOF = JOB_INFO  # every job has it at every scrape, one series per node
 
-# What the last value of tells.
+# Metrics whose last value counts.
 LAST = (
     *(JOB_INFO, allocation.STATE, allocation.RESTARTS, JOB_START, JOB_END, allocation.WALL),
     *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY),
@@ -26,31 +26,31 @@ LAST = (
     *(jobs.STORAGE_READ, jobs.STORAGE_WRITTEN, energy.JOB_ENERGY),
     *(gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
 )
-# Of which the highest value of the job's time counts.
+# Metrics whose highest value over the job's time counts.
 HIGHEST = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
-# Counters that may begin anew while a job runs: those of the exporter's own making, and of processes.
+# Counters that may reset while a job runs: those that the exporter keeps itself, and those of processes.
 RESETTABLE = (jobs.CPU, energy.JOB_ENERGY, gpus.JOB_BUSY)
 OF_CARDS = (gpus.INFO, gpus.MEMORY, gpus.BUSY)
 
 
 def quoted(text: str) -> str:
-    """Return a text as a string of PromQL."""
+    """Return a text as a PromQL string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def any_of(texts: Iterable[str]) -> str:
-    """Return a PromQL string of a regular expression that matches these texts alone."""
+    """Return a PromQL string of a regular expression that matches only these texts."""
     return quoted("|".join(re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", text) for text in texts))
 
 
 def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> str:
-    """Return the matchers of some jobs."""
+    """Return the label matchers for some jobs."""
     return f"batch_system={quoted(batch_system)},job_id=~{any_of(job_ids)}" + (f",{more}" if more else "")
 
 
 def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
-    """Return the questions for info series of a job: by its id, as a whole array, as a task of one."""
+    """Return the queries for info series of a job: by its id, as an array, as a task of one."""
     ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
     task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)
     if task is not None:
@@ -61,33 +61,33 @@ def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
 
 
 def last(metrics: Iterable[Metric], selector: str, range_secs: float) -> str:
-    """Return the question for the last values of some metrics."""
+    """Return the query for the last values of some metrics."""
     names = "|".join(each.sample_name for each in metrics)
     return f'last_over_time({{__name__=~"{names}",{selector}}}[{span(range_secs)}])'
 
 
 def over_time(function: str, metric: Metric, selector: str, range_secs: float) -> str:
-    """Return a function over all values of one metric in a range; the answer has no name."""
+    """Return the query for a function of one metric over a range; the answer has no metric name."""
     return f"{function}({metric.sample_name}{{{selector}}}[{span(range_secs)}])"
 
 
 def seen(function: str, selector: str, range_secs: float) -> str:
-    """Return when jobs were seen, by max_over_time or min_over_time, to one step."""
+    """Return the query for when jobs were last or first seen (max_over_time, min_over_time), to one step."""
     return _at_steps(function, current(selector), range_secs)
 
 
 def current(selector: str) -> str:
-    """Return when jobs that are there now had their latest sample."""
+    """Return the query for the time of the latest sample of current jobs."""
     return f"timestamp({PROOF.sample_name}{{{selector}}})"
 
 
 def steps_seen(selector: str, range_secs: float) -> str:
-    """Return at how many steps of a range jobs had a value."""
+    """Return the query for the number of steps of a range at which jobs had a value."""
     return _at_steps("count_over_time", f"{PROOF.sample_name}{{{selector}}}", range_secs)
 
 
 def steps_suspended(selector: str, range_secs: float) -> str:
-    """Return at how many steps of a range jobs were suspended."""
+    """Return the query for the number of steps of a range at which jobs were suspended."""
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
     return _at_steps("count_over_time", f"{allocation.STATE.sample_name}{{{state}}}", range_secs)
 
@@ -97,10 +97,10 @@ def _at_steps(function: str, inner: str, range_secs: float) -> str:
 
 
 def step_secs(range_secs: float) -> int:
-    """Return the step at which a range is looked at."""
+    """Return the step at which a range is sampled."""
     return max(1, math.ceil(range_secs / MAX_STEPS))
 
 
 def span(secs: float) -> str:
-    """Return a duration for PromQL."""
+    """Return a duration in PromQL's syntax."""
     return f"{max(1, math.ceil(secs))}s"

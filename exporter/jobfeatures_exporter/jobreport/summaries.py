@@ -1,7 +1,7 @@
-"""Writes the summary of each job that has ended where it lasts: into accounting.
+"""Writes the summary of each ended job to accounting, which keeps it longer than Prometheus.
 
-Accounting itself is the queue: a job that has no summary yet is found again
-in the next round, whatever went wrong. Pure but for what is passed in.
+Accounting itself is the work queue: a job without a summary is found again
+in the next round, whatever went wrong. Pure apart from the callables passed in.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MAX_FAILURES = 3  # in one round
 
 
 class CommentsSpoiltError(JobfeaturesError):
-    """What was written is not what stands there."""
+    """A comment reads back differently from what was written."""
 
 
 def needs_summary(job: CommentedJob) -> bool:
-    """Return whether a job's comment is ours to write, and not yet that of this run.
+    """Return whether a job's comment is ours to write and does not yet hold this run's summary.
 
-    A run after a requeue may find the summary of the run before: it is of another time.
+    After a requeue it may hold the summary of the previous run, which has another elapsed time.
     """
     if not job.comment:
         return True
@@ -40,10 +40,10 @@ def needs_summary(job: CommentedJob) -> bool:
 
 @dataclass(slots=True)
 class SummaryWriter:
-    """One round after the other.
+    """Writes missing summaries in rounds.
 
-    `ask` returns what is known of a run, None for nothing, and raises SourceError;
-    `pause` returns something true where it is time to end.
+    `ask` returns the report of a run, None if nothing is known, and raises SourceError;
+    `pause` returns something true when it is time to stop.
     """
 
     comments: JobComments
@@ -57,9 +57,9 @@ class SummaryWriter:
     failure: str = field(default="")  # of the latest round: how many could not be written, and why the first
 
     def round(self) -> int:
-        """Write what is missing, the oldest first, and return how many.
+        """Write the missing summaries, oldest first, and return how many were written.
 
-        One that cannot be written does not keep the others from it: `failure` tells.
+        One that cannot be written does not block the others: `failure` describes it.
         Raises SourceError, CommentsSpoiltError.
         """
         now_secs = self.now()
@@ -88,7 +88,7 @@ class SummaryWriter:
         return written
 
     def _check(self, job: CommentedJob, text: str) -> None:
-        """Look once whether comments keep their case: sacctmgr of Slurm 22.05 writes lower case."""
+        """Check once that comments keep their case: sacctmgr of Slurm 22.05 writes lower case."""
         stands = [each.comment for each in self.comments.find(job.job_id) if each.job_id == job.job_id]
         if stands and stands[-1] != text and stands[-1].lower() == text.lower():
             self.comments.write(job.job_id, "")  # nobody could read it

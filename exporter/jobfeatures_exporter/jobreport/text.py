@@ -22,7 +22,7 @@ from jobfeatures_exporter.view.units import (
 )
 
 BAR_COLUMNS = 20
-MAX_NODES = 40  # rows; the sums are of all
+MAX_NODES = 40  # rows; sums cover all nodes
 MAX_TASKS = 40
 _GOOD, _MIDDLING, _POOR, _BOLD, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[1m", "\x1b[0m"
 J_PER_KWH = 3_600_000.0
@@ -43,7 +43,7 @@ def format_reports(
     tz: tzinfo | None = None,
     is_terminal: bool = False,
 ) -> str:
-    """Return the text: one job at length, tasks of an array as a table; colours and bars on a terminal."""
+    """Return the text: one job in detail, array tasks as a table; colours and bars on a terminal."""
     lines = _one(reports[0], tz, is_terminal) if len(reports) == 1 else _array(reports, is_terminal)
     lines += _listed("Notes", notes)
     return "\n".join(lines).replace("\u202f", " ") + "\n"
@@ -176,7 +176,7 @@ def _part(share: float | None) -> str:
 
 
 def _with_bar(row: _Row, wide: int, is_terminal: bool) -> str:
-    """Return the text of a row, on a terminal with a bar of its share in one column with the others."""
+    """Return the text of a row, on a terminal with a bar of its share, aligned with the other rows'."""
     if row.share is None or not is_terminal:
         return row.text
     full = min(BAR_COLUMNS, max(0, round(row.share * BAR_COLUMNS)))
@@ -208,7 +208,7 @@ def _row(head: str, of: NodeUse | JobReport) -> list[str]:
 
 
 def _used(of: NodeUse | JobReport) -> list[str]:
-    """Return the CPUs and the memory that were used, of how much, and which part that is."""
+    """Return the CPUs and memory used, out of how much, and the share."""
     return [
         or_unknown(compute_ratio(of.cpu_secs, of.elapsed_secs), format_figure),
         or_unknown(of.allocated_cpus, format_figure),

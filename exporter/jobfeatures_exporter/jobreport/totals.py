@@ -1,4 +1,4 @@
-"""What users or accounts requested, used and wasted with jobs that ended in a time. Pure but for `ask`."""
+"""What users or accounts requested, used and wasted in jobs that ended in a period. Pure but for `ask`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LAST = (
 )
 HOUR_SECS = 3600.0
 GIBIBYTE = 2.0**30
-NOBODY = "?"  # whose it was is not known
+NOBODY = "?"  # unknown user or account
 
 
 @dataclass(slots=True)
 class Total:
-    """Sums over the jobs of one user or account. Used and requested are of jobs that have both."""
+    """Sums over the jobs of one user or account. Used and requested cover jobs for which both are known."""
 
     name: str
     jobs: int = 0
     core_hours: float = 0.0  # allocated
     used_core_hours: float = 0.0
     gibibyte_hours: float = 0.0
-    used_gibibyte_hours: float = 0.0  # by the highest use of each job
+    used_gibibyte_hours: float = 0.0  # by each job's peak use
     gpu_hours: float = 0.0
     used_gpu_hours: float = 0.0
     jobs_without_cpu: int = 0
@@ -44,7 +44,7 @@ class Total:
 
     @property
     def wasted_core_hours(self) -> float:
-        """Return what was allocated and not used."""
+        """Return the core hours that were allocated but not used."""
         return max(0.0, self.core_hours - self.used_core_hours)
 
     def add(self, job: JobReport) -> None:
@@ -69,7 +69,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """One line a user or account, those that wasted most first."""
+    """One row per user or account, the most wasteful first."""
 
     by: str
     totals: tuple[Total, ...]
@@ -77,7 +77,7 @@ class Totals:
 
 
 def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
-    """Ask about all jobs that ended in `since_secs` before `at_secs`; raises what `ask` raises."""
+    """Return the totals of jobs that ended within `since_secs` before `at_secs`; raises what `ask` raises."""
     notes: dict[str, None] = {}
     matchers = question.matchers() or 'job_id!=""'
 
@@ -97,7 +97,7 @@ def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
         starts = _values(series, JOB_START.sample_name)
         ended_secs, start_secs = max(ends, default=0.0), max(starts, default=None)
         if ended_secs <= question.at_secs - question.since_secs or (start_secs or 0.0) > ended_secs:
-            continue  # it runs, or ended before
+            continue  # still running, or ended earlier
         system, cluster, job_id = key
         report = gather_report(
             Found(system, cluster, (job_id,)),
@@ -132,7 +132,7 @@ def _values(series: Iterable[Series], name: str) -> list[float]:
 
 
 def make_totals_document(totals: Totals) -> dict[str, Any]:
-    """Return the document for programs."""
+    """Return the totals as a JSON document."""
     return {
         "version": 1,
         "by": totals.by,
@@ -147,7 +147,7 @@ def make_totals_document(totals: Totals) -> dict[str, Any]:
     }
 
 
-# Head, and what stands in the column.
+# Heading, and the text of a cell.
 COLUMNS: dict[str, Callable[[Total], str]] = {
     "jobs": lambda each: str(each.jobs),
     "core h": lambda each: f"{each.core_hours:.2f}",

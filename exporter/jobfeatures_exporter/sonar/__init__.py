@@ -1,1 +1,1 @@
-"""What is sent in Sonar's JSON format: documents, and the thread that sends them."""
+"""Output in Sonar's JSON format: the documents, and the thread that sends them."""

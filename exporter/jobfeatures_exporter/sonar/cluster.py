@@ -1,6 +1,6 @@
 """The cluster record: partitions and node states. Pure.
 
-Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same states stand together as compressed ranges.
+Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same states are grouped as compressed ranges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SLURM = "slurm"
 
 
 def cluster_document(origin: Origin, cluster: Cluster) -> Document:
-    """Return the envelope of one answer of a batch system. Raises ParseError for a name that is no node's."""
+    """Return the envelope of a batch system's answer. Raises ParseError for an invalid node name."""
     nodes_by_states: dict[tuple[str, ...], list[str]] = {}
     for node in cluster.nodes:
         states = tuple(unicode_text(state).upper() for state in node.states)

@@ -1,4 +1,4 @@
-"""Makes the documents of the controller role: jobs and cluster."""
+"""Builds the documents of the controller role: jobs and cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_HISTORY_SECS = 7 * 86400.0
 
 
 class JobsDocuments:
-    """Jobs of one batch system: from accounting, and from the queue what accounting does not know (yet)."""
+    """Jobs of one batch system: from accounting, and those not (yet) in accounting from the queue."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class JobsDocuments:
         queue: Callable[[], JobTable | None],
         changes: JobChanges | None = None,
     ) -> None:
-        """Look back `history_secs` at first, later `overlap_secs` behind the last answer.
+        """Query the last `history_secs` at first, later from `overlap_secs` before the last answer.
 
-        Without `changes` all is sent each time.
+        Without `changes`, everything is sent each time.
         """
         self._origin = origin
         self._source = source
@@ -65,7 +65,7 @@ class JobsDocuments:
         return [jobs_document(self._origin, chunk, taken_at_secs) for chunk in chunks or [[]]]
 
     def make_one(self) -> Document:
-        """Return all in one document."""
+        """Return all jobs in one document."""
         taken_at_secs = self._clock.now_secs()
         return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
 
@@ -92,7 +92,7 @@ class JobsDocuments:
         try:
             accounting = self._source.poll_accounting(self._since_secs(taken_at_secs))
         except SourceError as error:
-            if table is None or not table.jobs:  # to report no jobs would say that there are none
+            if table is None or not table.jobs:  # an empty report would mean that there are no jobs
                 raise
             if str(error) != self._complaint:  # once, not each time: a cluster may keep no accounting
                 log.warning("no accounting, jobs are taken from the queue alone: %s", error)
@@ -124,14 +124,14 @@ def add_cluster_documents(
     queue: Callable[[], JobTable | None],
     cluster: Callable[[], Cluster | None],
 ) -> None:
-    """Let the jobs and cluster records of one batch system be sent."""
+    """Add the jobs and cluster documents of one batch system to a sender."""
     origin = make_origin(config)
     jobs = JobsDocuments(
         origin,
         source,
         clock,
         history_secs=history_secs,
-        # What ended between two rounds, and what accounting learnt late.
+        # To find jobs that ended between two rounds or reached accounting late.
         overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.sonar_jobs_interval_secs),
         queue=queue,
         changes=None if config.sonar_jobs_stateless else JobChanges(),
@@ -157,7 +157,7 @@ def queue_records(table: JobTable) -> Iterator[JobRecord]:
 
 
 def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
-    """Return a record of accounting with what the queue alone knows of the job."""
+    """Return an accounting record with the fields that only the queue has."""
     job = table.jobs.get(record.key) if record.step is None else None
     more = () if job is None else queue_pairs(job)
     return replace(record, more=(*record.more, *more)) if more else record

@@ -1,4 +1,4 @@
-"""The settings of what is sent in Sonar's format."""
+"""The settings for sending in Sonar's format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What of a job has been sent already: only what got a value or changed is sent again. Pure.
+"""Which fields of a job have been sent: only new or changed values are sent again. Pure.
 
 Source: NEW-FORMAT.md, "Slurm": every field is sent with the first record after it got a value, and again when
-it changed. After a restart all is sent once more, which the format allows.
+it changed. After a restart everything is sent once more, which the format allows.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from jobfeatures.formats.sonar.envelopes import Document
 from jobfeatures.formats.sonar.fields import fields_of
 from jobfeatures.formats.sonar.writejobs import ALWAYS
 
-MAX_RECORDS = 1_000_000  # some 300 bytes each
-ROUNDS_KEPT = 2  # an ended job leaves the answers for good: then it is forgotten
+MAX_RECORDS = 1_000_000  # about 300 bytes each
+ROUNDS_KEPT = 2  # an ended job no longer appears in the answers and is then forgotten
 
 _FIELDS = tuple(name for name in fields_of("SlurmJob") if name not in {"job_id", "job_step"})
 _ABSENT = 0
@@ -25,7 +25,7 @@ class JobChanges:
     """Remembers a fingerprint of each field that was sent.
 
     Call `changes` for each record of an answer, then `end_round` once. At most `MAX_RECORDS` are remembered;
-    beyond, those not seen for longest are forgotten, and sent in full when they are seen again.
+    beyond that, the least recently seen are forgotten, and sent in full when they are seen again.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class JobChanges:
         return len(self._sent)
 
     def changes(self, fields: Document) -> Document | None:
-        """Return what of a record is to be sent now, None for nothing."""
+        """Return the part of a record to send now, None if nothing changed."""
         key = fields["job_id"], fields["job_step"]
         now = array("q", [_fingerprint(name, fields) for name in _FIELDS])
         known = self._sent.pop(key, None)
@@ -46,14 +46,14 @@ class JobChanges:
         before = known[1]
         for place, mark in enumerate(now):
             if mark == _ABSENT:
-                now[place] = before[place]  # what was sent stays in force: absence cannot be sent
+                now[place] = before[place]  # the value sent before stays valid: absence cannot be sent
         if now == before:
             return None
         new = {name for name, old, mark in zip(_FIELDS, before, now, strict=True) if old != mark}
         return {name: value for name, value in fields.items() if name in new or name in ALWAYS}
 
     def end_round(self) -> None:
-        """Forget what has not been seen for some rounds, and what there is no room for."""
+        """Forget records not seen for `ROUNDS_KEPT` rounds, and those beyond `MAX_RECORDS`."""
         too_many = max(0, len(self._sent) - MAX_RECORDS)
         for number, (key, (seen, _)) in enumerate(list(self._sent.items())):
             if number >= too_many and seen > self._round - ROUNDS_KEPT:
@@ -69,7 +69,7 @@ def _fingerprint(name: str, fields: Mapping[str, Any]) -> int:
     if isinstance(value, list):
         value = tuple(value)
     elif isinstance(value, dict):
-        # The elapsed time of a job that lives changes each time, and tells nothing that start_time does not.
+        # The elapsed time of a running job changes each time and adds nothing to its start_time.
         lives = "end_time" not in fields
         value = tuple((key, each) for key, each in value.items() if not (lives and key == "ElapsedRaw"))
-    return hash((name, value)) or 1  # numbers are their own hashes, 0 and 1 would be one
+    return hash((name, value)) or 1  # small integers are their own hashes: 0 and 1 would coincide

@@ -1,4 +1,4 @@
-"""The documents that speak of this node: looks taken, details read, envelopes made."""
+"""The documents about this node: takes samples, reads process details, builds envelopes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from jobfeatures_exporter.sonar.process import SampleInput
 from jobfeatures_exporter.sonar.sample import attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
-CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we
+CARDS_WAIT_SECS = 10.0  # at startup, drivers may be slower than the exporter
 _LOOK_SECS = 0.5
 MAX_TOKEN_BYTES = 16 * 1024
 
 
 def make_origin(config: SonarConfig) -> Origin:
-    """Return who speaks. Raises ConfigurationError where the cluster or the node has no usable name.
+    """Return the documents' origin. Raises ConfigurationError if the cluster or node has no usable name.
 
-    A node's name is the one that it knows itself by, in full, as Sonar sends it.
+    The node's name is its own full host name, as Sonar sends it.
     """
     if not config.sonar_cluster:
         raise ConfigurationError("sonar.cluster", "is needed for documents in Sonar's format")
     node = config.node_name or os.uname().nodename
     for key, name in (("sonar.cluster", config.sonar_cluster), ("node.name", node)):
-        if fault := fault_of_hostname(name, strict=True):  # no document would ever pass the checks
+        if fault := fault_of_hostname(name, strict=True):  # every document would fail the checks
             raise ConfigurationError(key, f"{shown(name)} {fault}")
     return Origin(
         cluster=config.sonar_cluster,
@@ -63,13 +63,13 @@ def _read_token(path: str | None) -> str:
 
 
 class Users:
-    """Names of users, each asked for once; one that has no name yet is asked for again next time."""
+    """User names by uid, each looked up once; a uid without a name is looked up again next time."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
 
     def names(self, uids: Iterable[int]) -> dict[int, str]:
-        """Return the names of those that have one, by uid. May take as long as the directory service does."""
+        """Return the known names by uid. May block as long as the directory service takes."""
         for uid in set(uids) - self._names.keys():
             try:
                 self._names[uid] = pwd.getpwuid(uid).pw_name
@@ -79,7 +79,7 @@ class Users:
 
 
 class NodeDocuments:
-    """Makes `sample` and `sysinfo` of looks at the node that `look` takes; None where it could take none."""
+    """Builds `sample` and `sysinfo` from the snapshots that `look` returns; None if it could take none."""
 
     def __init__(
         self,
@@ -103,19 +103,19 @@ class NodeDocuments:
         self._unreadable = unreadable
 
     def prime(self) -> None:
-        """Take the first look of two, so that a sample can tell what processes do now."""
+        """Take a first snapshot, so that the next sample can report current process utilisation."""
         snapshot = self._look()
         if snapshot is not None:
             self._previous = (snapshot, self._monotonic_of(snapshot))
 
     def sample(self) -> list[Document]:
-        """Return the state of the node and of its processes since the last time."""
+        """Return the state of the node, and of its processes since the previous sample."""
         snapshot = self._look()
         given = None if snapshot is None else self._read(snapshot)
         return [sample_envelope(self._sample_origin, given, self._config, now_secs=self._clock.now_secs())]
 
     def sysinfo(self) -> list[Document]:
-        """Return how the node is made, as soon as the cards' drivers have answered or had their time."""
+        """Return the node's hardware and software, once the GPU drivers have answered or timed out."""
         snapshot = self._look()
         deadline_secs = self._clock.monotonic_secs() + CARDS_WAIT_SECS
         while (
@@ -138,7 +138,7 @@ class NodeDocuments:
         return [sysinfo_envelope(self._origin, sample)]
 
     def _read(self, snapshot: Snapshot) -> SampleInput:
-        # The details are those of a moment later: a process that has ended meanwhile is left out.
+        # Details are read a moment later: a process that has ended meanwhile is left out.
         details = read_details(self._procfs, snapshot.processes.values(), self._unreadable)
         users = self._users.names(each.uid for each in details.values() if each.uid is not None)
         monotonic_secs = self._monotonic_of(snapshot)

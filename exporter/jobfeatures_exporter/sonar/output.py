@@ -1,4 +1,4 @@
-"""The sender and the sinks that the settings ask for."""
+"""The sender and the configured sinks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
 
 
 def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
-    """Return the sender with its sinks, still without documents; None: no sink. Raises ConfigurationError."""
+    """Return a sender with its sinks but no documents; None without sinks. Raises ConfigurationError."""
     if not config.sonar_sinks:
         return None
     origin = make_origin(config)

@@ -1,4 +1,4 @@
-"""Processes as Sonar reports them: times, percentages, sizes; several alike as one. Pure."""
+"""Processes as Sonar reports them: times, percentages, sizes; similar ones rolled up. Pure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ GpuWork = tuple[GpuCard, GpuProcess]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one process, or several alike, did. None is unknown."""
+    """The figures of one process, or of several rolled up. None is unknown."""
 
-    pid: int  # of several: 0, or where the profile has it a number above those of processes
+    pid: int  # rolled up: 0, or in the newer profile a number above all pids
     ppid: int
     command: str
     has_children: bool = False
@@ -40,15 +40,15 @@ class Work:
     threads: int = 1
     anon_bytes: int | None = None
     data_bytes: int | None = None
-    cpu_secs: float = 0.0  # of it and of the children that it has waited for
-    cpu_avg_percent: float = 0.0  # over its life, without children
-    cpu_util_percent: float | None = None  # since the previous look, with children
+    cpu_secs: float = 0.0  # including children that it has waited for
+    cpu_avg_percent: float = 0.0  # over its lifetime, without children
+    cpu_util_percent: float | None = None  # since the previous sample, with children
     io: ProcessIo | None = None
-    gpus: tuple[GpuWork, ...] = ()  # what it does on cards
+    gpus: tuple[GpuWork, ...] = ()  # its use of GPUs
     rolled_up: int = 0  # further processes
 
     def document(self, *, current: bool) -> Document:
-        """Return the object of the format."""
+        """Return the process as an object of the format."""
         fields: Document = {
             "resident_memory": (self.anon_bytes or 0) // 1024,
             "virtual_memory": (self.data_bytes or 0) // 1024,
@@ -63,7 +63,7 @@ class Work:
         }
         if current:
             fields["in_container"] = self.is_in_container
-            fields["num_threads"] = self.threads - 1 - self.rolled_up  # the main thread does not count
+            fields["num_threads"] = self.threads - 1 - self.rolled_up  # main threads do not count
             if self.io is not None:
                 fields["data_read"] = _kib_up(self.io.data_read_bytes)
                 fields["data_written"] = _kib_up(self.io.data_written_bytes)
@@ -73,19 +73,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleInput:
-    """Two looks at the node, and what was asked about its processes."""
+    """Two snapshots of the node, and details of its processes."""
 
     snapshot: Snapshot
     now_secs: float
     ticks_per_sec: int
     previous: Snapshot | None = None  # for `cpu_util`
-    elapsed_secs: float | None = None  # between the two, by a clock that is never set
+    elapsed_secs: float | None = None  # between the two, by the monotonic clock
     details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not reported
     users: Mapping[int, str] = field(default_factory=dict)  # names by uid
 
 
 def measure_processes(given: SampleInput) -> dict[int, Work]:
-    """Return all processes by pid, but for those that are dead and only not yet taken off the list."""
+    """Return all processes by pid, except dead ones that are still listed."""
     snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
     gpus = _gpu_work(snapshot)
@@ -113,10 +113,10 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
 
 
 def roll_up(processes: Iterable[Work], *, job: int = 0, current: bool = False) -> list[Work]:
-    """Return one for all childless processes of one parent and command, sums of what they did.
+    """Return one entry for all childless processes of one parent and command, with summed figures.
 
-    Its pid is 0, or `current` a number above those of processes, which is the same for a job, parent and
-    command while processes come and go, and is nobody else's in the job. All others stay as they are.
+    Its pid is 0, or if `current` a number above all pids, which is the same for a job, parent and
+    command while processes come and go, and unique in the job. Other processes are unchanged.
     """
     kept: list[Work] = []
     alike: dict[tuple[int, str], list[Work]] = {}
@@ -198,7 +198,7 @@ def _family_ticks(process: ProcessSample) -> int:
 
 
 def _life_secs(process: ProcessSample, given: SampleInput) -> float | None:
-    """Return how long a process has lived, a tick at least."""
+    """Return the age of a process, at least one tick."""
     node = given.snapshot.node
     if node is None or node.boot_time_secs is None:
         return None
@@ -214,7 +214,7 @@ def _average(process: ProcessSample, given: SampleInput) -> float:
 
 
 def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
-    """Return the percentage of one core since the previous look; of a newer process, since it began."""
+    """Return the percentage of one core since the previous sample, or since a newer process started."""
     if given.previous is None or given.elapsed_secs is None or given.elapsed_secs <= 0:
         return None
     before = given.previous.processes.get(process.pid)
@@ -227,13 +227,13 @@ def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
 
 
 def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
-    """Return whether the control group is a container's, or a container daemon below init is an ancestor."""
+    """Return whether its control group is a container's, or an ancestor is a container daemon below init."""
     key = snapshot.keys.get(pid)
     if isinstance(key, UnitKey) and key.kind is Kind.CONTAINER:
         return True
     seen: set[int] = set()
     parent = snapshot.processes.get(snapshot.processes[pid].ppid)
-    while parent is not None and parent.pid not in seen:  # two looks may have made a ring of reused numbers
+    while parent is not None and parent.pid not in seen:  # reused pids may form a cycle
         if parent.ppid == 1 and parent.command.startswith("containerd"):
             return True
         seen.add(parent.pid)
@@ -250,7 +250,7 @@ def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
 
 
 def whole(value: float | None) -> int | None:
-    """Return a figure as the format has it: without fractions, None where it is not known."""
+    """Return a figure rounded to an integer, as in the format; None if unknown."""
     return None if value is None else round(value)
 
 

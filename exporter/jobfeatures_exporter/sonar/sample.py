@@ -1,6 +1,6 @@
 """The node and its processes at one time, as an envelope. Pure.
 
-Where the format's text and Sonar differ, this is what Sonar sends, because that
+Where the specification and Sonar differ, this follows Sonar, because that
 is what consumers know: see docs/sonar.md.
 """
 
@@ -29,13 +29,13 @@ from jobfeatures_exporter.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.process import SampleInput, Work, measure_processes, roll_up, whole
 
-FIRST_USER_UID = 1000  # below are the system's own
-# Members of the format that are called as we call them.
+FIRST_USER_UID = 1000  # lower ones belong to the system
+# Members of the format named like our own fields.
 _OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities")
 
 
 def attributes_of(config: SonarConfig) -> dict[str, str]:
-    """Return what a reader has to know of which processes are reported; what is not in effect is not said."""
+    """Return the filters in effect, which tell a reader which processes are reported."""
     said = {
         "rollup": config.sonar_rollup,
         "exclude_system_jobs": config.sonar_exclude_system_jobs,
@@ -53,7 +53,7 @@ STALE_SECS = 60.0
 def sample_envelope(
     origin: Origin, given: SampleInput | None, config: SonarConfig, *, now_secs: float
 ) -> Document:
-    """Return the envelope. A node without jobs has an empty list of them, which says that it lives."""
+    """Return the envelope. A node without jobs sends an empty list, which shows that it is alive."""
     if given is None or _is_empty(given.snapshot):
         return error_envelope(origin, "the node could not be read", now_secs)
     snapshot = given.snapshot
@@ -80,7 +80,7 @@ def _is_empty(snapshot: Snapshot) -> bool:
 
 
 def compute_used_memory(memory_bytes: Mapping[str, int]) -> int | None:
-    """Return KiB in use: MemTotal − MemAvailable, never below 0."""
+    """Return KiB in use: MemTotal − MemAvailable, at least 0."""
     total, available = memory_bytes.get("MemTotal"), memory_bytes.get("MemAvailable")
     return None if total is None or available is None else max(0, total - available) // 1024
 
@@ -150,7 +150,7 @@ def _jobs(given: SampleInput, config: SonarConfig, profile: str) -> list[Documen
     measured = measure_processes(given)
     for pid, work_id in identify(given.snapshot).items():
         detail = given.details.get(pid)
-        if detail is None or pid not in measured:  # it has gone, or is about to
+        if detail is None or pid not in measured:  # it has ended or is about to
             continue
         is_system = detail.uid is not None and detail.uid < FIRST_USER_UID
         if (config.sonar_exclude_system_jobs and is_system) or (
@@ -165,7 +165,7 @@ def _jobs(given: SampleInput, config: SonarConfig, profile: str) -> list[Documen
         reported = processes
         if config.sonar_rollup and work_id.is_batch:
             reported = roll_up(processes, job=work_id.job, current=profile == CURRENT)
-        # Sonar gives every process of the group 0, which is the kernel's, a record of its own.
+        # Sonar sends a separate record for each process of group 0, the kernel's.
         for each in [reported] if work_id.job else [[one] for one in reported]:
             jobs.append(_job(work_id, user, each, profile))
     return jobs
@@ -185,10 +185,10 @@ def _names(given: SampleInput) -> dict[int, str]:
 
 
 class WorkId(NamedTuple):
-    """By which number Sonar's format knows whose a process is: a job, or what stands for one.
+    """The number by which Sonar's format identifies a process's job, or its substitute for one.
 
-    Epoch 0 is for batch jobs: records of one number from several nodes belong
-    to one job. All others carry the node's boot time, so that they are never merged.
+    Epoch 0 marks batch jobs: records with the same number from several nodes belong
+    to one job. All others have the node's boot time as epoch, so that they are never merged.
     """
 
     job: int
@@ -199,9 +199,9 @@ class WorkId(NamedTuple):
 def identify(snapshot: Snapshot) -> dict[int, WorkId]:
     """Return the identity of each process, by pid in ascending order.
 
-    A batch job without a number has the process group and the user time of its oldest process, one number for
-    the job while that lives. What has no batch job counts by process group, containers and services too, as
-    Sonar counts. Without a boot time only jobs with numbers can be reported.
+    A batch job without a number gets the process group and user time of its oldest process, one number for
+    the job while that lives. Other processes, also of containers and services, go by process group, as
+    in Sonar. Without a boot time only jobs with numbers can be reported.
     """
     ids: dict[int, WorkId] = {}
     leaders: dict[JobKey, int] = {}

@@ -1,4 +1,4 @@
-"""Makes documents when they are due, checks them, and gives them to the sinks."""
+"""Builds documents when they are due, checks them, and passes them to the sinks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from jobfeatures_exporter.sinks.message import Message
 
 log = logging.getLogger(__name__)
 
-LOOK_SECS = 30.0  # at the clock, while waiting: it may be set
+LOOK_SECS = 30.0  # how often to check the clock while waiting: it may be set
 
 
 class Sender:
     """Sends several kinds of documents, each at its own interval, in a thread of its own.
 
-    `make` of a kind returns documents, most often one; if it raises, an envelope that says so is sent in
-    their place. A document that breaks the format is not sent but counted.
+    `make` of a kind returns documents, usually one; if it raises, an error envelope is sent in
+    their place. A document that violates the format is counted instead of sent.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Sender:
         clock: Clock,
         hide: Callable[[Document], Document] = lambda document: document,
     ) -> None:
-        """`hide` returns a document as it may leave."""
+        """`hide` returns a document with private data hidden."""
         self._hide = hide
         self._origin = origin
         self._sinks = sinks
@@ -46,12 +46,12 @@ class Sender:
 
     @property
     def sinks(self) -> tuple[SinkStatus, ...]:
-        """Return how the sinks fare."""
+        """Return the status of the sinks."""
         return tuple(keeper.status for keeper in self._sinks)
 
     @property
     def faulty(self) -> Mapping[str, int]:
-        """Return how many documents broke the format, by kind, since the start."""
+        """Return how many documents violated the format since the start, by kind."""
         return dict(self._faulty)
 
     def add(
@@ -62,7 +62,7 @@ class Sender:
         *,
         at_start: bool = False,
     ) -> None:
-        """Send documents of one kind at multiples of an interval. To be called before `start`."""
+        """Send documents of one kind at multiples of an interval. Call before `start`."""
         self._threads.append(
             threading.Thread(
                 target=self._run,
@@ -80,7 +80,7 @@ class Sender:
             thread.start()
 
     def stop(self) -> None:
-        """Stop all; one that hangs is left behind."""
+        """Stop all; do not wait for one that hangs."""
         self._stopping.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -89,7 +89,7 @@ class Sender:
             keeper.stop()
 
     def send(self, kind: str, make: Callable[[], Iterable[Document]]) -> None:
-        """Make the documents of one kind now, check them and queue them for every sink."""
+        """Build the documents of one kind now, check them and queue them for every sink."""
         for document in self._made(kind, make):
             body = encode(self._hide(document))
             faults = validate_envelope(json.loads(body), profile=self._origin.profile, strict=True)
@@ -138,7 +138,7 @@ class Sender:
             log.exception("sending failed", extra={"type": kind})
 
     def _wait(self, interval_secs: float) -> bool:
-        """Wait until the next document is due; False where the end comes first."""
+        """Wait until the next document is due; return False if stopped first."""
         due_secs = compute_next_secs(self._clock.now_secs(), interval_secs)
         while (left_secs := due_secs - self._clock.now_secs()) > 0:
             if left_secs > interval_secs:  # the clock was set back
@@ -150,7 +150,7 @@ class Sender:
 
 
 def encode(document: Document) -> bytes:
-    """Return a document as JSON in one line, pure ASCII."""
+    """Return a document as one line of JSON, pure ASCII."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 

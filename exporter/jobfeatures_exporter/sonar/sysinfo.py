@@ -1,4 +1,4 @@
-"""How the node is made, as an envelope. Pure."""
+"""The node's hardware and software as an envelope. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobfeatures.formats.sonar.envelopes import (
 from jobfeatures_exporter.snapshot import GpuCard, SysinfoSample
 from jobfeatures_exporter.sonar.process import whole
 
-# Members of the format that are called as we call them.
+# Members of the format named like our own fields.
 _OF_NODE = ("os_name", "os_release", "architecture", "sockets", "cores_per_socket", "threads_per_core")
 _OF_CARD = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
 _NEEDED = {
@@ -30,7 +30,7 @@ _NEEDED = {
 
 
 def sysinfo_envelope(origin: Origin, sample: SysinfoSample) -> Document:
-    """Return the envelope; one of errors where a number that may not be missing is unknown."""
+    """Return the envelope; an error envelope if a mandatory number is unknown."""
     missing = [meaning for name, meaning in _NEEDED.items() if not getattr(sample, name)]
     if missing:
         return error_envelope(origin, f"{', '.join(missing)} cannot be found out", sample.taken_at_secs)
