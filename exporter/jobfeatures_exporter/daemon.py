@@ -1,7 +1,7 @@
 """The daemon: threads that keep the node, the batch sources and the feature directories up to date.
 
-Each thread replaces what it knows by one assignment; a scrape puts the latest
-of everything together and takes no lock that a thread at work holds.
+Each thread publishes its results by a single assignment; a scrape combines the
+latest of each and takes no lock that a working thread holds.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FRESH_SECS = 0.5  # scrapes that come together share one look at the node
-PUBLISH_INTERVAL_SECS = 30.0  # repairs what somebody else took away
-LOOK_SECS = 30.0  # beyond the interval, after which the thread that looks at the node is taken for dead
-FIRST_LOOK_SECS = 5.0  # that controllers are not asked, so that the jobs here can be named to them
-PROFILING = "profiling"  # a file of a job in $JOBSTATUS: it wants the processor's counters for itself
-STOP_SECS = 5.0  # that threads may take to end, all together
+FRESH_SECS = 0.5  # scrapes that arrive together share one sample of the node
+PUBLISH_INTERVAL_SECS = 30.0  # repairs what others have removed
+LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
+FIRST_LOOK_SECS = 5.0  # before controllers are queried, so that the queries can name the jobs found here
+PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
+STOP_SECS = 5.0  # for all threads together to end
 
 
 class Daemon:
-    """All that runs in the background, and the text that a scrape gets."""
+    """Everything that runs in the background, and the text that a scrape returns."""
 
     def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
         self._config = config
@@ -105,13 +105,13 @@ class Daemon:
         )
         self._work = WorkMonitor(config, self._sampler.budget)
         self.reader = PROCFS_ALONE
-        self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
-        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
+        self.feature_answers: Mapping[int, int] = {}  # HTTP responses, by status
+        self.web: Callable[[], WebStatus | None] = lambda: None  # of the daemon's listeners
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._pages = PageMaker(enabled, config.metrics_profile, config.metrics_max_series)
         self._rates = CpuRates()
         self._people = NodePages(config, self._privacy, self.known, self._pages.collected, self.listing)
-        self.html = self._people.html  # pages for people
+        self.html = self._people.html  # HTML pages
         self.own_html = self._people.own_html
         self._cpu_rates: Mapping[JobKey, float] = {}
         self._retention = Retention(config.jobs_retain_secs)
@@ -144,9 +144,9 @@ class Daemon:
             first_look=lambda: self._looks.wait_for_any(FIRST_LOOK_SECS),
         )
         self.hooks = HookServer(self._tree, config, self._sources.refresh_in_haste)
-        self._looked_at = self._clock.monotonic_secs()  # when a look at the node last ended
+        self._looked_at = self._clock.monotonic_secs()  # when the last sample of the node was complete
         self._sysinfo: SysinfoSample | None = None
-        self._unreadable = Unreadable()  # of what is read for documents
+        self._unreadable = Unreadable()  # failed reads for documents
         self._sender = self._make_sender()
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
@@ -159,7 +159,7 @@ class Daemon:
         self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
 
     def read_by(self, reader: Choice) -> None:
-        """Read processes in this way; before `start`."""
+        """Set how processes are read; call it before `start`."""
         self.reader = reader
         self._sampler.read_by(reader)
 
@@ -170,7 +170,7 @@ class Daemon:
         if self._publisher is not None:
             try:
                 self._tree.prepare()
-            except (JobfeaturesError, OSError) as error:  # the publisher tries again and counts
+            except (JobfeaturesError, OSError) as error:  # the publisher retries and counts failures
                 log.error("cannot keep feature directories: %s", error)
             else:
                 self._knowledge.remember(self._publisher.remembered())
@@ -202,21 +202,21 @@ class Daemon:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether a scrape would show the node, and every source has answered or failed."""
+        """Return whether the node has been sampled and every source has answered or failed."""
         return self._looks.snapshot is not None and self._sources.have_been_asked
 
     def wait_until_ready(self, most_secs: float) -> None:
-        """Wait for that, or so long."""
+        """Wait until the daemon is ready, for `most_secs` at most."""
         deadline = self._clock.monotonic_secs() + most_secs
         while not self.is_ready and self._clock.monotonic_secs() < deadline:
             self._stopping.wait(0.05)
 
     def problems(self) -> list[str]:
-        """Return what has not been read yet and what fails, a line each."""
+        """Return one line for each thing that has not been read yet or fails."""
         return ([] if self._looks.snapshot else ["the node has not been read yet"]) + self._sources.problems()
 
     def stalled(self) -> list[str]:
-        """Return the threads that have ended, or take too long for a look at the node."""
+        """Return the threads that have died, or that take too long to sample the node."""
         found = [thread.name for thread in self._threads if not thread.is_alive()]
         patience_secs = self._config.sample_interval_secs + LOOK_SECS
         if self._clock.monotonic_secs() - self._looked_at > patience_secs and "sampling" not in found:
@@ -224,12 +224,12 @@ class Daemon:
         return found + self._sources.stalled()
 
     def summary(self) -> str:
-        """Return one line on how things are, without names."""
+        """Return a one-line status without names."""
         jobs = sum(job.state.is_on_node for job in self._knowledge.jobs.values())
         return f"{jobs} jobs here; {describe_sources(self._sources.statuses)}"
 
     def reconfigure(self, change: Change) -> None:
-        """Run with other settings from now on; counts go on. ConfigurationError: nothing has changed."""
+        """Apply new settings; counters continue. ConfigurationError: nothing has changed."""
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self._site, self._config = make_site(config), config
@@ -251,30 +251,30 @@ class Daemon:
     # --- what a scrape gets -------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool) -> bytes:
-        """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
+        """Return the metrics as text, from a fresh sample if it is complete within the deadline."""
         return self._pages.render(self.context(), openmetrics=openmetrics)
 
     def families(self) -> list[Family]:
-        """Return the families of that text."""
+        """Return the metric families of that text."""
         return self._pages.families(self.context())
 
     def context(self) -> Context:
-        """Return everything that a scrape shows, after a fresh look at the node."""
+        """Return everything that a scrape shows, from a fresh sample of the node."""
         self._looks.wait_for_fresh(FRESH_SECS, self._config.scrape_deadline_secs)
         context = self.all_known()
         self._shown = context.ended
         return self._privacy.context(context)
 
     def known(self) -> Context:
-        """Return everything that is known and may be shown, as old as the latest look is."""
+        """Return everything that may be shown, as of the latest sample."""
         return self._privacy.context(self.all_known())
 
     def all_known(self) -> Context:
-        """Return everything that is known, with all names, as old as the latest look is."""
+        """Return everything that is known, with all names, as of the latest sample."""
         return Context(
             now_secs=self._clock.now_secs(),
             snapshot=self._looks.snapshot,
-            ended=self._ended,  # set before the snapshot: a job is in one of them, or in both
+            ended=self._ended,  # set before the snapshot, so that each job is in at least one of them
             jobs=self._knowledge.jobs,
             leftovers=self._knowledge.roll.leftovers,
             statuses=self._board.view,
@@ -305,13 +305,13 @@ class Daemon:
         return make_node_sender(self._config, self._clock, self.listing, self._unreadable)
 
     def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
-        """Return a look at all processes, so many seconds old at most; None where it takes too long."""
+        """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
         self._looks.wait_for_fresh(fresh_secs, self._config.scrape_deadline_secs, lists_all=True)
         snapshot = self._looks.snapshot
         return snapshot if snapshot is not None and snapshot.lists_all else None
 
     def _wants_all(self) -> bool:
-        """Return whether this sample has to read all processes, for what is shown or was requested."""
+        """Return whether this sample must list all processes, for the settings or a waiting request."""
         return self._looks.all_are_wanted or self._config.jobs_kinds != (Kind.BATCH.value,)
 
     # --- sources --------------------------------------------------------------------
@@ -370,7 +370,7 @@ class Daemon:
         self._sources.refresh(living, {each.batch_system for each in unknown} - living)
 
     def _gives_up_counters(self, key: JobKey) -> bool:
-        """Return whether a job wants the processor's counters for itself."""
+        """Return whether the hardware counters are left to a job that asked for them."""
         target = self._knowledge.status_targets(self._tree).get(key)
         return target is not None and has_entry(target.path, target.owner_uid, PROFILING)
 
@@ -382,16 +382,16 @@ class Daemon:
                 self._publish_wanted.wait(self._until_next_publish())
 
     def _until_next_publish(self) -> float:
-        """Return seconds, none beyond the machine's shutdown: one profile takes it back when it has come."""
+        """Return the seconds, cut at the machine's shutdown: one profile withdraws that once it is past."""
         view = self._drains.view
         shutdown = machine_shutdown(view.drains, view.announced)
         left = PUBLISH_INTERVAL_SECS if shutdown is None else shutdown - self._clock.now_secs()
         return min(left, PUBLISH_INTERVAL_SECS) if left > 0 else PUBLISH_INTERVAL_SECS
 
     def _publish(self) -> None:
-        """Bring the directories up to date; what fails costs the rest nothing."""
+        """Bring the directories up to date; a failure in one does not affect the others."""
         publisher = self._publisher
-        assert publisher is not None  # noqa: S101  # the loop runs only then
+        assert publisher is not None  # noqa: S101  # the loop runs only with a publisher
         self._supervised("drains", lambda: self._drains.refresh(self._sources.tables(), self._sources.names))
         self._supervised("listing published jobs", lambda: self._judge(self._tree.published()))
         allowed = self._knowledge.roll, self._drains.view, find_swap_limits(self._looks.snapshot)
@@ -402,7 +402,7 @@ class Daemon:
             "drains of ended jobs",
             lambda: self._drains.forget_ended(self._knowledge.jobs, self._tree.published()),
         )
-        self._statuses.refresh()  # directories may have been made
+        self._statuses.refresh()  # directories may have been created
 
     @staticmethod
     def _supervised(what: str, work: Callable[[], Any]) -> None:
@@ -410,5 +410,5 @@ class Daemon:
             work()
         except (JobfeaturesError, OSError) as error:
             log.error("%s failed: %s", what, error)
-        except Exception:  # supervised: one bad round must not end the loop
+        except Exception:  # supervised: a failed round must not end the loop
             log.exception("%s failed", what)

@@ -1,7 +1,7 @@
 """The last hour of the node and of each job, a point a minute.
 
-It is for people who look at the page; Prometheus keeps the rest. What a point says is the mean of its minute
-for CPU time, and the state at its end for memory and GPUs. A job has one array of single floats, so that
+It is for the HTML page; longer histories are left to Prometheus. A point is the mean over its minute for CPU
+time, and the state at its end for memory and GPUs. Each job has one array of single-precision floats, so
 2,000 jobs take less than 2 MiB.
 """
 
@@ -23,22 +23,22 @@ from jobfeatures_exporter.snapshot import CpuSecs, Snapshot
 POINTS = 60
 EVERY_SECS = 60.0
 HOUR_SECS = POINTS * EVERY_SECS
-MAX_JOBS = 2_000  # ended ones are forgotten first; of further ones nothing is kept
-MAX_PAST = 200  # ended jobs, the latest, of which more than their points is kept
+MAX_JOBS = 2_000  # ended jobs are forgotten first; further jobs are not recorded
+MAX_PAST = 200  # latest ended jobs that are stored with more than their points
 _NAN = math.nan
 
 
 class Course(NamedTuple):
-    """What one thing used at some times since the epoch, oldest first; NaN is not known."""
+    """What a job or the node used, at times since the epoch, oldest first; NaN: unknown."""
 
     times_secs: tuple[float, ...] = ()
     cpus: tuple[float, ...] = ()
     memory_bytes: tuple[float, ...] = ()
-    gpus: tuple[float, ...] = ()  # busy ones, in cards; empty where there are none
+    gpus: tuple[float, ...] = ()  # busy GPUs, in cards; empty without any
 
 
 class Span(NamedTuple):
-    """When a job began and ended, since the epoch; None: it has not."""
+    """When a job began and ended, in seconds since the epoch; None: not yet."""
 
     key: JobKey
     start_secs: float
@@ -56,7 +56,7 @@ class _Ring:
 
     def put(self, at: int, cpus: float, memory_bytes: float, gpus: float) -> None:
         if len(self.points) == 2 * POINTS and not math.isnan(gpus):
-            self.points = self.points + array("f", [_NAN]) * POINTS  # no room to spare, unlike extend
+            self.points = self.points + array("f", [_NAN]) * POINTS  # allocates no spare room, unlike extend
         self.points[at] = cpus
         self.points[POINTS + at] = memory_bytes
         if len(self.points) > 2 * POINTS:
@@ -70,7 +70,7 @@ class _Ring:
 
 
 class History:
-    """Takes a point of everything once a minute. The page's threads read while a look is taken."""
+    """Records a point of everything once a minute. The page's threads may read during an update."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,7 +86,7 @@ class History:
     def update(
         self, snapshot: Snapshot, jobs: Mapping[JobKey, Job], ended: Mapping[JobKey, EndedJob]
     ) -> None:
-        """Take one look; most looks cost a comparison."""
+        """Take in one snapshot; most cost only a comparison."""
         minute = int(snapshot.read_at_secs // EVERY_SECS)
         if minute == self._minute and not ended:
             return
@@ -99,7 +99,7 @@ class History:
                 self._take(snapshot, jobs)
 
     def job(self, key: JobKey) -> Course | None:
-        """Return the last hour of a job; None of one that is not known."""
+        """Return the last hour of a job; None for an unknown job."""
         with self._lock:
             ring = self._jobs.get(key)
             return None if ring is None else ring.course(self._order(), tuple(self._times))
@@ -115,7 +115,7 @@ class History:
             return [Span(key, ring.start_secs, ring.end_secs) for key, ring in self._jobs.items()]
 
     def ended(self, job_id: str, system: str = "") -> tuple[Span, EndedJob | None] | None:
-        """Return an ended job of any or this batch system, None where none is remembered."""
+        """Return an ended job of this batch system (of any if empty), None if none is stored."""
         with self._lock:
             for key, ring in self._jobs.items():
                 if key.job_id == job_id and system in {"", key.batch_system} and ring.end_secs is not None:

@@ -1,4 +1,4 @@
-"""What the daemon knows of the node's jobs: what is judged when, and what its threads see of it."""
+"""What the daemon knows of the node's jobs, when it is judged anew, and what each thread sees of it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from jobfeatures_exporter.snapshot import Snapshot
 
 
 class Knowledge:
-    """Judges sources and control groups together; `jobs` and `roll` are replaced as a whole."""
+    """Combines the sources and the control groups; `jobs` and `roll` are replaced atomically."""
 
     def __init__(self, clock: Clock, *, hold_secs: float) -> None:
         self._clock = clock
         self._roster = Roster(hold_secs=hold_secs)
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
-        self._last_looks: dict[JobKey, Job] = {}  # at jobs whose end was reported: due
-        self.ending: Mapping[JobKey, Job] = {}  # and being taken
+        self._last_looks: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
+        self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
         self.jobs: Mapping[JobKey, Job] = {}
         self.roll: Roll = EMPTY
 
     def reconfigure(self, *, hold_secs: float) -> None:
-        """Judge by another setting from now on."""
+        """Apply a new setting."""
         self._roster.hold_secs = hold_secs
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Begin with what an earlier daemon knew of the jobs that it published."""
+        """Start from what an earlier daemon knew of the jobs that it published."""
         self._roster.remember(published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> bool:
-        """Take note of epilogs that publishing noticed; tell whether there were any."""
+        """Record epilogs that publishing noticed; return whether there were any."""
         with self._lock:
             self._roster.note_epilogs(withdrawn)
         return bool(withdrawn)
@@ -48,11 +48,11 @@ class Knowledge:
         sources: Collection[str],
         published: Mapping[JobKey, float] | None = None,
     ) -> tuple[bool, bool]:
-        """Bring what is known up to date; tell whether jobs have ended, and whether directories may differ.
+        """Update what is known; return whether jobs have ended, and whether directories may have changed.
 
-        `tables` and `snapshot` are called in turn with other threads that
-        judge: none goes back to what was known before. `sources` are the batch
-        systems that are asked, `published` the directories, None: as they were.
+        `tables` and `snapshot` are called under a lock that all judging threads
+        share, so none reverts to older data. `sources` are the batch systems
+        queried, `published` the directories (None: as before).
         """
         with self._lock:
             if published is not None:
@@ -73,24 +73,24 @@ class Knowledge:
         return bool(ended), self.roll.presences != old.presences
 
     def begin_look(self) -> None:
-        """Note which jobs the next look at the node is the last at."""
+        """Note the jobs for which the next sample is the last."""
         with self._lock:
             self.ending, self._last_looks = self._last_looks, {}
 
     def on_node(self) -> Mapping[JobKey, Job]:
-        """Return the jobs whose processes are looked for: what a finished job left behind is not its own.
+        """Return the jobs whose processes are sampled; a finished job's leftover processes are not counted.
 
-        It is looked at once more when its end is reported, for its last values.
+        A job is sampled once more after its end is reported, for its last values.
         """
         return {**self.ending, **{key: job for key, job in self.jobs.items() if job.state.is_on_node}}
 
     def is_on_node(self, key: JobKey) -> bool:
-        """Return whether a job is known to be here."""
+        """Return whether a job is known to be on this node."""
         job = self.jobs.get(key)
         return job is not None and job.state.is_on_node
 
     def status_targets(self, tree: FeatureTree) -> dict[JobKey, StatusTarget]:
-        """Return the jobs whose status is read."""
+        """Return the jobs whose status directory is read."""
         return {
             key: StatusTarget(tree.status_path(key), job.uid, job.allocated_cpus)
             for key, job in self.jobs.items()
@@ -98,10 +98,10 @@ class Knowledge:
         }
 
     def seen(self, snapshot: Snapshot | None) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
-        """Return the jobs whose processes a look shows, and those that have empty groups.
+        """Return the jobs that have processes in a snapshot, and those that have empty control groups.
 
-        Left out are jobs that are to be asked about whether seen or not: whose epilog has run since,
-        and whose batch system has been overtaken.
+        Jobs that must be queried whether seen or not are left out: those whose epilog has run since,
+        and those whose batch system's answer is out of date.
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
@@ -127,7 +127,7 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
 
 
 def find_swap_limits(snapshot: Snapshot | None) -> dict[JobKey, int]:
-    """Return the bytes of swap that control groups allow, of the jobs that they limit."""
+    """Return the swap limits that control groups set, in bytes; jobs without a limit are left out."""
     samples = {} if snapshot is None else snapshot.jobs
     return {
         key: sample.memory.swap_limit

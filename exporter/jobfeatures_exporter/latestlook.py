@@ -1,4 +1,4 @@
-"""The latest look at the node, and waiting for one that is fresh."""
+"""The latest snapshot of the node, and waiting for a fresh one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobfeatures_exporter.snapshot import Snapshot
 
 
 class LatestLook:
-    """One thread puts looks here, any may take the latest or wait for one; `wanted` is set where one does."""
+    """One thread puts snapshots here; any thread may take the latest or wait for one, which sets `wanted`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -22,11 +22,11 @@ class LatestLook:
 
     @property
     def all_are_wanted(self) -> bool:
-        """Return whether somebody waits for a look that lists all processes."""
+        """Return whether a thread is waiting for a snapshot that lists all processes."""
         return self._all_wanted_at > self._all_taken_at
 
     def put(self, snapshot: Snapshot) -> None:
-        """Replace the latest look."""
+        """Replace the latest snapshot."""
         with self._taken:
             self.snapshot = snapshot
             if snapshot.lists_all:
@@ -34,18 +34,18 @@ class LatestLook:
             self._taken.notify_all()
 
     def stop(self) -> None:
-        """Let nobody wait any more: they answer with what there is."""
+        """Release all waiting threads; they use the latest snapshot, if any."""
         self._stopping = True
         with self._taken:
             self._taken.notify_all()
 
     def wait_for_any(self, timeout_secs: float) -> None:
-        """Wait for the first look."""
+        """Wait for the first snapshot."""
         with self._taken:
             self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
 
     def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
-        """Wait for a look that is no older than so many seconds now, and may have to list all processes."""
+        """Wait for a snapshot at most `fresh_secs` old; with `lists_all`, one that lists all processes."""
         asked_at = self._clock.now_secs()
 
         def fresh() -> bool:

@@ -1,4 +1,4 @@
-"""The batch sources of a node, each with the thread that keeps asking it, and what its site states."""
+"""The batch sources of a node, each with the thread that polls it, and what its site states."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from jobfeatures_exporter.service.supervision import describe_problems
 
 log = logging.getLogger(__name__)
 
-LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
-STOP_SECS = 5.0  # that questions under way may take to end, all together
+LOCAL_MIN_INTERVAL_SECS = 0.2  # between two polls of a folder
+STOP_SECS = 5.0  # for all queries in progress together to end
 
 
 class NodeSources:
-    """The keepers. A reload replaces them; what they knew, and their counts, go on."""
+    """The keepers that poll the sources. A reload replaces them and carries over answers and counters."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class NodeSources:
         on_change: Callable[[], None],
         first_look: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raise ConfigurationError if a source cannot be asked as the settings say.
+        """Raise ConfigurationError if a source cannot be queried as the settings say.
 
-        `seen` returns the jobs that live here, and those that have an empty group. `first_look` waits until
-        they have been seen: a source that is asked job by job has nothing to be asked before.
+        `seen` returns the jobs that run here, and those with an empty control group. `first_look` waits for
+        the first sample: a source that is queried job by job cannot be queried earlier.
         """
         self._clock = clock
         self._node_name = node_name
@@ -51,26 +51,26 @@ class NodeSources:
         self._first_look = first_look
         self._published: Collection[JobKey] = frozenset()
         self._config = config
-        self._expected: frozenset[str] = frozenset()  # not found at the start, and jobs of them are here
-        self._left: frozenset[str] = frozenset()  # not found either, and have empty groups here
+        self._expected: frozenset[str] = frozenset()  # not found at the start, but with jobs here
+        self._left: frozenset[str] = frozenset()  # not found at the start, but with empty groups here
         self._replacing = threading.Lock()
         self._keepers = self._make(config)
 
     def start(self) -> None:
-        """Start asking."""
+        """Start polling."""
         for keeper in self._keepers:
             keeper.start()
 
     def stop(self) -> None:
-        """Stop asking; a question that hangs is left behind."""
+        """Stop polling; a query that hangs is abandoned."""
         for keeper in self._keepers:
-            keeper.stop(0.0)  # all are asked to stop before one is waited for
+            keeper.stop(0.0)  # signal all before waiting for any
         deadline = self._clock.monotonic_secs() + STOP_SECS
         for keeper in self._keepers:
             keeper.stop(max(0.0, deadline - self._clock.monotonic_secs()))
 
     def prepare(self, config: DaemonConfig) -> Callable[[], None]:
-        """Return what starts asking by other settings. ConfigurationError: nothing has changed."""
+        """Return a function that switches to new settings. ConfigurationError: nothing has changed."""
         made = self._make(config)
 
         def replace() -> None:
@@ -85,11 +85,11 @@ class NodeSources:
         return replace
 
     def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
-        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody has reported.
+        """Poll these again as soon as the rate limits allow: they have unreported jobs on this node.
 
-        With sources left to us, a system that was not found at the start is asked from now on: either it
-        answers by now, or what it lacks is reported like any other failure. Of those that have `empty`
-        control groups alone that is not done: what is not installed any more may have left them.
+        If sources are chosen automatically, a system not found at the start is polled from now on: either
+        it answers by now, or its failure is reported like any other. This is not done for systems that only
+        have `empty` control groups, which may remain after an uninstallation.
         """
         kept = {keeper.status.name: keeper for keeper in self._keepers}
         for name in {*names, *empty}:
@@ -107,7 +107,7 @@ class NodeSources:
                 )
 
     def refresh_in_haste(self, names: Collection[str]) -> None:
-        """Ask these again, for jobs that start."""
+        """Poll these again without delay, for jobs that start."""
         for keeper in self._keepers:
             if keeper.status.name in names:
                 keeper.refresh(in_haste=True)
@@ -128,25 +128,25 @@ class NodeSources:
 
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:
-        """Return what each keeper tells."""
+        """Return the status of each keeper."""
         return tuple(keeper.status for keeper in self._keepers)
 
     @property
     def have_been_asked(self) -> bool:
-        """Return whether each has answered or failed."""
+        """Return whether each source has answered or failed."""
         return all(status.table is not None or status.failures for status in self.statuses)
 
     def problems(self) -> list[str]:
-        """Return a line for each that has not answered yet, or fails."""
+        """Return a line for each source that has not answered yet, or fails."""
         return describe_problems(self.statuses, self._clock.now_secs())
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the sources that are asked."""
+        """Return the names of the sources that are polled."""
         return frozenset(keeper.status.name for keeper in self._keepers)
 
     def tables(self) -> list[JobTable]:
-        """Return the last good answers."""
+        """Return the last good answer of each source."""
         return [status.table for status in self.statuses if status.table is not None]
 
     def stalled(self) -> list[str]:
@@ -154,7 +154,7 @@ class NodeSources:
         return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
 
     def _make(self, config: DaemonConfig) -> list[Keeper[JobTable]]:
-        """Return keepers, the best informed last."""
+        """Return keepers, in order of increasing authority."""
         made: list[BatchSource] = []
         if config.features_publish:
             made.append(HookSource(self._tree.records_path, self._clock))
@@ -186,7 +186,7 @@ class NodeSources:
         return source.poll_jobs(living, {*self._claimed(), *empty})
 
     def _claimed(self) -> Collection[JobKey]:
-        """Return the jobs that have directories; where these cannot be listed, those that had them last."""
+        """Return the jobs that have directories; if these cannot be listed, the last result."""
         try:
             self._published = self._tree.published().keys()
         except OSError as error:
@@ -195,7 +195,7 @@ class NodeSources:
 
 
 def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list[str]:
-    """Return the batch systems to query on this node, those too that are `expected` if it is left to us."""
+    """Return the batch systems to query on this node, and `expected` ones if chosen automatically."""
     named, is_auto = config.batch_sources, AUTO in config.batch_sources
     return [
         name
@@ -205,13 +205,13 @@ def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list
 
 
 def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -> BatchSource:
-    """Return what queries a batch system on this node. Raises ConfigurationError."""
+    """Return the source that queries a batch system on this node. Raises ConfigurationError."""
     source: BatchSource = SYSTEMS[name].load("site").make_source(config, clock, node_name)
     return source
 
 
 def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:
-    """Return what the settings state for this machine; `stated` are those of them that it keeps."""
+    """Return what the settings state about this machine; `stated`: those that it keeps, else `config`."""
     return Site(
         stated or config,
         cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),

@@ -1,4 +1,4 @@
-"""How many CPUs each job uses now, from two looks at the node. Pure but for what it remembers."""
+"""How many CPUs each job uses now, from two samples of the node. Does no I/O."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import NamedTuple
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot, StepSample
 
-MIN_SECS = 5.0  # two looks that are closer would measure clock ticks
-APART_SECS = 1.0  # of looks that are kept, however often somebody scrapes
+MIN_SECS = 5.0  # samples closer together would measure clock ticks
+APART_SECS = 1.0  # between stored samples, however frequent scrapes are
 KEPT = 64
 
 
 def cpu_secs_of(sample: JobSample | StepSample) -> float | None:
-    """Return the CPU seconds that a job or step has used here, None where one of the modes cannot be read."""
+    """Return the CPU seconds that a job or step has used here, None if one of the modes cannot be read."""
     if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
         return None
     return sample.user_cpu_secs + sample.system_cpu_secs
 
 
 def busy_secs_of(cpu: CpuSecs) -> float:
-    """Return the CPU seconds in which the node did something; waiting for storage is nothing."""
+    """Return the CPU seconds in which the node was busy; iowait counts as idle."""
     return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal
 
 
 def idle_secs_of(cpu: CpuSecs) -> float:
-    """Return the CPU seconds in which it did not."""
+    """Return the CPU seconds in which the node was idle, iowait included."""
     return cpu.idle + cpu.iowait
 
 
@@ -39,11 +39,11 @@ class _Look(NamedTuple):
 
 
 class CpuRates:
-    """CPU seconds a second of each job, between the latest look and the last one at least 5 s before it.
+    """CPU seconds a second of each job, between the latest sample and the last one at least 5 s before it.
 
-    Time is that of the readings, by a clock that nobody sets. `node_busy_cpus`
-    is the same for the node as a whole, None where it is not known: the busy
-    part of the CPU time that one reading tells, which a late one cannot exceed.
+    Times are those of the readings, by the monotonic clock. `node_busy_cpus` is
+    the same for the whole node, None if unknown: computed from the busy share of
+    the node's own CPU time, so a delayed reading cannot push it over the maximum.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class CpuRates:
         self.node_busy_cpus: float | None = None
 
     def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
-        """Return the rates after one more look. A job that was not in the earlier one has none yet."""
+        """Add a sample and return the rates. A job that is not in the earlier sample has none yet."""
         now = _look(snapshot)
         while len(self._looks) > 1 and self._looks[1].read_at_secs <= now.read_at_secs - MIN_SECS:
             self._looks.popleft()
@@ -84,7 +84,7 @@ def compute_rate(
 ) -> float | None:
     """Return CPU seconds a second between two readings of a job, never more than the node has CPUs.
 
-    `cpus` 0 is not known. None where one is unknown, or the count has fallen.
+    `cpus` 0 means unknown. None if a reading is unknown, or the counter has fallen.
     """
     if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
         return None
@@ -92,11 +92,11 @@ def compute_rate(
 
 
 def compute_busy_share(before: CpuSecs | None, now: CpuSecs | None) -> float | None:
-    """Return the part of the CPU time between two readings that was busy, None where that is not known."""
+    """Return the busy share of the CPU time between two readings, None if unknown."""
     if before is None or now is None:
         return None
     busy = busy_secs_of(now) - busy_secs_of(before)
     idle = idle_secs_of(now) - idle_secs_of(before)
     if busy < 0 or busy + idle <= 0:
         return None
-    return min(1.0, busy / (busy + idle))  # the kernel's iowait may fall
+    return min(1.0, busy / (busy + idle))  # the kernel's iowait counter may decrease

@@ -1,4 +1,4 @@
-"""The families of a node for a registry of `prometheus_client`: where another program has the listener.
+"""A node's metric families for a registry of `prometheus_client`, if another program has the listener.
 
 from prometheus_client import REGISTRY, start_http_server
 from jobfeatures_exporter.registry import NodeCollector
@@ -25,16 +25,16 @@ from jobfeatures_exporter.exposition import COUNT, SUM, Family, Sample
 if TYPE_CHECKING:
     from jobfeatures_exporter.daemon import Daemon
 
-READY_SECS = 10.0  # that batch systems may take to answer for the first time
-# A registry, or the exporter that reads the file, has figures of a process of its own under the same names.
+READY_SECS = 10.0  # for the first answers of the batch systems
+# A registry, or the exporter that reads the file, has metrics of its own process under the same names.
 ELSEWHERE = {"role": "node", "collector.process": "false"}
 
 
 class NodeCollector(Collector):
-    """What `serve` shows of a node, but for the figures of its own process.
+    """The metrics that `serve` shows of a node, without those of its own process.
 
-    A daemon without listeners samples in threads of its own; collecting waits for
-    a fresh look no longer than `scrape.deadline`.
+    A daemon without listeners samples in its own threads; collecting waits for a
+    fresh sample for `scrape.deadline` at most.
     """
 
     def __init__(self, daemon: Daemon) -> None:
@@ -42,12 +42,12 @@ class NodeCollector(Collector):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, file: str | None = None) -> NodeCollector:
-        """Return one with these settings, by their keys in the file. Raises ConfigurationError."""
+        """Return a collector with these settings, by their keys in the file. Raises ConfigurationError."""
         return cls.from_config(load_config(ExporterConfig, flags={**ELSEWHERE, **settings}, file=file))
 
     @classmethod
     def from_config(cls, config: DaemonConfig) -> NodeCollector:
-        """Return one with these settings. Raises ConfigurationError."""
+        """Return a collector with these settings. Raises ConfigurationError."""
         from jobfeatures_exporter.daemon import Daemon
         from jobfeatures_exporter.service.checks import check
 
@@ -55,28 +55,28 @@ class NodeCollector(Collector):
         return cls(Daemon(config))
 
     def start(self, *, ready_secs: float = READY_SECS) -> None:
-        """Start sampling, and wait so long for the first look at the node and the batch systems' answers."""
+        """Start; wait up to `ready_secs` for the first sample and the batch systems' answers."""
         from jobfeatures_exporter.daemon import FRESH_SECS
 
         self._daemon.start()
         self._daemon.wait_until_ready(ready_secs)
-        time.sleep(FRESH_SECS)  # what is collected next is of a look that knew the jobs
+        time.sleep(FRESH_SECS)  # the next collection uses a sample that knows the jobs
 
     def stop(self) -> None:
         """Stop sampling."""
         self._daemon.stop()
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: what there is depends on the node, and registering costs no look at it."""
+        """Return nothing: the metrics depend on the node, and registering must not sample it."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families, after a fresh look at the node."""
+        """Yield the families, from a fresh sample of the node."""
         return to_metrics(self._daemon.families())
 
 
 def to_metrics(families: Iterable[Family]) -> Iterator[Metric]:
-    """Yield families as the library has them; of several with one name the first declares it."""
+    """Yield families as the library's objects; of several with one name, the first declares it."""
     found: dict[str, Metric] = {}
     for family in families:
         for declared in (family.metric, family.metric.former):
@@ -88,8 +88,8 @@ def to_metrics(families: Iterable[Family]) -> Iterator[Metric]:
 def _add(found: dict[str, Metric], declared: Declared, samples: Iterable[Sample]) -> None:
     names, kind = declared.label_names, declared.kind
     if declared.verbatim and kind == "counter" and not declared.name.endswith("_total"):
-        kind = "unknown"  # the library would give its samples another name
-    # A counter that stands as it is brings the suffix that the library adds to a family's name.
+        kind = "unknown"  # the library would rename its samples
+    # A counter passed unchanged already has the suffix that the library adds to a family's name.
     name = declared.name.removesuffix("_total") if kind == "counter" else declared.name
     metric = found.setdefault(name, Metric(name, declared.meaning, kind))
     for values, value in samples:

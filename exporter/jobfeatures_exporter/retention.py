@@ -1,7 +1,7 @@
-"""The last values of jobs that have ended, kept for a while: pure but for what it remembers.
+"""The last values of jobs that have ended, kept for a while. Does no I/O.
 
-A job that ends between two scrapes would else be shown with what it had at the
-last scrape of its life, or never.
+Otherwise, a job that ends between two scrapes would be shown with its values at
+the last scrape before its end, or never.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ MAX_ENDED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """A job that is no longer seen on the node: its last figures, and what was known of it."""
+    """A job that is no longer seen on the node: its last figures, and what was known about it."""
 
     sample: JobSample
     job: Job
-    ended_at_secs: float  # since the epoch: by its batch system, else when we noticed
+    ended_at_secs: float  # since the epoch: by its batch system, else when it was noticed
     gpus: tuple[JobGpu, ...] = field(default=())
 
 
 @dataclass(slots=True)
 class _Kept:
-    """One such job; `noticed_at` is monotonic."""
+    """An ended job; `noticed_at` is monotonic."""
 
     ended: EndedJob
     noticed_at: float
@@ -38,20 +38,20 @@ class _Kept:
 class Retention:
     """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
 
-    A job has ended here when its control groups or processes are gone. What its batch system says of its end
-    by then or later is taken over. A job that comes back, because it was requeued, is no ended one any more.
+    A job has ended here when its control groups or processes are gone. The end that its batch system reports
+    by then or later is adopted. A job that comes back after a requeue no longer counts as ended.
     """
 
     def __init__(self, retain_secs: float) -> None:
         self.retain_secs = retain_secs
-        self._living: dict[JobKey, Job] = {}  # what is known of those of the last look
+        self._living: dict[JobKey, Job] = {}  # jobs of the last snapshot
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
         self._snapshot: Snapshot | None = None
 
     def take(
         self, snapshot: Snapshot, known: Knowledge, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
-        """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
+        """Return the snapshot without jobs that were sampled for the last time, and all ended jobs."""
         ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
         gone = {
             key
@@ -72,9 +72,9 @@ class Retention:
         now_secs: float,
         shown: Mapping[JobKey, EndedJob],
     ) -> Mapping[JobKey, EndedJob]:
-        """Take one look; return the ended jobs that are to be shown.
+        """Take in one snapshot; return the ended jobs to be shown.
 
-        `now_secs` is monotonic; `shown` are those of the latest scrape that was answered.
+        `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
         """
         last, self._snapshot = self._snapshot, snapshot
         living = {
@@ -108,10 +108,10 @@ class Retention:
 
 
 def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:
-    """Return the jobs whose processes are another job's now: their number has been found.
+    """Return the jobs whose processes now belong to another key, because their job ID has been found.
 
-    They have not ended. Until then a job of Slurm's may stand under its SLUID,
-    one of HTCondor's under its slot.
+    They have not ended. Until its ID is found, a Slurm job may be listed under its
+    SLUID, an HTCondor job under its slot.
     """
     renamed: set[JobKey] = set()
     for pid, key in before.keys.items():
@@ -124,7 +124,7 @@ def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:
 
 
 def _informed(ended: EndedJob, job: Job | None) -> EndedJob:
-    """Return the same with what its batch system says now; that it runs is not true any more."""
+    """Return the same with what its batch system reports now; without a report, running becomes unknown."""
     if job is None:
         if not ended.job.state.is_on_node:
             return ended

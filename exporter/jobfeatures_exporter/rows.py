@@ -1,4 +1,4 @@
-"""Families of jobs, row by row: one made of the same as on the last page is kept, with its text."""
+"""Metric families of jobs, row by row: a row whose input has not changed is reused, with its text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, overload
 from jobfeatures.metrics import Metric
 from jobfeatures_exporter.exposition import Family, LabelTexts, Sample, Values, sample_lines
 
-# Makes the samples of one job, those of each metric, from its labels and what its row is made of.
+# Makes the samples of one job, for each metric, from its labels and its row's input.
 Make = Callable[[Values, Any], Iterable[Sequence[Sample]]]
 
 
 class _Row:
-    """What one job has in the families of a table; `basis` is what that was made of."""
+    """The samples of one job in the families of a table; `basis` is the input they were made from."""
 
     __slots__ = ("basis", "former", "samples", "sizes", "texts")
 
@@ -23,7 +23,7 @@ class _Row:
         self.samples = tuple(samples)
         self.sizes = tuple(map(len, self.samples))
         self.texts: tuple[str, ...] | None = None
-        # What it said on the last page: much of it is the same.
+        # Its text on the last page, most of which can be reused.
         self.former = None if last is None or last.texts is None else (last.samples, last.texts)
 
     def write(self, metrics: Sequence[Metric], texts: LabelTexts) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Column(Sequence[Sample]):
 
 
 class KeptRows:
-    """The rows of the last page, by who makes them. Pages may be made at once: each replaces what is kept."""
+    """The rows of the last page, by their maker. Pages may be made concurrently: each replaces the rows."""
 
     def __init__(self) -> None:
         self._rows: dict[Make, Mapping[Values, _Row]] = {}
@@ -90,7 +90,7 @@ class KeptRows:
     def families(
         self, metrics: Sequence[Metric], jobs: Iterable[tuple[Values, object]], make: Make
     ) -> list[Family]:
-        """Return a family of each metric, given the labels of each job and what its row is made of."""
+        """Return a family for each metric, given each job's labels and its row's input."""
         before, now = self._rows.get(make, {}), {}
         for job, basis in jobs:
             row = before.get(job)

@@ -1,4 +1,4 @@
-"""One batch system's accounting for those who ask: what one has read serves another."""
+"""One batch system's accounting, queried once for two consumers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobfeatures.joblog import Accounting
 
 
 class AccountingSource(Protocol):
-    """What is needed of a batch system here."""
+    """What the feed needs of a batch system."""
 
     name: str
 
@@ -18,17 +18,17 @@ class AccountingSource(Protocol):
 
 
 class Answered(NamedTuple):
-    """An answer of accounting, and since when it reports jobs."""
+    """An accounting answer, and the start of the time that it covers."""
 
     accounting: Accounting
     since_secs: float
 
 
 class AccountingFeed:
-    """Asks for one, and keeps the answer for another. The last answer only: they are large."""
+    """Queries for one consumer and keeps the answer for another; only the last one: answers are large."""
 
     def __init__(self, source: AccountingSource, *, is_taken: bool = True) -> None:
-        """`is_taken` says whether there is another."""
+        """`is_taken` says whether there is a second consumer."""
         self.name = source.name
         self._is_taken = is_taken
         self._source = source
@@ -36,7 +36,7 @@ class AccountingFeed:
         self._latest: Answered | None = None
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Ask; raises SourceError."""
+        """Query accounting; raises SourceError."""
         accounting = self._source.poll_accounting(since_secs)
         if self._is_taken:
             with self._lock:
@@ -44,7 +44,7 @@ class AccountingFeed:
         return accounting
 
     def take(self) -> Answered | None:
-        """Return the latest answer, once."""
+        """Return the latest answer, and only once."""
         with self._lock:
             latest, self._latest = self._latest, None
         return latest

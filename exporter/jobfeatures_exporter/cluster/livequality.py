@@ -1,7 +1,7 @@
-"""Keeps the quality of one batch system's schedule up to date: asks accounting, and looks at the queue.
+"""Keeps the quality of one batch system's schedule up to date, from its accounting and its queue.
 
-At the start accounting is asked for all since the beginning, later for what is new. What accounting has said
-to Sonar's documents is used as well, so that nothing is asked twice.
+At the start, accounting is queried for the whole history, later for new records. Answers that were fetched
+for Sonar documents are used as well, so that nothing is queried twice.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from jobfeatures_exporter.config import DaemonConfig
 
 log = logging.getLogger(__name__)
 
-# Accounting may know of an end so much later. A job that has left the queue for longer, and has no end, never
+# Accounting may report an end with this delay. A job that left the queue longer ago and has no end never
 # gets one: Slurm's accounting does not report jobs that were cancelled while they were held.
 SETTLE_SECS = 600.0
-CHUNK_SECS = 86_400.0  # of history, asked for at once
-ACCOUNTING_SECS = 300.0  # between two questions, at least
+CHUNK_SECS = 86_400.0  # of history per query
+ACCOUNTING_SECS = 300.0  # between two queries, at least
 OTHERS_WAIT_SECS = 0.1
 
 
 class LiveQuality:
-    """One batch system's schedule. `ask` is for one thread."""
+    """One batch system's schedule. Only one thread may call `ask`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LiveQuality:
         queue: Callable[[], KeeperStatus[JobTable]],
         cluster: Callable[[], KeeperStatus[Cluster]],
     ) -> None:
-        """Raise ConfigurationError. `fed_secs`: how often the feed is asked by another, None: never."""
+        """Raise ConfigurationError. `fed_secs`: how often another consumer queries the feed; None: never."""
         self.name = source.name
         self._source = source
         self._clock = clock
@@ -63,23 +63,23 @@ class LiveQuality:
         self._stopping = threading.Event()
         self._live: LiveSchedule | None = None
         self._shown: ScheduleQuality | None = None
-        self._reported_secs = 0.0  # accounting has reported what had ended then, but for what it learns late
+        self._reported_secs = 0.0  # accounting has reported all ends until then, except late ones
         own_secs = max(ACCOUNTING_SECS, config.controller_interval_secs)
         self._wait_secs = own_secs if fed_secs is None else 2 * fed_secs
         self._overlap_secs = max(SETTLE_SECS, 2 * (fed_secs or 0))
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for other threads."""
         self._stopping.set()
 
     def ask(self) -> ScheduleQuality:
-        """Return what is known now. Raises SourceError; what was read until then is kept."""
+        """Return the quality as known now. Raises SourceError; what was read before the error is kept."""
         if self._live is None or self._was_set_back():
             self._live, self._shown = self._begin(), None
         live = self._live
         rejected: list[Rejected] = []
         if live.shares is None:
-            rejected += self._ask_accounting(live)  # takes long; the queue is to be asked before the rest
+            rejected += self._ask_accounting(live)  # takes long; the queue is queried before the rest
         table = self._answer_of(self._queue)
         live.apply_queue(filter(None, map(from_queue, table.jobs.values())), table.taken_at_secs)
         if live.shares is None:
@@ -98,14 +98,14 @@ class LiveQuality:
         return replace(self._shown, rejected=tuple(rejected))
 
     def _was_set_back(self) -> bool:
-        """Return whether the clock was so far ahead that what it settled is no good; then all begins anew."""
+        """Return whether the clock was so far ahead that settled results are invalid; then start over."""
         ahead_secs = self._reported_secs - self._clock.now_secs()
         if ahead_secs > SETTLE_SECS:
             log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})
         return ahead_secs > SETTLE_SECS
 
     def _answer_of(self, status: Callable[[], KeeperStatus[AnswerT]]) -> AnswerT:
-        """Return what another thread has read, at the start as soon as it has read anything."""
+        """Return what another thread has read; at the start, wait for its first answer."""
         while status().table is None and not status().failures and not self._stopping.is_set():
             self._stopping.wait(OTHERS_WAIT_SECS)
         table = status().table
@@ -119,10 +119,10 @@ class LiveQuality:
         return LiveSchedule(begin_secs=begin_secs, mode=self._mode, overrun_secs=OVERRUN_SECS)
 
     def _make_shares(self, live: LiveSchedule) -> Shares:
-        """Return the shares, for as long as this process lives. Raises SourceError.
+        """Return the shares, fixed for the life of this process. Raises SourceError.
 
         Users are counted over the first `history_secs`: that part of the
-        history does not change, so a start in the same span counts the same.
+        history does not change, so a restart in the same span gives the same count.
         """
         rules, total = self._rules, 0
         if CPU not in rules.default:
@@ -142,11 +142,11 @@ class LiveQuality:
 
     def _is_due(self) -> bool:
         now_secs = self._clock.now_secs()
-        self._reported_secs = min(self._reported_secs, now_secs)  # a clock that was set back
+        self._reported_secs = min(self._reported_secs, now_secs)  # the clock may have been set back
         return now_secs - self._reported_secs >= self._wait_secs
 
     def _take_from_feed(self, live: LiveSchedule) -> None:
-        """Use what another has read, where it leaves no gap."""
+        """Use the answer read for another consumer, if it leaves no gap."""
         fed = self._feed.take()
         if fed is None or fed.accounting.taken_at_secs <= self._reported_secs:
             return
@@ -155,7 +155,7 @@ class LiveQuality:
             self._reported_secs = fed.accounting.taken_at_secs
 
     def _ask_accounting(self, live: LiveSchedule) -> list[Rejected]:
-        """Ask for what is new, by the day; it goes on next time where a day fails. Raises SourceError."""
+        """Query new records, a day at a time; continue there next time if a day fails. Raises SourceError."""
         rejected: list[Rejected] = []
         since_secs = self._reported_secs - self._overlap_secs
         while True:

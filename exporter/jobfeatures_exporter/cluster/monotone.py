@@ -1,8 +1,8 @@
-"""What has been counted of a schedule does not fall: Prometheus takes a fall for a restart of counting. Pure.
+"""Keeps a schedule's counters from falling: Prometheus takes a fall for a counter reset. Pure.
 
-Then it would take all that was counted before for new. A job that ended and
-was queued anew, or whose record was corrected, is taken back in the schedule's
-own figures; what is shown stands still until other jobs have made up for it.
+It would then count everything before the fall again. A job that was requeued
+after its end, or whose record was corrected, is subtracted from the schedule's
+own figures; the shown values stay constant until other jobs make up for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jobfeatures.schedule.quality import Histogram, ScheduleQuality
 
 
 def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> ScheduleQuality:
-    """Return what is shown of what was found, after `before` has been shown."""
+    """Return the figures to show for `found`, none lower than in `before`, which were shown last."""
     if before is None:
         return found
     return replace(
@@ -30,7 +30,7 @@ def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> Sch
 
 
 def _histograms(before: Mapping[str, Histogram], found: Mapping[str, Histogram]) -> dict[str, Histogram]:
-    """Return those of `found`, which has all partitions that `before` has."""
+    """Return the histograms to show; `found` has all partitions of `before`."""
     return {
         partition: _histogram(before[partition], each) if partition in before else each
         for partition, each in found.items()
@@ -43,5 +43,5 @@ def _histogram(before: Histogram, found: Histogram) -> Histogram:
 
 
 def _classes(histogram: Histogram) -> list[int]:
-    """Return how many values are in each class alone."""
+    """Return the count of each class, not cumulative."""
     return [count - below for below, count in zip((0, *histogram.counts), histogram.counts, strict=False)]

@@ -1,4 +1,4 @@
-"""Checks what the daemon depends on: what is found, in the words of each source, and a remedy."""
+"""Checks what the daemon depends on: findings, in the words of each source, and remedies."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import counted, format_span
 from jobfeatures_exporter.web.webfile import WebFile
 
-TIME_ERROR = 5  # of adjtimex(2): nobody keeps the clock right
+TIME_ERROR = 5  # of adjtimex(2): the clock is not synchronized
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-TIMEX_BYTES = 512  # more than the structure has anywhere
+TIMEX_BYTES = 512  # larger than the structure on any platform
 MAX_CLOCK_AHEAD_SECS = 2.0
 SOON_SECS = 14 * 86_400.0
 TROUBLESHOOTING = "docs/troubleshooting.md"
@@ -53,7 +53,7 @@ ALL_JOBS = (
 
 
 class Mark(StrEnum):
-    """How it stands."""
+    """The severity of a finding."""
 
     GOOD = "ok"
     NOTE = "note"
@@ -62,7 +62,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     mark: Mark
     what: str
@@ -74,7 +74,7 @@ _good, _note, _wrong = (partial(Finding, mark) for mark in Mark)
 
 
 def examine(config: DaemonConfig) -> Iterator[Finding]:
-    """Yield what is found, as it is found."""
+    """Run the checks; yield each finding as it is made."""
     try:
         check(config)
         yield _good("settings", "consistent")
@@ -86,7 +86,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
     else:
         with contextlib.closing(make_sampler(config, SystemClock())) as sampler:
             snapshot = sampler.sample()
-        jobs = snapshot.jobs.items()  # an empty group is none
+        jobs = snapshot.jobs.items()  # an empty group is not a job
         seen = frozenset(key for key, each in jobs if isinstance(key, JobKey) and each.processes)
         yield _control_groups(config, seen)
         yield from (
@@ -104,7 +104,7 @@ def _see(section: str) -> str:
     return f"see {section!r} in {TROUBLESHOOTING}"
 
 
-# --- what is asked ----------------------------------------------------------------
+# --- what is queried ----------------------------------------------------------------
 
 
 def _failed(name: str, error: Exception) -> Finding:
@@ -160,7 +160,7 @@ def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
 
 
 def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
-    """Return how it stands with one hook, and what may help."""
+    """Return the state of one hook, and a remedy."""
     set_to, page = f"{hook.name}={hook.command}", f"docs/batch/{system}.md"
     program = program_of(hook.command)
     if hook.wanted:
@@ -206,7 +206,7 @@ def _cluster(config: DaemonConfig) -> Iterator[Finding]:
             yield _failed(f"{source.name} nodes", error)
 
 
-# --- what this machine has ----------------------------------------------------------
+# --- this machine ----------------------------------------------------------
 
 
 def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> Finding:
@@ -294,24 +294,24 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
 
 
 def _is_own_address(text: str) -> bool:
-    """Return whether this is an address of this machine: others cannot be bound to."""
+    """Return whether this is an address of this machine: no other can be bound."""
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
     with contextlib.suppress(OSError, ValueError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        ipaddress.ip_address(text)  # a name would be looked up
+        ipaddress.ip_address(text)  # a host name would need a DNS query
         probe.bind((text, 0))
         return True
     return False
 
 
 def _decode(path: str) -> dict[str, Any]:
-    """Return a certificate's fields as `getpeercert` has them; of files Python tells them in no other way."""
+    """Return a certificate's fields as in `getpeercert`; Python has no public function for files."""
     found: dict[str, Any] = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]  # noqa: SLF001
     return found
 
 
 def _clock() -> Finding:
     try:
-        zeros = ctypes.create_string_buffer(TIMEX_BYTES)  # nothing is to be set
+        zeros = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: change nothing
         state = ctypes.CDLL(None).adjtimex(zeros)
     except (OSError, AttributeError):
         return _note("clock", "unknown whether it is synchronised")

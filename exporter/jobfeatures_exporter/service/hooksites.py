@@ -1,4 +1,4 @@
-"""Where each batch system names the hooks of this node, and what is set there, for `doctor`."""
+"""Where each batch system configures this node's hooks, and what is set there, for `doctor`."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from jobfeatures_exporter.config import DaemonConfig
 
 MAX_BYTES = 2**20
 LSF_SUDOERS = "/etc/lsf.sudoers"
-PROFILE = "/etc/profile.d"  # shells read it: Torque's prologue cannot set variables of its job
+PROFILE = "/etc/profile.d"  # read by shells: Torque's prologue cannot set environment variables of its job
 
 
 class NamedHook(NamedTuple):
-    """One hook that a batch system may have."""
+    """One hook, or a related setting, of a batch system."""
 
-    name: str  # the batch system's word
-    command: str = ""  # as it stands there; empty if none is set
+    name: str  # as the batch system calls it
+    command: str = ""  # as configured; empty if none is set
     queue: str = ""
-    is_run: bool = True  # else it is read by what runs it: it need not be executable
-    wanted: str = ""  # of a setting that is no hook, and that hooks need: what it has to be
+    is_run: bool = True  # False: it is read or sourced, and need not be executable
+    wanted: str = ""  # for a setting that hooks depend on: its required value
 
 
 Read = Callable[[DaemonConfig, str], Iterator[NamedHook]]
 
 
 class HookSite(NamedTuple):
-    """Where a batch system names them."""
+    """Where a batch system configures its hooks."""
 
     read: Read
-    begins: str = ""  # what a command begins with that is to run as root
+    begins: str = ""  # the prefix of commands that run as root
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether a hook names us: by its words but its folder, or in its file. Raises OSError."""
+    """Return whether a hook names us, in its command (but its folder) or its file. Raises OSError."""
     path = program_of(command)
     if not path.startswith("/"):
         return "jobfeatures" in command
@@ -53,13 +53,13 @@ def _holds_us(path: str) -> bool:
 
 
 def program_of(command: str) -> str:
-    """Return what a command runs, without the user in front."""
+    """Return the program that a command runs, without a leading user name."""
     word = (command.split() or [""])[0].strip("\"'")
     return re.sub(r"\A[\w.-]+@(?=/)", "", word)
 
 
 def _asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") -> str:
-    """Return what a command prints. Raises SourceError; not for a failure of which it says `may_fail`."""
+    """Return what a command prints. Raises SourceError, except for errors that mention `may_fail`."""
     output = run_command(
         argv,
         timeout_secs=config.batch_timeout_secs,
@@ -79,7 +79,7 @@ def _read(path: str) -> str:
 
 
 def _set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
-    """Return the values of settings, one a line; those of ``NAME[0]`` are of NAME. Unset ones are empty."""
+    """Return the values of settings, one a line; ``NAME[0]`` counts as NAME. Unset ones are empty."""
     found: dict[str, list[str]] = {name: [] for name in names}
     for line in text.replace("\\\n", "").splitlines():
         matched = re.match(rf"\s*(\w+)(?:\[\d+\])?\s*{between}\s*(.*)", line)
@@ -103,7 +103,7 @@ def _torque(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
 
 
 def _pbs(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    """Look at the copies that pbs_mom has of the server's hooks: qmgr is for managers."""
+    """Read pbs_mom's copies of the server's hooks: only managers may use qmgr."""
     folder = f"{config.pbs_home}/mom_priv/hooks"
     paths = (f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".PY"))
     ours = next(filter(_holds_us, paths), "")
@@ -117,7 +117,7 @@ def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
         qconf = config.gridengine_qstat.removesuffix("qstat") + "qconf"
         return _asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
 
-    every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # a host's come after the global ones
+    every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # host settings follow the global ones
     for name, commands in _set_in(every, names, " ").items():
         everywhere = next((each for each in reversed(commands) if each), "")
         text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
@@ -170,7 +170,7 @@ HOOK_SITES = {
 
 
 def named_hooks(system: str, config: DaemonConfig, node: str) -> Iterator[NamedHook]:
-    """Yield what a batch system has, queues with the same hook together. Raises SourceError or OSError."""
+    """Yield a batch system's hooks; queues with the same hook are grouped. Raises SourceError or OSError."""
     together: dict[NamedHook, list[str]] = {}
     for each in HOOK_SITES[system].read(config, node):
         together.setdefault(each._replace(queue=""), []).append(each.queue)

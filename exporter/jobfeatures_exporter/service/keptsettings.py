@@ -1,7 +1,7 @@
-"""Looks at the settings file and its drop-ins while the daemon runs: hooks read them at every job.
+"""Checks the settings file and its drop-ins while the daemon runs: hooks read them at every job.
 
-A good one is kept, for hooks that will find a broken one; a broken one is reported
-at once, in the log and by the metric that reports failed reloads.
+A copy of valid settings is kept for hooks that find broken ones; broken ones are
+reported at once, in the log and by the metric that reports failed reloads.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ log = logging.getLogger(__name__)
 
 
 def find_settings_file(file: str | None) -> str:
-    """Return the path of the settings file, whether or not it is there; `file` is that of the flag."""
+    """Return the path of the settings file, whether or not it exists; `file` is the one given by the flag."""
     return file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
 
 
 class KeptSettings:
-    """One thread calls `look` now and then."""
+    """Checks the settings at each `look`, which one thread calls periodically."""
 
     def __init__(self, path: str, read: Callable[[], object], served: Daemon) -> None:
-        """`read` reads all settings and checks them; it raises JobfeaturesError where they are wrong."""
+        """`read` reads and validates all settings; it raises JobfeaturesError if they are invalid."""
         self._path = path
         self._read = read
         self._served = served
@@ -39,7 +39,7 @@ class KeptSettings:
         self._is_broken = False
 
     def look(self) -> None:
-        """Look whether a file has changed. Raises JobfeaturesError or OSError where it cannot be kept."""
+        """Check whether a file has changed. Raises JobfeaturesError or OSError if no copy can be kept."""
         try:
             seen = stamp_of(self._path)
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class KeptSettings:
             before = read_settings(self._path, is_needed=is_needed)
             self._read()
             if read_settings(self._path, is_needed=is_needed) != before:
-                return  # it is being written: the next look is soon
+                return  # it is being written: the next check is soon
         except JobfeaturesError as error:
             self._broken(error)
         else:
@@ -67,9 +67,9 @@ class KeptSettings:
             self._served.reload = replace(self._served.reload, successful=False)
 
     def _good(self, document: Document) -> None:
-        if self._is_broken:  # reported by us: a reload that failed is over with the next one only
+        if self._is_broken:  # reported from here: a failed reload is over only with the next reload
             self._is_broken = False
             self._served.reload = replace(self._served.reload, successful=True)
             log.info("the settings file is good again")
-        is_one = len(document.files) == 1  # then with its comments, as it is
+        is_one = len(document.files) == 1  # then it is copied verbatim, with its comments
         self._served.hooks.keep_config(document.files[0].data if is_one else to_toml(document.table))

@@ -1,4 +1,4 @@
-"""Tells the service manager how the daemon fares: ready, reloading, alive, stopping. See sd_notify(3).
+"""Notifies the service manager of the daemon's state: ready, reloading, alive, stopping. See sd_notify(3).
 
 Standard library only. Without a service manager nothing is sent.
 """
@@ -22,22 +22,22 @@ log = logging.getLogger(__name__)
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG = "WATCHDOG_USEC"
 WATCHDOG_PID = "WATCHDOG_PID"
-KEEP_SECS = 1.0  # that the service manager may take for a descriptor
-TELL_SECS = 10.0  # between two looks at ourselves, where no watchdog wants it sooner
+KEEP_SECS = 1.0  # for the service manager to accept a descriptor
+TELL_SECS = 10.0  # between two self-checks, unless a watchdog needs them more often
 
 
 class Supervised(Protocol):
-    """What is looked after."""
+    """What the service manager supervises."""
 
     def stalled(self) -> Collection[str]:
-        """Return the names of the threads that have ended or hang; waiting for somebody else is neither."""
+        """Return the names of the threads that have died or hang; waiting for another program is neither."""
 
     def summary(self) -> str:
-        """Return one line on how things are, for the administrator."""
+        """Return a one-line status for the administrator."""
 
 
 class Notifier:
-    """Sends messages to the service manager; `address` None: to nobody."""
+    """Sends messages to the service manager; with `address` None, none are sent."""
 
     def __init__(self, address: str | None, watchdog_secs: float | None = None) -> None:
         self._address = address
@@ -46,7 +46,7 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> Notifier:
-        """Take the variables out of the environment: programs that we start do not speak for us."""
+        """Take the variables out of the environment, so that child processes cannot notify in our name."""
         address = environ.pop(SOCKET, None)
         pid, usecs = environ.pop(WATCHDOG_PID, None), environ.pop(WATCHDOG, "")
         watchdog_secs = None
@@ -58,34 +58,34 @@ class Notifier:
         return cls(address, watchdog_secs)
 
     def ready(self, status: str) -> None:
-        """Tell that the start, or a reload, is done."""
+        """Report that the start, or a reload, is complete."""
         self._send("READY=1", _status(status))
 
     def reloading(self) -> None:
-        """Tell that a reload has begun; `ready` has to follow."""
+        """Report that a reload has begun; `ready` has to follow."""
         now_usecs = time.monotonic_ns() // 1000
         self._send("RELOADING=1", f"MONOTONIC_USEC={now_usecs}", _status("reading the settings again"))
 
     def stopping(self) -> None:
-        """Tell that the end has begun."""
+        """Report that shutdown has begun."""
         self._send("STOPPING=1", _status("stopping"))
 
     def alive(self) -> None:
-        """Put off the watchdog."""
+        """Reset the watchdog timer."""
         self._send("WATCHDOG=1")
 
     def keep(self, descriptors: Mapping[str, int]) -> None:
-        """Have descriptors kept for the next start of the service, by their names."""
+        """Store descriptors, by name, for the next start of the service."""
         for name, number in descriptors.items():
             self._send("FDSTORE=1", f"FDNAME={KEPT}{name}", "FDPOLL=0", descriptor=number)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Have those of these names not kept any more."""
+        """Remove the stored descriptors with these names."""
         for name in names:
             self._send("FDSTOREREMOVE=1", f"FDNAME={KEPT}{name}")
 
     def status(self, text: str) -> None:
-        """Tell the administrator something."""
+        """Set the status text that the administrator sees."""
         self._send(_status(text))
 
     def _send(self, *lines: str, descriptor: int | None = None) -> None:
@@ -94,7 +94,7 @@ class Notifier:
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                # A service manager that does not listen must not stop us; but it keeps many descriptors.
+                # A service manager that does not read must not block us; but storing descriptors takes time.
                 sender.settimeout(0.0 if descriptor is None else KEEP_SECS)
                 text = "\n".join(lines).encode(errors="replace")
                 rights = [] if descriptor is None else [array("i", [descriptor])]
@@ -102,7 +102,7 @@ class Notifier:
                     [text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, each) for each in rights], 0, address
                 )
         except OSError as error:
-            if not self._complained:  # not at every message
+            if not self._complained:  # log only the first failure
                 log.warning("cannot notify the service manager: %s: %s", lines[0], error)
             self._complained = True
         else:
@@ -114,7 +114,7 @@ def _status(text: str) -> str:
 
 
 def describe_sources(statuses: Iterable[KeeperStatus[Any]]) -> str:
-    """Return which sources answer, and which do not."""
+    """Return the state of each source as text."""
     texts = [f"{each.name} {_condition(each)}" for each in statuses]
     return "sources: " + ", ".join(texts) if texts else "no batch system is queried"
 
@@ -126,7 +126,7 @@ def _condition(status: KeeperStatus[Any]) -> str:
 
 
 def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) -> list[str]:
-    """Return a line for each source that has not been asked yet, or fails: since when, in its own words."""
+    """Return a line for each source that has not been polled yet, or fails: since when, and its message."""
     found = []
     for each in statuses:
         failing_secs = each.failing_secs(now_secs)
@@ -139,10 +139,10 @@ def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) ->
 
 
 async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[[], str]) -> None:
-    """Tell again and again that we live, as long as all threads do; runs in the loop that answers scrapes.
+    """Reset the watchdog periodically while all threads are alive; runs in the loop that answers scrapes.
 
-    So a loop that hangs tells nothing, and neither do we with a thread that has ended or hangs: then the
-    service manager ends us and starts us anew. `prefix` begins the line of status.
+    If that loop hangs, or a thread has died or hangs, the watchdog is not reset, and the service manager
+    restarts the daemon. `prefix` begins the status line.
     """
     every_secs = min(TELL_SECS, (notifier.watchdog_secs or 2 * TELL_SECS) / 2)
     said = ""
