@@ -1,6 +1,6 @@
-"""What is known about jobs: frozen records, no I/O, no clock.
+"""The data model of jobs: frozen records, no I/O, no clock.
 
-Unknown, unlimited and a number are three facts: `None`, `UNLIMITED` and an
+Unknown, unlimited and a number are distinct: `None`, `UNLIMITED` and an
 `int`. Times are whole seconds since the epoch, sizes are bytes.
 """
 
@@ -28,16 +28,16 @@ Limit = int | Unlimited | None
 
 
 def multiplied(limit: Limit, count: int | None) -> Limit:
-    """Return a limit that holds for each CPU or slot as that of all of them."""
+    """Return the total of a limit that is set per CPU or slot."""
     if not isinstance(limit, int):
         return limit
     return None if count is None else limit * count
 
 
 class JobState(enum.Enum):
-    """State of a job, in the words that Slurm's accounting made common."""
+    """State of a job, named as in Slurm's accounting."""
 
-    # One object a member: its identity hashes faster than its name.
+    # Members are singletons: hashing by identity is faster than by name.
     __hash__ = object.__hash__
 
     PENDING = "PENDING"
@@ -74,13 +74,13 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 def _quoted(text: str) -> str:
     if _UNRESERVED.issuperset(text):
         return text
-    from urllib.parse import quote  # costs a hook three milliseconds, and most ids need none of it
+    from urllib.parse import quote  # costs a hook three milliseconds, and most ids do not need it
 
     return quote(text, safe="")
 
 
 class JobKey(NamedTuple):
-    """Identity of a job on a node: the same number may be a job of two batch systems."""
+    """Identity of a job on a node: two batch systems may use the same number."""
 
     batch_system: str
     job_id: str
@@ -92,7 +92,7 @@ class JobKey(NamedTuple):
 
     @classmethod
     def from_directory_name(cls, name: str) -> JobKey | None:
-        """Return the key that `directory_name` made this name of, or None for a name of other origin."""
+        """Return the key for which `directory_name` returns this name, or None if there is none."""
         batch_system, dash, quoted = name.partition("-")
         if not (dash and batch_system and quoted):
             return None
@@ -106,7 +106,7 @@ class JobKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a job may use on this node, and how long; see the module for None and UNLIMITED."""
+    """A job's resource and time limits on this node; see the module for None and UNLIMITED."""
 
     wall_secs: Limit = None  # elapsed from the start, not multiplied by CPUs
     cpu_secs: Limit = None  # total over all processes
@@ -128,8 +128,8 @@ class Job:
     partition: str | None = None
     submit_secs: int | None = None
     start_secs: int | None = None
-    planned_secs: int | None = None  # when the batch system means to start it, while it is pending
-    end_secs: int | None = None  # only once it has ended
+    planned_secs: int | None = None  # when the batch system plans to start it, while it is pending
+    end_secs: int | None = None  # None until it has ended
     nodes: tuple[str, ...] = ()
     total_cpus: int | None = None  # over all nodes
     allocated_cpus: int | None = None  # on this node
@@ -140,20 +140,20 @@ class Job:
     het_offset: int | None = None
     restarts: int | None = None
     allocated_gpus: int | None = None  # on this node
-    gpus: tuple[str, ...] = ()  # these, as the batch system names them: index, minor number or UUID
+    gpus: tuple[str, ...] = ()  # on this node, as the batch system names them: index, minor number or UUID
     sluid: str | None = None  # Slurm's own unique id
-    limit_end_secs: int | None = None  # when its wall limit ends it, as the batch system itself reckons
-    deadline_secs: int | None = None  # by which it has to end, whenever it starts
-    ran_secs: int | None = None  # of its wall limit, before it was suspended
-    total_nodes: int | None = None  # given, or asked for while it is pending
+    limit_end_secs: int | None = None  # when its wall limit ends it, as computed by the batch system
+    deadline_secs: int | None = None  # by which it must end, whenever it starts
+    ran_secs: int | None = None  # run time used of its wall limit before it was suspended
+    total_nodes: int | None = None  # allocated, or requested while it is pending
     total_gpus: int | None = None  # over all nodes
-    tasks: int = 1  # of a pending array: how many jobs this record stands for
-    reason: str | None = None  # why it does not run, the batch system's word
-    eligible_secs: int | None = None  # since when it may start
+    tasks: int = 1  # more than one for a pending array: the jobs that this record represents
+    reason: str | None = None  # why it is not running, as the batch system words it
+    eligible_secs: int | None = None  # earliest time at which it may start
     priority: int | None = None
     reservation: str | None = None
-    cpu_factor: str | None = None  # of this node, as the batch system has it: a decimal
-    gres_detail: tuple[str, ...] = ()  # generic resources by node, in Slurm's words
+    cpu_factor: str | None = None  # of this node, from the batch system's configuration: a decimal
+    gres_detail: tuple[str, ...] = ()  # generic resources by node, in Slurm's notation
     min_cpus_per_node: int | None = None
     processes: frozenset[int] = frozenset()  # process or process-group ids, where the source names them
     sessions: frozenset[int] = frozenset()
@@ -169,10 +169,10 @@ class Job:
         return None if self.start_secs is None else self.start_secs + wall_secs
 
     def end_limit_at(self, now_secs: float) -> float | None:
-        """Return the same; a suspended job's as if resumed now. Epoch time by the batch system's clock.
+        """Return the same, for a suspended job as if it resumed now (epoch, the batch system's clock).
 
-        A job that completes ends now: its batch system has ended it. What runs has begun, however little is
-        known of that clock: none has more left than its limit.
+        A completing job ends now: its batch system has ended it. A running job has started, even if its start
+        lies in the future by this clock, so it never has more than its limit left.
         """
         if self.state is JobState.COMPLETING:
             return now_secs
@@ -186,7 +186,7 @@ class Job:
 
     @property
     def wall_limit_from_start_secs(self) -> Limit:
-        """Return the wall limit with the time for which the job was suspended, as far as it is known."""
+        """Return the wall limit plus the time for which the job was suspended, as far as known."""
         wall_secs = self.limits.wall_secs
         if isinstance(wall_secs, int) and None not in (self.limit_end_secs, self.start_secs):
             return max(0, (self.limit_end_secs or 0) - (self.start_secs or 0))
@@ -202,7 +202,7 @@ class Partition:
     state: str | None = None  # the batch system's word
 
 
-# Words for the states of nodes, base states first.
+# Names of node states, base states first.
 NODE_STATES: Final = (
     *("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"),
     *("BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "FAIL", "INVALID_REG"),
@@ -213,7 +213,7 @@ NODE_STATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNode:
-    """A node as the batch system knows it. `states` are its words in capitals, such as IDLE and DRAIN."""
+    """A node as the batch system reports it. `states` are upper-case names such as IDLE and DRAIN."""
 
     name: str
     states: tuple[str, ...]
@@ -223,9 +223,9 @@ class ClusterNode:
     allocated_memory_bytes: int | None = None
     gpus: int | None = None
     allocated_gpus: int | None = None
-    address: str | None = None  # where the batch system reaches it
-    features: tuple[str, ...] = ()  # that are active
-    reason: str = ""  # the class of what an administrator or the batch system wrote, never the text
+    address: str | None = None  # at which the batch system reaches it
+    features: tuple[str, ...] = ()  # the active ones
+    reason: str = ""  # the category of what an administrator or the batch system wrote, never the text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,11 +241,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class NodeNotice:
-    """What a batch system announces of this node.
+    """What a batch system announces about this node.
 
-    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node is to be taken, past
-    ones included while they are in force. `cpus` are those that it gives out here, None where it does not
-    say. `features` are values of keys of the machine, where it tells such.
+    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node will be taken down,
+    including past ones still in force. `cpus` are those that it allocates here, None if not reported.
+    `features` are any values that it reports for keys of the machine.
     """
 
     draining: bool = False
@@ -261,13 +261,13 @@ Version = tuple[int, ...]
 class JobTable:
     """One answer of one batch source.
 
-    `complete` promises that nothing that was asked stayed without an answer. Where the source lists all its
-    jobs (`gone` is None), a job that a complete table lacks has ended. Else `gone` has those that the source
-    was asked about and does not know, or has on other nodes, with the time of that answer, and absence
+    `complete` promises that every question was answered. Where the source lists all its jobs (`gone` is
+    None), a job missing from a complete table has ended. Otherwise `gone` maps jobs that the source was asked
+    about and does not know, or has on other nodes, to the time of that answer, and absence from the table
     proves nothing.
-    `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` tells the
-    prologs' records apart that jobs were read from. `node` is None where the source tells nothing of the
-    node, `node_problem` why it could not be asked about the node itself although it reported jobs.
+    `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` identify
+    the prolog records that jobs were read from. `node` is None if the source reports nothing about the node;
+    `node_problem` says why it could not be asked about the node although it reported jobs.
     """
 
     source: str
@@ -280,13 +280,13 @@ class JobTable:
     reported_secs: Mapping[JobKey, float] = field(default_factory=dict)
     gone: Mapping[JobKey, float] | None = None
     versions: Mapping[JobKey, Version] = field(default_factory=dict)
-    clock_ahead_secs: float | None = None  # the batch system's clock before the node's, where it tells
+    clock_ahead_secs: float | None = None  # batch system's clock minus the node's, if reported
 
     @classmethod
     def listed(
         cls, source: str, jobs: Mapping[JobKey, Job], taken_at_secs: float, rejected: Sequence[Rejected]
     ) -> JobTable:
-        """Return a list of all jobs: it is complete unless a record was bad."""
+        """Return the table of a source that lists all jobs: complete unless a record was rejected."""
         return cls(
             source=source,
             jobs=jobs,
@@ -296,7 +296,7 @@ class JobTable:
         )
 
     def answered_at_secs(self, key: JobKey) -> float:
-        """Return when the answer that has a job of this table was given."""
+        """Return when the answer that reports this job was given."""
         return self.reported_secs.get(key, self.taken_at_secs)
 
     def absent_at_secs(self, key: JobKey) -> float | None:

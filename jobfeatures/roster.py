@@ -1,4 +1,4 @@
-"""What is known of the node's jobs, by all that several sources say: pure but for what it remembers."""
+"""Combines the reports of several sources about the node's jobs; no I/O, but keeps state."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
 
 
 class Roll(NamedTuple):
-    """What is known of all jobs at one time; replaced as a whole."""
+    """What is known about all jobs at one time; immutable."""
 
     findings: Mapping[JobKey, Finding]
-    versions: Mapping[JobKey, Version]  # of the prologs' records that were known then
+    versions: Mapping[JobKey, Version]  # of the prolog records known at that time
 
     @property
     def jobs(self) -> dict[JobKey, Job]:
-        """Return the jobs as they are to be shown."""
+        """Return the jobs as they should be published."""
         return {key: each.job for key, each in self.findings.items() if each.job is not None}
 
     @property
     def presences(self) -> dict[JobKey, Presence]:
-        """Return what is to be done about each job."""
+        """Return what to do about each job."""
         return {key: each.presence for key, each in self.findings.items()}
 
     @property
     def leftovers(self) -> dict[JobKey, float]:
-        """Return the ended jobs that left processes, with the time at which their end was reported."""
+        """Return the ended jobs that left processes behind, with the time at which their end was reported."""
         return {
             key: each.doubted_since_secs or 0.0 for key, each in self.findings.items() if each.has_processes
         }
@@ -55,28 +55,28 @@ EMPTY = Roll({}, {})
 
 
 class Roster:
-    """Judges what the sources say, see `evidence`, and remembers what must not be lost between answers.
+    """Judges the sources' reports (see `evidence`) and keeps the state needed between answers.
 
-    A prolog's record that was there and is gone proves that the job has left
-    this node: answers from before that still call it running are overruled.
+    The removal of a prolog's record proves that the job has left this node: it
+    overrules earlier answers that still report the job as running.
     """
 
     def __init__(self, *, hold_secs: float = HOLD_SECS) -> None:
         self.hold_secs = hold_secs
         self._remembered: dict[JobKey, JobObservation] = {}
-        self._recorded: dict[JobKey, float] = {}  # with the time of the report
+        self._recorded: dict[JobKey, float] = {}  # time of the prolog record's report
         self._withdrawn: dict[JobKey, float] = {}
         self._doubted: dict[JobKey, float] = {}
         self.suspects: frozenset[JobKey] = frozenset()
         self._leftovers: Mapping[JobKey, Finding] = {}
-        self._grouped: Mapping[JobKey, float] = {}  # whose groups hold processes: seen so since
+        self._grouped: Mapping[JobKey, float] = {}  # since when their control groups have had processes
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Begin with what an earlier daemon knew when it last published the jobs."""
+        """Start from what an earlier daemon knew when it last published the jobs."""
         self._remembered.update((each.job.key, each) for each in published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> None:
-        """Take note of epilogs that were noticed otherwise; see `Publisher.take_withdrawn`."""
+        """Record epilogs that were detected by other means; see `Publisher.take_withdrawn`."""
         for key, at_secs in withdrawn.items():
             self._remembered.pop(key, None)
             if at_secs is not None:
@@ -93,11 +93,11 @@ class Roster:
         published: Mapping[JobKey, float] | None = None,
         sources: Collection[str] = (),
     ) -> Roll:
-        """Return what is known of all jobs.
+        """Return what is known about all jobs.
 
-        `groups` are the control groups that hold processes, `published` the directories with the time of
-        their last change. Of a job of which nobody tells, what is remembered counts where its batch system is
-        one of `sources`, which are asked.
+        `groups` are the control groups with processes, `published` the directories with the time of their
+        last change. For a job that no source reports, the remembered state counts if its batch system is
+        among `sources`, the ones being polled.
         """
         groups, published = groups or {}, published or {}
         versions: dict[JobKey, Version] = {}
@@ -124,7 +124,7 @@ class Roster:
             )
             for key in {*reported, *published, *self._denied(groups, tables, now_secs)}
         }
-        for key in groups.keys() & self._leftovers.keys():  # no source reports them any more
+        for key in groups.keys() & self._leftovers.keys():  # no source reports them now
             if key not in findings or findings[key].known is None:
                 found = self._leftovers[key]
                 is_over = now_secs - (found.doubted_since_secs or now_secs) >= self.hold_secs
@@ -134,7 +134,7 @@ class Roster:
         return Roll(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
-        """Return whether the job's epilog has run since it was known to be here."""
+        """Return whether the job's epilog has run since `known_at_secs`, when it was known to be here."""
         return self._withdrawn.get(key, float("-inf")) >= known_at_secs
 
     def _note_epilogs(self, table: JobTable) -> None:
@@ -142,7 +142,7 @@ class Roster:
         self._withdrawn.update(dict.fromkeys(gone, table.taken_at_secs))
         self._recorded = {key: table.answered_at_secs(key) for key in table.jobs}
         for key in self._withdrawn.keys() & table.jobs.keys():
-            # The next job's prolog may have begun before its predecessor's epilog was noticed.
+            # The next job's prolog may have started before its predecessor's epilog was detected.
             self._withdrawn[key] = min(self._withdrawn[key], table.answered_at_secs(key) - TICK_SECS)
 
     def _events(self, key: JobKey, tables: Collection[JobTable]) -> Iterator[tuple[float, Event]]:
@@ -155,7 +155,7 @@ class Roster:
     def _denied(
         self, groups: Collection[JobKey], tables: Collection[JobTable], now_secs: float
     ) -> Iterator[JobKey]:
-        """Yield those whose groups held processes for a while when their batch system did not know them."""
+        """Yield jobs unknown to their batch system after their groups had held processes for a while."""
         self._grouped = {key: self._grouped.get(key, now_secs) for key in groups}
         for key, since_secs in self._grouped.items():
             if any(at_secs - since_secs >= START_SECS for at_secs, _ in self._events(key, tables)):
@@ -167,7 +167,7 @@ class Roster:
         published: Collection[JobKey],
         reported: Mapping[JobKey, Collection[JobObservation]],
     ) -> None:
-        """Keep what is known of jobs, until they have left."""
+        """Keep what is known about jobs until they have left."""
         self._doubted = {
             key: each.doubted_since_secs
             for key, each in findings.items()

@@ -1,1 +1,1 @@
-"""From records to the keys and values that jobs read: pure."""
+"""Turns job and machine records into the keys and values that jobs read: pure."""

@@ -18,7 +18,7 @@ GB_BYTES = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the site, not the batch system, says of a job. `origins` as in `Machine`."""
+    """What the site, not the batch system, states about jobs. `origins` as in `Machine`."""
 
     grace_secs: int | None = None
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
@@ -38,12 +38,12 @@ def job_features(
     terms: Terms = NO_TERMS,
     shutdown_secs: int | None = None,
 ) -> Values:
-    """Return key → value of one job on this machine.
+    """Return key → value for one job on this machine.
 
     Unknown and unlimited values have no key: readers take any number for a limit, 0 and −1 included.
-    `shutdown_secs` (epoch) is the time by which this job has to have finished, unless its own deadline comes
-    before; it stays in either profile when it has come, as only the machine's has to be removed (2.2, not
-    1.8, of the draft).
+    `shutdown_secs` (epoch) is the time by which this job must have finished, unless its own deadline is
+    earlier. Either profile keeps it once it has passed: only the machine's shutdown time must be removed then
+    (draft, 2.2 but not 1.8).
 
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
@@ -80,7 +80,7 @@ def job_features(
 
 
 def scratch_limit(job: Job, terms: Terms) -> Limit:
-    """Return the batch system's limit, else what the site gives to each of the job's processors."""
+    """Return the batch system's limit, else the site's scratch space per CPU times the job's CPUs."""
     if job.limits.scratch_bytes is not None:
         return job.limits.scratch_bytes
     if terms.scratch_bytes_per_cpu is None or job.allocated_cpus is None:
@@ -118,13 +118,13 @@ def compute_normalized(limit: Limit, cpu_factor: str | None) -> int | None:
 
 
 def _fraction(decimal: str) -> tuple[int, int]:
-    """Return a plain decimal as a fraction: exact at any size, and nothing to import in a hook."""
+    """Return a plain decimal as an exact fraction, without imports that would slow a hook."""
     whole, _, digits = decimal.partition(".")
     return int(whole + digits), 10 ** len(digits)
 
 
 def _in_units(limit: Limit, unit_bytes: int) -> int | None:
-    """Round down; less than one unit is not reported, as 0 would be taken for no limit or for nothing."""
+    """Round down; None below one unit, as readers could take 0 for no limit or for no space."""
     if not isinstance(limit, int):
         return None
     return limit // unit_bytes or (0 if limit == 0 else None)

@@ -1,8 +1,8 @@
 """Every key that is published: its name, area, type, unit, profiles, and the text that defines it.
 
 Two texts define them: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016) and its draft 0.99 of 15 May
-2014, whose numbers stand in `section`. The names are spelled here only; those of $JOBSTATUS, which jobs write
-and nobody publishes, in `jobfeatures.status.jobstatus`.
+2014, whose section numbers are in `section`. Key names are spelled only here, except those of $JOBSTATUS,
+which jobs write themselves: `jobfeatures.status.jobstatus`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Area(enum.Enum):
-    """Which of the directories a key stands in."""
+    """The directory that holds a key."""
 
     MACHINE = "machinefeatures"
     JOB = "jobfeatures"
@@ -27,7 +27,7 @@ class Lifetime(enum.Enum):
 
 
 class Profile(enum.Enum):
-    """Which text's keys are published. The text of 2016 forbids capitals in names."""
+    """The text whose keys are published. The text of 2016 forbids capitals in names."""
 
     OF_2016 = "2016"
     OF_2014 = "2014"
@@ -37,8 +37,8 @@ class Profile(enum.Enum):
 class Key(NamedTuple):
     """One key. `value_type` is "integer", "decimal" or "text".
 
-    `texts` are the years of the texts that have it; an extension, in neither, is published in every profile
-    once it is switched on. `section` is of 2016 and of 2014, the number in the latter where there is one.
+    `texts` are the years of the texts that define it; an extension, defined by neither, is published in
+    every profile once enabled. `section` names the section of 2016 and, if any, its number in that of 2014.
     """
 
     name: str

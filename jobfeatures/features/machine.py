@@ -16,9 +16,9 @@ PER_CORE = "{}_per_core"  # what batch systems report about a key of the whole m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What is published about a machine. Decimals keep the digits that the site wrote; unknown is None.
+    """The published facts about a machine. Decimals keep the digits that the site wrote; unknown is None.
 
-    `origins` says of keys (by name) where their values come from.
+    `origins` maps key names to where their values come from.
     """
 
     total_cpus: int | None = None
@@ -36,10 +36,10 @@ class Machine:
 def machine_features(
     machine: Machine, *, profile: Profile = Profile.OF_2016, now_secs: float | None = None
 ) -> Values:
-    """Return key → value; unknown values have no key, nor have keys outside the profile.
+    """Return key → value; unknown values and keys outside the profile are omitted.
 
-    In the profile of 2014 a shutdown time that has come is not reported: it "must be removed if the
-    shutdowntime has arrived". In the others it stays, as readers rely on it. None for `now_secs` leaves it.
+    The profile of 2014 omits a shutdown time that has passed: it "must be removed if the shutdowntime has
+    arrived". The others keep it, as readers rely on it. So does every profile if `now_secs` is None.
 
     Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """

@@ -1,8 +1,8 @@
 """Where each published value comes from, in words: pure.
 
-A value from the batch system beats the site's statement, which beats a
-default. The words are made together with the values and kept beside them, so
-that they report what is published, not of what the settings are today.
+A value from the batch system takes precedence over the site's statement, which
+takes precedence over a default. Origins are made and stored together with the
+values, so that they describe what is published, not the current settings.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UNKNOWN = "not recorded"
 
 
 def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
-    """Return the origin of each of these machine keys."""
+    """Return the origin of each given machine key."""
     known = {keys.SHUTDOWNTIME.name: DRAIN}
     known |= {name: f"default: {default}" for name, default in DEFAULTS.items()}
     known |= machine.origins
@@ -54,9 +54,9 @@ def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
 
 
 def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the origin of each of these keys of a job.
+    """Return the origin of each given key of a job.
 
-    `fields` maps keys to the batch system's own words for them (its `key_sources`).
+    `fields` maps keys to the batch system's own names for them (its `key_sources`).
     """
     system = job.key.batch_system
     deadline = "" if job.deadline_secs is None else f", or {system}: the job's deadline"
@@ -76,7 +76,7 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
 
 
 def format_origins(origins: Mapping[str, str]) -> str:
-    """Return one line a key: name, tab, origin."""
+    """Return one line per key: name, tab, origin."""
     return "".join(f"{name}\t{origin}\n" for name, origin in origins.items())
 
 

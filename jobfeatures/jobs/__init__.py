@@ -1,1 +1,1 @@
-"""Living jobs: what is known of them, and what that proves."""
+"""Jobs on this node: what is known about them, and what that proves."""

@@ -1,9 +1,9 @@
-"""What several witnesses of one job id prove together: pure. The table is in docs/evidence.md.
+"""Decide from several witnesses what is true of one job id: pure. The table is in docs/evidence.md.
 
 Witnesses are the batch system's answers, the prolog's record, what was known when the job was last published,
-the epilog, and the job's control group. Each piece of knowledge has the time at which it was reported, by the
-node's clock, and pieces are weighed in that order: a later one may end or replace what earlier ones say,
-never the other way round.
+the epilog, and the job's control group. Each observation carries the time at which it was reported, by the
+node's clock, and observations are applied in that order: a later one may end or replace the run that earlier
+ones report, never the other way round.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from jobfeatures.model import Job, JobState, fill_unknown
 
-HOOKS: Final = "hooks"  # the source whose records come and go with prolog and epilog
+HOOKS: Final = "hooks"  # the source whose records prologs create and epilogs remove
 REMEMBERED: Final = "published"  # what was known when the job was last published
 HOLD_SECS: Final = 3600.0
-START_SECS: Final = 60.0  # in which a job whose prolog has run may have no process yet
+START_SECS: Final = 60.0  # for which a job may have no process yet after its prolog ran
 CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
 
 
 class Run(enum.Enum):
-    """How the run that one piece of knowledge is about stands to that of another."""
+    """How the run that one observation is about relates to the run of another."""
 
     SAME = "same"  # or nothing tells them apart
     LATER = "later"
@@ -31,25 +31,25 @@ class Run(enum.Enum):
 
 
 class Event(enum.Enum):
-    """A proof that a job has ended which says nothing else of it; in the order of their force."""
+    """A proof that a job has ended, with no other details; ordered by strength."""
 
-    ABSENT = "absent"  # its batch system, asked for it or for everything, does not know it
-    EPILOG = "epilog"  # its record was there and has been withdrawn
+    ABSENT = "absent"  # its batch system, asked for this job or for all jobs, does not know it
+    EPILOG = "epilog"  # its prolog record existed and has been withdrawn
 
 
 class Presence(enum.Enum):
-    """What is to be done about a job on this node."""
+    """What to do about a job on this node."""
 
-    HERE = "here"  # its directories are made and kept up to date
-    COMPLETING = "completing"  # they are kept up to date while they are there
-    UNCLEAR = "unclear"  # nothing is proven: they stay as they are
-    REMAINS = "remains"  # it has ended, processes remain: they stay as they are, for a while
-    LEFT = "left"  # it has ended: they go
+    HERE = "here"  # its directories are created and kept up to date
+    COMPLETING = "completing"  # its directories are kept up to date while they exist
+    UNCLEAR = "unclear"  # nothing is proven: its directories stay unchanged
+    REMAINS = "remains"  # it has ended but processes remain: its directories stay unchanged for a while
+    LEFT = "left"  # it has ended: its directories are removed
 
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """A source's report at a time (epoch, node's clock). `start_source`: whose clock; None: the source's."""
+    """A timed report (epoch, node's clock). `start_source`: reporter of the start, None for the source."""
 
     source: str
     at_secs: float
@@ -63,7 +63,7 @@ class JobObservation:
 
 
 class Group(NamedTuple):
-    """A control group that holds processes; users as far as they are known, root being nobody's."""
+    """A control group with processes; `users` are those known, not counting root."""
 
     uid: int | None = None
     sluid: str | None = None
@@ -73,8 +73,8 @@ class Group(NamedTuple):
 class Evidence:
     """All that is known of one job id.
 
-    `published_at_secs` is that of a directory of which nothing else is known.
-    `doubted_since_secs` is `Finding.doubted_since_secs` of the time before.
+    `published_at_secs` is the time of a directory about which nothing else is known.
+    `doubted_since_secs` is `Finding.doubted_since_secs` from the previous judgement.
     """
 
     reported: tuple[JobObservation, ...] = ()
@@ -86,32 +86,32 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the evidence comes to. `known` is put together from all that is about the present run."""
+    """The verdict on the evidence. `known` merges all observations of the present run."""
 
     presence: Presence
     known: JobObservation | None = None
-    doubted_since_secs: float | None = None  # when its end was first reported, or another job in its place
-    has_processes: bool = False  # of a job that has ended
+    doubted_since_secs: float | None = None  # when its end, or another job in its place, was first reported
+    has_processes: bool = False  # True only for a job that has ended
 
     @property
     def job(self) -> Job | None:
-        """Return the job as it is to be shown."""
+        """Return the job as it should be published."""
         return None if self.known is None else self.known.job
 
 
 def compare_runs(one: JobObservation, other: JobObservation) -> Run:
-    """Return how the run that `one` reports stands to that of `other`.
+    """Return how the run that `one` reports relates to that of `other`.
 
-    Another user or SLUID is another job. Submission and restart count order
-    two runs, and so does the start where one clock reported both: clocks differ.
-    A start that moves while submission and count stay is one of a slow node.
+    A different user or SLUID means another job. Submission time and restart count
+    order two runs; so do start times, but only if both come from the same clock. A
+    start that moves while submission and count stay the same is due to a slow node.
     """
     mine, theirs = one.job, other.job
     if mine.uid is not None and theirs.uid is not None:
         if mine.uid != theirs.uid:
             return Run.OTHER
     elif one.source == other.source and _differ(mine.user, theirs.user):
-        return Run.OTHER  # names of two sources may be written in two ways
+        return Run.OTHER  # two sources may spell the same name differently
     if _differ(mine.sluid, theirs.sluid):
         return Run.OTHER
     if one.start_clock == other.start_clock and _differ(mine.submit_secs, theirs.submit_secs):
@@ -125,7 +125,7 @@ def compare_runs(one: JobObservation, other: JobObservation) -> Run:
 
 
 def find_difference(one: Job, other: Job) -> str | None:
-    """Return what proves that records of one id are of two runs, or None; starts prove nothing."""
+    """Return what proves that two records of one id are of different runs, or None; starts prove nothing."""
     for name in ("uid", "restarts", "sluid"):
         mine, theirs = getattr(one, name), getattr(other, name)
         if _differ(mine, theirs):
@@ -134,15 +134,15 @@ def find_difference(one: Job, other: Job) -> str | None:
 
 
 def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) -> Finding:
-    """Return what the evidence comes to.
+    """Return the verdict on the evidence.
 
-    For `hold_secs`, and no longer, a control group that holds processes keeps the directories of a job whose
-    end is reported, and a job is kept whose id is said to be another job's.
+    For at most `hold_secs`, a control group with processes keeps the directories of a job that is reported to
+    have ended, and a job stays known although its id is reported to belong to another job.
     """
     state = _weigh(evidence)
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs
     if state.ended_secs is not None and state.alive_secs is None and state.ended_secs <= published_secs:
-        return Finding(Presence.UNCLEAR, state.known)  # somebody has made its directories since
+        return Finding(Presence.UNCLEAR, state.known)  # its directories were created again since
     doubted = state.ended_secs if state.ended_secs is not None else state.doubted_secs
     if doubted is None:
         if state.known is None or state.known.job.state is JobState.UNKNOWN:
@@ -161,8 +161,8 @@ def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) 
 @dataclass(frozen=True, slots=True)
 class _State:
     known: JobObservation | None = None
-    recorded_secs: float | None = None  # by a prolog of the present run
-    alive_secs: float | None = None  # when it was last said to be here
+    recorded_secs: float | None = None  # when the prolog of the present run recorded it
+    alive_secs: float | None = None  # when it was last reported to be here
     ended_secs: float | None = None
     proof: Event | None = None
     doubted_secs: float | None = None
@@ -192,7 +192,7 @@ def _weigh(evidence: Evidence) -> _State:
 
 
 def _apply_observation(state: _State, piece: JobObservation, group: Group | None) -> _State:
-    """Return the state after one more piece, newer than all before it."""
+    """Return the state after one more observation, newer than all before it."""
     job, known = piece.job, state.known
     is_record = piece.source == HOOKS
     run = Run.SAME if known is None else compare_runs(piece, known)
@@ -203,7 +203,7 @@ def _apply_observation(state: _State, piece: JobObservation, group: Group | None
         return _doubt(state, piece)
     has_ended = state.ended_secs is not None and state.proof is not Event.ABSENT
     if run is not Run.SAME or (has_ended and job.state is not JobState.UNKNOWN):
-        state = _State()  # what has ended and is here again is another run
+        state = _State()  # a job that ended and is here again is another run
     if job.state is JobState.UNKNOWN:
         return replace(state, known=_merged(piece, state.known))
     recorded_secs = piece.at_secs if is_record else state.recorded_secs
@@ -228,10 +228,10 @@ def _doubt(state: _State, piece: JobObservation) -> _State:
 
 
 def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bool:
-    """Return whether another job is believed to be here in the place of the one that was known.
+    """Return whether to believe that another job has taken the place of the known one.
 
-    The control group decides; without one, the source that reported the other
-    one too may, but not against a prolog that ran on this node.
+    The control group decides; without one, the source that also reported the known
+    job may, but it cannot overrule a prolog that ran on this node.
     """
     if state.ended_secs is not None:
         return True
@@ -250,7 +250,7 @@ def _fits(group: Group, job: Job) -> bool:
 
 
 def _ended_before(job: Job, state: _State) -> bool:
-    """Return whether this job's end lies before the prolog of the present run, whatever the clocks."""
+    """Return whether this job ended before the present run's prolog, allowing for clock differences."""
     if job.end_secs is None or state.recorded_secs is None:
         return False
     return job.end_secs + CLOCK_DOUBT_SECS < state.recorded_secs
@@ -264,11 +264,11 @@ def _merged(piece: JobObservation, known: JobObservation | None) -> JobObservati
 
 
 def _ended(state: _State) -> JobObservation | None:
-    """Return what is known of a job that has ended; how it has, only where its batch system tells."""
+    """Return what is known of an ended job; its final state only where its batch system reports it."""
     if state.known is None or state.known.job.state.is_finished:
         return state.known
     if state.proof is None and not state.known.job.state.is_on_node:
-        return state.known  # it waits
+        return state.known  # it is pending
     return replace(state.known, job=replace(state.known.job, state=JobState.UNKNOWN))
 
 

@@ -1,4 +1,4 @@
-"""What a prolog or the daemon knew about a job, as one JSON document for the daemon: pure."""
+"""Job records: what a prolog or the daemon knew about a job, as one JSON document for the daemon. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _MAX_TIME_SECS = 2.0**40
 
 
 class Standing(enum.Enum):
-    """Whether more of a job is still being asked for."""
+    """Whether more data about the job may still follow."""
 
-    PROVISIONAL = "provisional"  # what the environment tells; the rest is being asked, or was never answered
-    WHOLE = "whole"  # all that its writer will ever tell
+    PROVISIONAL = "provisional"  # from the environment; the rest is being queried, or was never answered
+    WHOLE = "whole"  # complete: its writer will add nothing
 
 
 class Record(NamedTuple):
@@ -40,7 +40,7 @@ class Record(NamedTuple):
 
     job: Job
     standing: Standing = Standing.PROVISIONAL
-    reported_at_secs: float | None = None  # None in records of older writers: the file's time has to serve
+    reported_at_secs: float | None = None  # None in records of older writers: the file's time is used
     start_source: str | None = None  # which source reported the start, where that is not the writer
 
 
@@ -78,12 +78,12 @@ def format_record(
 
 
 def parse_record(text: str, *, source: str = "") -> Record:
-    """Return what a document says. Raises ParseError naming the field.
+    """Return the record in a document. Raises ParseError naming the field.
 
     Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
     "standing": "whole", "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0,
     "nodes": ["n1"], "limits": {"wall_secs": 3600, "memory_bytes": "unlimited"}}``.
-    A standing that is absent or of another kind is provisional: it claims least.
+    A standing that is absent or unrecognised counts as provisional, the weaker claim.
     """
     document = parse_own(text, source=source)
     key = JobKey(text_of(document, "batch_system", source), text_of(document, "job_id", source))

@@ -1,7 +1,7 @@
-"""What the controller role tells a node of its jobs, asked in place of the batch system itself.
+"""A node's jobs as reported by the controller role, which nodes ask instead of the batch system.
 
-One question of the controller role's serves all nodes. `answer` is the text that goes over the wire,
-`credential` by what a node is known, `client` asks, and `source` makes a node's `BatchSource` of it.
+One query by the controller role serves all nodes. `answer` defines the wire format, `credential`
+authenticates nodes, `client` sends requests, and `source` is the node's `BatchSource` on top of them.
 """
 
 from __future__ import annotations

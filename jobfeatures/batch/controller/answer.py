@@ -1,10 +1,10 @@
-"""What the controller role tells a node: a `JobTable` as lines of JSON, and back. Pure.
+"""The controller role's answer to a node: a `JobTable` to JSON lines and back. Pure.
 
-The first line is about the answer and the node, each further one a job, as a
-prolog's record. When it was reported stands beside it, as HTTP's ``Age``: the
-clocks of the two machines may differ. So does what the batch system's clock
-shows while the answer is made (``Batch-Clock``, epoch seconds): starts and ends
-are by that one. Sample::
+The first line describes the answer and the node; each further line is a job in
+the format of a prolog's record. HTTP headers carry the times: ``Age`` is the age
+of the answer, as the clocks of the two machines may differ, and ``Batch-Clock``
+(epoch seconds) is the batch system's time when the answer is made, as job start
+and end times follow that clock. Sample::
 
     {"batch_system": "slurm", "complete": true, "problem": "", "node": {"draining": false,
      "shutdowns": [1795257191], "cpus": 128}, "node_problem": ""}
@@ -31,7 +31,7 @@ _CLOCK = re.compile(r"[0-9]{1,11}\.[0-9]{3}", re.ASCII)
 
 
 def format_answer(table: JobTable, problem: str = "") -> str:
-    """Return the text. `problem` is why the batch system did not answer since; nothing is complete then."""
+    """Return the text. `problem` says why later queries failed; if set, the table is sent as incomplete."""
     notice = table.node
     head = {
         "batch_system": table.source,
@@ -47,7 +47,7 @@ def format_answer(table: JobTable, problem: str = "") -> str:
 
 
 def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
-    """Return the table and the problem. Raises ParseError: an answer with one bad line proves nothing."""
+    """Return the table and the problem. Raises ParseError if any line is bad: the rest proves nothing."""
     first, _, rest = text.partition("\n")
     if not text.endswith("\n"):
         raise ParseError("answer is cut off", source=_SOURCE, text=text[-80:])
@@ -71,12 +71,12 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
 
 
 def format_clock(clock_secs: float) -> str:
-    """Return the header's value: rounded down."""
+    """Return the value of the ``Batch-Clock`` header, rounded down."""
     return f"{math.floor(clock_secs * 1000) / 1000:.3f}"
 
 
 def parse_clock(text: str | None) -> float | None:
-    """Return what the header says, None where it is missing or none of ours."""
+    """Return the time in the ``Batch-Clock`` header, None where it is missing or malformed."""
     return float(text) if text is not None and _CLOCK.fullmatch(text) else None
 
 

@@ -1,4 +1,4 @@
-"""Asks the controller role about this node: over TLS, with the node's token, bounded in time and size."""
+"""The HTTPS client that asks the controller role about this node, with bounds on time and size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ControllerClient:
-    """Asks, a connection a question, no redirect followed; what has not changed is not sent again."""
+    """Opens a connection per request, follows no redirects, and does not fetch unchanged answers again."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class ControllerClient:
         self._difference = ClockDifference()
 
     def ask(self) -> JobTable:
-        """Return what it tells, with the time by this node's clock at which it asked the batch system.
+        """Return its job table, stamped by this node's clock with the time it asked the batch system.
 
-        Raises SourceError where it does not answer, or its own latest question had no answer.
+        Raises SourceError if it does not answer, or if its own latest query of the batch system failed.
         """
         try:
             table, problem = self._ask()
@@ -65,12 +65,12 @@ class ControllerClient:
         return table
 
     def _ask(self) -> tuple[JobTable, str]:
-        # Read each time: a token is replaced while this runs.
+        # Read for each request: the token may be replaced at run time.
         token = parse_token(read_private(self._token_file, MAX_FILE_BYTES), self._token_file)
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
         if self._etag is not None:
             headers["If-None-Match"] = self._etag
-        # The certificates, too: the file may be replaced.
+        # Likewise the CA certificates: the file may be replaced.
         context = ssl.create_default_context(cafile=self._ca_file) if self._ca_file is not None else None
         asked_at_secs = self._clock.now_secs()
         answer = self._server.get(
@@ -105,7 +105,7 @@ class ControllerClient:
 def make_client(
     config: Config, clock: Clock, node_name: str, *, key: str, timeout_secs: float
 ) -> ControllerClient:
-    """Return what asks; `key` is the setting that wants it. Raises ConfigurationError."""
+    """Return a client; `key` is the setting that requires it. Raises ConfigurationError."""
     if config.controller_url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
     parts = urlsplit(config.controller_url)

@@ -1,7 +1,7 @@
-"""By what a node shows who it is: a token that only whoever has the site's secret can make. Pure.
+"""Node authentication: a token that can only be made with the site's secret. Pure.
 
-The token is base64url(HMAC-SHA256(secret, label + name)): RFC 2104, RFC 4648 section 5. So no
-list of nodes is kept anywhere, and a token that leaks is good for the one node's answers.
+The token is base64url(HMAC-SHA256(secret, label + name)): RFC 2104, RFC 4648 section 5. So no list
+of nodes has to be stored, and a leaked token gives access to the answers for that one node only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
-    """Return 1 to 4 secrets, of 32 bytes or more, one a line; the first makes tokens. Raises ParseError."""
+    """Return 1 to 4 secrets of at least 32 bytes, one per line; the first signs tokens. Raises ParseError."""
     found = [line.strip() for line in content.splitlines() if line.strip()]
     for number, secret in enumerate(found, 1):
         if len(secret) < MIN_SECRET_BYTES:
@@ -37,7 +37,7 @@ def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
 
 
 def parse_token(content: bytes, source: str) -> str:
-    """Return the token of a node's file. Raises ParseError, without the text."""
+    """Return the token in a node's token file. Raises ParseError, whose message omits the content."""
     token = content.decode("ascii", "replace").strip()
     if _TOKEN.fullmatch(token) is None:
         raise ParseError("is no token as jobfeatures-exporter node-token prints it", source=source)
@@ -51,7 +51,7 @@ def make_token(secret: bytes, node_name: str) -> str:
 
 
 def is_token(given: str, node_name: str, secrets: Iterable[bytes]) -> bool:
-    """Return whether a token is this node's by one of the secrets; the time it takes tells nothing of it."""
+    """Return whether a token is valid for this node under any of the secrets, in constant time."""
     text = given.encode("utf-8", "replace")
     right = [hmac.compare_digest(text, make_token(each, node_name).encode("ascii")) for each in secrets]
     return any(right)

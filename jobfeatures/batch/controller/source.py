@@ -1,4 +1,4 @@
-"""The source that asks the controller role; where that is down, the batch system, and little."""
+"""The source that asks the controller role, with rate-limited batch system queries as fallback."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 class ControllerSource(PolledSource):
     """Asks the controller role. While that fails, asks the batch system about one job at a time.
 
-    The first such question comes after a random part of `fallback_secs`, the next ones after `fallback_secs`
-    each, jobs of which nothing is known first. So N nodes ask N / `fallback_secs` questions a second at any
-    time: thousands notice at once that the controller role is down.
+    The first such query comes after a random part of `fallback_secs`, then one every `fallback_secs`,
+    starting with jobs never reported. So N nodes together send N / `fallback_secs` queries per second, even
+    when thousands of them notice at once that the controller role is down.
     """
 
     is_local = False
@@ -36,7 +36,7 @@ class ControllerSource(PolledSource):
         is_plain: Callable[[str], bool],
         fallback_secs: float,
     ) -> None:
-        """`ask_one` asks the batch system about a job by a plain id; it raises SourceError or ParseError."""
+        """`ask_one` asks the batch system for one job by plain id; it raises SourceError or ParseError."""
         self.name = name
         self._client = client
         self._clock = clock
@@ -45,10 +45,10 @@ class ControllerSource(PolledSource):
         self._fallback_secs = fallback_secs
         self._next_question_secs: float | None = None  # monotonic; None while the controller role answers
         self._table = JobTable(source=name, jobs={}, taken_at_secs=0.0, complete=False)
-        self._reported: dict[JobKey, float] = {}  # by the batch system itself; epoch
+        self._reported: dict[JobKey, float] = {}  # when the batch system itself last reported each job; epoch
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return this node's jobs. Raises SourceError where neither could be asked, or need not be now."""
+        """Return this node's jobs. Raises SourceError if both fail or the fallback query is not yet due."""
         try:
             table = self._client.ask()
         except SourceError as error:
@@ -68,7 +68,7 @@ class ControllerSource(PolledSource):
         if key is None:
             raise failure
         late_secs = (now_secs - self._next_question_secs) % self._fallback_secs
-        self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own beat
+        self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own schedule
         reported_secs = self._clock.now_secs()
         log.info("the batch system itself is queried about one job", extra={"job": key.job_id})
         try:
@@ -86,7 +86,7 @@ class ControllerSource(PolledSource):
         return self._table
 
     def _most_wanted(self, ours: Collection[JobKey]) -> JobKey | None:
-        """Return the job of which nothing was ever reported, else the one reported longest ago."""
+        """Return a job that was never reported, else the one reported longest ago."""
         here = [key for key in ours if key.batch_system == self.name and self._is_plain(key.job_id)]
 
         def order(key: JobKey) -> tuple[float, int, str]:

@@ -1,11 +1,11 @@
-"""A folder of SSS job objects, one file a job: for sites without a batch system that can be asked.
+"""A folder of SSS job objects, one file per job, for sites without a batch system that can be queried.
 
-A site's scripts write ``NAME.xml`` when a job starts or changes (aside, then
+A site's scripts write ``NAME.xml`` when a job starts or changes (elsewhere, then
 renamed into the folder), and remove it or write State Completed when the job
-ends. Names that start with a dot or end otherwise are not looked at.
+ends. Names with a leading dot or another suffix are ignored.
 
-The scripts may have fewer rights than the reader: nothing but regular files of
-the folder itself are opened, and none is read beyond its limit.
+The scripts may have fewer rights than the reader: only regular files directly
+in the folder are opened, and no file is read beyond the size limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobfeatures.settings import PATH, node_option
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SpoolSettings:
-    """Where the folder is."""
+    """The location of the spool folder."""
 
     spool_directory: str | None = node_option(
         PATH, None, "folder of SSS job objects, one file a job, for the spool source", is_common=True

@@ -1,4 +1,4 @@
-"""What the daemon makes of the folder with a site's settings."""
+"""Make the daemon's spool source from a site's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobfeatures.errors import ConfigurationError
 
 
 def is_here(config: Config) -> bool:
-    """Return whether this node has a spool folder, for those who leave the choice of sources to us."""
+    """Return whether this node has a spool folder, for automatic choice of sources."""
     return config.spool_directory is not None
 
 

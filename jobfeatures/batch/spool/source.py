@@ -1,4 +1,4 @@
-"""The job objects of a folder as a batch source."""
+"""The batch source that reads the job objects in a spool folder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NAME: Final = "spool"
 SUFFIX: Final = ".xml"
 MAX_JOBS: Final = 100_000
 MAX_BYTES_PER_POLL: Final = 64 * 2**20
-MAX_REPORTED: Final = 100  # problems in one table, each of which becomes a line in the log
-MAX_NOTES: Final = 20  # problems of one file
+MAX_REPORTED: Final = 100  # problems per table; each is logged as one line
+MAX_NOTES: Final = 20  # problems per file
 MAX_FILES: Final = 20_000
 MAX_FILE_BYTES: Final = 2**20
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
@@ -31,11 +31,11 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What is known of one file.
+    """What is known about one file.
 
-    `jobs` are the last good ones. `is_whole` promises that none is missing:
-    everything in the file was understood, now or before. `digest` is that of
-    the content they are from, empty where something is wrong with the file now.
+    `jobs` are from its last good content. `is_whole` promises that none is missing:
+    the whole file was understood, now or before. `digest` is the hash of that
+    content, empty while the file has a problem.
     """
 
     version: Version | None = None  # None: to be read at the next poll
@@ -43,10 +43,10 @@ class _File:
     notes: tuple[Rejected, ...] = ()
     is_whole: bool = False
     digest: bytes = b""
-    reported_secs: float = 0.0  # when it was last seen to say so (epoch)
+    reported_secs: float = 0.0  # when the file was last seen to report these jobs (epoch)
 
     def troubled(self, note: Rejected, version: Version | None = None) -> _File:
-        """Return the file with what is wrong with it now; its jobs stay."""
+        """Return the file with its current problem added; its jobs stay."""
         return replace(self, version=version, notes=(note,), digest=b"")
 
 
@@ -59,12 +59,12 @@ class _Budget:
 class SpoolSource:
     """The jobs of a spool folder.
 
-    A file that is unreadable or malformed keeps the jobs that it had, for as long as it exists: a broken
-    rewrite ends no job. A table is complete unless there is a file of which the jobs were never known. A job
-    in two files is taken from the one whose name sorts last. A problem is in `JobTable.rejected` when it
-    appears and not again while it lasts: the same line in the log at every poll helps nobody.
+    A file that becomes unreadable or malformed keeps its previous jobs while it exists: a broken rewrite ends
+    no job. A table is complete unless the jobs of some file were never known. A job in two files is taken
+    from the one whose name sorts last. A problem is in `JobTable.rejected` when it first appears but not
+    again while it lasts, so that it is not logged at every poll.
 
-    `lookup_uid` finds the numeric user of a name, None for an unknown one. `node_name` is this node's name in
+    `lookup_uid` returns the user id for a name, None for an unknown one. `node_name` is this node's name in
     the documents; without it, the process ids of all nodes count.
     """
 
@@ -88,7 +88,7 @@ class SpoolSource:
         self._identity: tuple[int, int] | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of all files; only changed ones are read. Raises SourceError for the folder."""
+        """Return the jobs of all files; only changed ones are read. Raises SourceError if listing fails."""
         del seen, claimed
         taken_at = self._clock.now_secs()
         with failing_source(self._directory, OSError), opened(self._directory, _FOLDER_FLAGS) as folder:
@@ -107,16 +107,16 @@ class SpoolSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Notify when a document comes, changes or goes."""
+        """Notify when a document is created, changed or removed."""
         from jobfeatures.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify, is_wanted=is_document_name)
 
     def _refuse_another_folder(self, folder: int, entries: Collection[str]) -> None:
-        """Raise SourceError where an empty folder has taken the place of one with jobs.
+        """Raise SourceError if an empty folder has replaced one with jobs.
 
-        That is what an unmounted file system looks like: it ends no job. Once
-        there is a document in it, or the old folder is back, it is believed.
+        An unmounted file system looks like that, and ends no job. The folder is
+        trusted once it holds a document, or once the old folder is back.
         """
         found = os.fstat(folder)
         identity = (found.st_dev, found.st_ino)
@@ -125,7 +125,7 @@ class SpoolSource:
         self._identity = identity
 
     def _list(self, folder: int) -> tuple[dict[str, os.stat_result], list[Rejected]]:
-        """Return the documents by name, and a note if they are not all."""
+        """Return the documents by name, and a note if the list is incomplete."""
         listed: dict[str, os.stat_result] = {}
         notes: list[Rejected] = []
         with os.scandir(folder) as entries:
@@ -161,7 +161,7 @@ class SpoolSource:
                 try:
                     file = self._read_file(folder, name, entries[name], file, now_secs, budget)
                 except FileNotFoundError:
-                    continue  # it went between listing and reading
+                    continue  # removed between listing and reading
             if file.digest:
                 file = replace(file, reported_secs=now_secs)
             budget.jobs_left -= _weight(file.jobs)
@@ -171,8 +171,8 @@ class SpoolSource:
     def _read_file(
         self, folder: int, name: str, status: os.stat_result, known: _File, now_secs: float, budget: _Budget
     ) -> _File:
-        """Return what is known of a file after looking at it. Raises FileNotFoundError."""
-        import hashlib  # this and XML are for those who have a spool
+        """Return what is known about a file after checking it. Raises FileNotFoundError."""
+        import hashlib  # like XML, only needed where there is a spool
 
         from jobfeatures.formats.sss.job import parse_document
 
@@ -185,7 +185,7 @@ class SpoolSource:
             status, data = read_document(folder, name, MAX_FILE_BYTES, self._check_status)
             budget.bytes_left -= len(data)
             digest = hashlib.blake2b(data).digest()
-            if digest == known.digest:  # a young file: nothing but its age has changed
+            if digest == known.digest:  # recently modified, same content: only its age has changed
                 return replace(known, version=_settled_version(status, now_secs))
             document = parse_document(data, source=path, node=self._node_name, max_bytes=MAX_FILE_BYTES)
             if _weight(document.jobs) > budget.jobs_left:
@@ -198,7 +198,7 @@ class SpoolSource:
         except ParseError as error:
             return known.troubled(Rejected.from_error(error, path), _settled_version(status, now_secs))
         jobs = document.jobs
-        if document.rejected:  # a job that we knew may be among them
+        if document.rejected:  # a known job may be among them
             keys = {job.key for job in jobs}
             jobs += tuple(job for job in known.jobs if job.key not in keys)
         return _File(
@@ -217,7 +217,7 @@ class SpoolSource:
             raise ParseError(f"larger than {MAX_FILE_BYTES} bytes")
 
     def _merge(self, notes: list[Rejected]) -> dict[JobKey, Job]:
-        """Return the jobs of all files; add the files' problems, and those between them, to `notes`."""
+        """Return the jobs of all files; add problems in files and conflicts between them to `notes`."""
         jobs: dict[JobKey, Job] = {}
         for name, file in self._files.items():
             notes.extend(file.notes)
@@ -229,7 +229,7 @@ class SpoolSource:
         return jobs
 
     def _answer_times(self) -> dict[JobKey, float]:
-        """Return when jobs were last reported whose file is broken now: what they had is kept."""
+        """Return when the jobs kept from files that are broken now were last reported."""
         return {
             job.key: file.reported_secs
             for file in self._files.values()
@@ -245,16 +245,16 @@ class SpoolSource:
 
 
 def is_document_name(name: str) -> bool:
-    """Return whether a file of this name in a spool folder is to be read."""
+    """Return whether to read a file of this name in a spool folder."""
     return name.endswith(SUFFIX) and not name.startswith(".")
 
 
 def read_document(
     folder: int, name: str, max_bytes: int, check: Callable[[os.stat_result], None]
 ) -> tuple[os.stat_result, bytes]:
-    """Read a file of a folder once `check` has not objected to what was opened.
+    """Read a file of a folder if `check` accepts the status of the opened file.
 
-    The status is from before reading, so that a later change differs from it.
+    The returned status is from before reading, so that any later change differs from it.
     Raises OSError, what `check` raises, and ParseError if the file has grown past `max_bytes`.
     """
     with opened(name, READ_UNFOLLOWED, folder) as file:
@@ -269,12 +269,12 @@ def read_document(
 
 
 def _weight(jobs: Sequence[Job]) -> int:
-    """Return how much memory jobs take, in ordinary jobs."""
+    """Return how much memory jobs take, as a number of typical jobs."""
     return sum(1 + (len(job.nodes) + len(job.processes) + len(job.sessions)) // 16 for job in jobs)
 
 
 def _settled_version(status: os.stat_result, now_secs: float) -> Version | None:
-    """Return a file's version, None if it may still change without a change of its times."""
+    """Return a file's version, None if it may still change with its timestamps unchanged."""
     return version_of(status) if now_secs - status.st_ctime >= UNSETTLED_SECS else None
 
 
