@@ -1,7 +1,7 @@
 """Collectors: one file each, one line in `COLLECTORS` each.
 
-A file offers `METRICS`, the declarations of its families, and `families(context)`, which yields them with
-samples: pure, so that one that fails costs its own series only.
+A file offers `METRICS`, the declarations of its families, and `families(context)`, a pure function that
+yields them with samples. A collector that fails loses only its own series.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from jobfeatures_exporter.exposition import Family
 
 log = logging.getLogger(__name__)
 
-NODE, CONTROLLER = ROLES = ("node", "controller")  # of the daemon
+NODE, CONTROLLER = ROLES = ("node", "controller")  # roles of the daemon
 
 
 class Collector(NamedTuple):
-    """One line of the table. Its file is imported where it runs: nodes have no use for the controller's."""
+    """One line of the table. Its file is imported only in the roles that run it."""
 
-    name: str  # of its file too
+    name: str  # also the name of its file
     meaning: str
     enabled: bool = True
-    roles: tuple[str, ...] = (NODE,)  # in which it runs
-    is_live: bool = True  # switched on and off while the daemon runs
+    roles: tuple[str, ...] = (NODE,)  # roles that run it
+    is_live: bool = True  # can be switched on and off while the daemon runs
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -51,7 +51,7 @@ def _load(name: str) -> ModuleType:
 
 
 def load_all(names: Iterable[str]) -> None:
-    """Import these ahead of the first scrape; one that cannot be imported is told in the log."""
+    """Import these collectors before the first scrape; log those that cannot be imported."""
     for name in names:
         try:
             _load(name)
@@ -114,7 +114,7 @@ METRICS = (SUCCESS, DURATION)
 
 
 def collect(context: Context, enabled: Collection[str]) -> list[Family]:
-    """Return the families of all enabled collectors, then how each of them fared."""
+    """Return the families of all enabled collectors, then each collector's success and duration."""
     found: list[Family] = []
     success: dict[str, int] = {}
     duration: dict[str, float] = {}
@@ -123,12 +123,12 @@ def collect(context: Context, enabled: Collection[str]) -> list[Family]:
             continue
         started = time.perf_counter()
         try:
-            found.extend(collector.families(context))  # what comes before a fault stays
+            found.extend(collector.families(context))  # families yielded before a fault are kept
             success[name] = 1
         except (JobfeaturesError, OSError) as error:
             log.error("collector failed: %s", error, extra={"collector": name})
             success[name] = 0
-        except Exception:  # supervised: a collector's fault costs its own series only
+        except Exception:  # supervised: a fault costs only this collector's series
             log.exception("collector failed", extra={"collector": name})
             success[name] = 0
         duration[name] = time.perf_counter() - started

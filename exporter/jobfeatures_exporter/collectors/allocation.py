@@ -1,4 +1,4 @@
-"""What each job is, and what it was given: to be set beside what it uses."""
+"""What each job is and what it was allocated, for comparison with what it uses."""
 
 from __future__ import annotations
 

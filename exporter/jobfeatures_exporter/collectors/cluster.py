@@ -1,4 +1,4 @@
-"""Nodes of each batch system, by partition. Only the controller role knows them."""
+"""Nodes of each batch system, by partition. Only in the controller role."""
 
 from __future__ import annotations
 

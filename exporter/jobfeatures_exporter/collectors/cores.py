@@ -1,4 +1,4 @@
-"""What each job uses of each core, on request: as cgroup v1 counts it, else of cores of its own."""
+"""CPU time of each job on each core, on request: as cgroup v1 counts it, else on its exclusive cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METRICS = (CPU,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family; nothing of cores that jobs share on cgroup v2."""
+    """Yield the family; on cgroup v2 without the cores that jobs share."""
     snapshot = context.snapshot
     if snapshot is None:
         return
@@ -32,7 +32,7 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
-    """Return the cores that are in one batch job's cpuset alone; none where a job's cpuset is unknown."""
+    """Return each batch job's exclusive cores, by cpuset; nothing if any batch job's cpuset is unknown."""
     once: set[int] = set()
     several: set[int] = set()
     jobs: dict[WorkKey, frozenset[int]] = {}
@@ -50,7 +50,7 @@ def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
 def core_nanosecs(
     snapshot: Snapshot, own: Mapping[WorkKey, list[int]], sample: JobSample
 ) -> Mapping[int, int]:
-    """Return what a job used of each core: as v1 counts it, else all work of a core that it has alone."""
+    """Return a job's CPU time by core: as v1 counts it, else all work of each core that it has alone."""
     if sample.core_nanosecs or snapshot.node is None or sample.cgroup_version != 2:
         return sample.core_nanosecs
     cores = snapshot.node.cores

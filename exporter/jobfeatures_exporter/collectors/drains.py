@@ -1,4 +1,4 @@
-"""Drains of the node and of jobs: until when, who asks, and what they would waste now."""
+"""Drains of the node and of jobs: their deadlines, who requested them, and their waste if done now."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def families(context: Context) -> Iterator[Family]:
         times = ((key, view.job_shutdown(job)) for key, job in context.jobs_here.items())
         yield Family.known(JOB_SHUTDOWN, [((*key, OPERATOR), at) for key, at in times])
     if context.snapshot is None or not (context.jobs_are_known or context.jobs_here):
-        return  # jobs that nobody reported yet could be there
+        return  # there may be jobs not reported yet
     jobs = [each.counted for each in context.own_wastes.values()]
     drained = [each for each in jobs if _drains_as_known(each)]
     killed = [each for each in jobs if each.kill is not None]
@@ -68,7 +68,7 @@ def _drains_as_known(job: NodeJob) -> bool:
 
 
 def _draining(context: Context, jobs: list[NodeJob], known: list[NodeJob]) -> Waste | None:
-    """Return the waste of the known jobs, and of CPUs as far as it is sure that no other job has them."""
+    """Return the waste of the known jobs, and of the CPUs that certainly no other job holds."""
     total = context.allocatable_cpus
     if len(known) < len(jobs) and total is not None:
         given = [each.allocated_cpus for each in jobs]

@@ -1,4 +1,4 @@
-"""What the node and its jobs have used of energy."""
+"""Energy used by the node and its jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METRICS = (NODE, JOB_ENERGY, POWER, UP, BOARD, JOB_BOARD)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; nothing where the counters are not readable."""
+    """Yield the families; none if the counters are unreadable."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None:
         yield Family.by_word(NODE, dict(sorted(node.energy_joules.items())))

@@ -1,4 +1,4 @@
-"""What became of the kernel's exit records, where they are taken."""
+"""What became of the kernel's exit records, if they are read."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ METRICS = (RECORDS,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family; nothing where no records are taken."""
+    """Yield the family; nothing if no records are read."""
     records = context.snapshot.exit_records if context.snapshot is not None else {}
     yield Family.by_word(RECORDS, dict(sorted(records.items())))

@@ -1,4 +1,4 @@
-"""On request: profile and errors of GPUs, what holds their clocks back; and of jobs that hold one alone."""
+"""On request: profile, errors and clock throttling of GPUs, and of jobs that hold a GPU exclusively."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobfeatures_exporter.snapshot import GpuCount
 CARD = ("uuid",)
 OF_JOB = (*JOB, "uuid")
 
-# What a card counts: the name after batch_gpu and batch_job_gpu, its meaning, its labels.
+# Counters of a card: the name after batch_gpu and batch_job_gpu, the meaning, the labels.
 _COUNTS: dict[str, tuple[str, str, Values]] = {
     counts.PROFILED[0]: ("profiled_seconds", "Time covered by the GPU's profile (GPM)", ()),
     counts.BUSY: (
@@ -51,7 +51,7 @@ METRICS: tuple[Metric, ...] = (*OF_CARDS.values(), *FLAGS.values(), *OF_JOBS.val
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; of what a card does not support, or failed to tell, it has no series."""
+    """Yield the families, without series for what a card does not support or failed to report."""
     snapshot = context.snapshot
     if snapshot is None or not snapshot.gpu_drivers:
         return

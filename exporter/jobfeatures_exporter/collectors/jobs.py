@@ -1,4 +1,4 @@
-"""What each job uses on this node. A reading that could not be made has no series."""
+"""What each job uses on this node. A failed reading has no series."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ _IO_VALUES = attrgetter(*_OF_PROCESS_IO.values())
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the jobs' families; other kinds only where they are asked for."""
+    """Yield the families of batch jobs, and of other kinds of work on request."""
     samples = [(job_labels(sample.key), sample) for sample in context.shown_samples]
     yield from context.rows.families(METRICS, samples, _row)
 

@@ -1,4 +1,4 @@
-"""How processes are read; and what only the kernel reports about jobs, where it sums what they do."""
+"""How processes are read; and what only the kernel's sums by job can report."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ METRICS = (*OF_JOBS, *OF_SOCKETS, NETWORK, READER, LOST, THREADS)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; of jobs only where the kernel sums."""
+    """Yield the families; those of jobs only if the kernel sums by job."""
     found = [(job_labels(each.key), each.scheduling) for each in context.shown_samples if each.scheduling]
     yield from context.rows.families(OF_JOBS, found, _row)
     counted = [(job_labels(each.key), each.network) for each in context.shown_samples if each.network]

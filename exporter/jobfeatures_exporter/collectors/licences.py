@@ -1,4 +1,4 @@
-"""Licences of each batch system. Only the controller role knows them."""
+"""Licences of each batch system. Only in the controller role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRICS = (LICENCES,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the licences' family."""
+    """Yield the family of licences."""
     yield Family.known(
         LICENCES,
         [

@@ -45,7 +45,7 @@ KEPT = gauge(
 )
 UNREADABLE = counter("batch_node_unreadable_readings", "Readings left out because they failed.", ("kind",))
 
-# Fields of /proc/diskstats behind the name, and what one counts; sectors are 512 bytes on every disk.
+# Indices of fields after the name in /proc/diskstats, and units; a sector is 512 bytes on every disk.
 _OF_DISK = {
     DISK_READ: (2, 512),
     DISK_WRITTEN: (6, 512),
@@ -73,7 +73,7 @@ MEMORY_KINDS = {
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the node's families; nothing before the first sample."""
+    """Yield the families of the node; nothing before the first sample."""
     snapshot = context.snapshot
     if snapshot is None:
         return

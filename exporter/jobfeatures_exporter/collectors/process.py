@@ -1,4 +1,4 @@
-"""The exporter itself: its build, and what it costs."""
+"""The exporter itself: its build and its resource usage."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, 
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the exporter's own families; those named process_* are the ones every exporter has.
+    """Yield the exporter's own families; those named process_* are common to all exporters.
 
-    They are read here and not by prometheus_client's collector, which lists
-    every open descriptor, and this exporter keeps thousands.
+    prometheus_client's collector is not used: it lists every open descriptor,
+    and this exporter keeps thousands open.
     """
     yield Family(BUILD, [((__version__, find_revision(), sys.version.partition(" ")[0]), 1)])
     if context.snapshot is not None:
@@ -68,13 +68,13 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def count_open() -> int:
-    """Return how many descriptors this process has open; since Linux 6.2 the kernel has counted them."""
+    """Return how many descriptors this process has open; Linux 6.2 and later report the count."""
     return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
 
 
 @cache
 def _start_secs() -> float:
-    """Return when this process began. Raises ParseError, and is asked again, where that cannot be known."""
+    """Return when this process started. Raises ParseError, which is not cached, if that is unknown."""
     boot_secs = read_stat("/proc").boot_time_secs
     if boot_secs is None:
         raise ParseError("no boot time", source="stat")

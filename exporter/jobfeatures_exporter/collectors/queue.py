@@ -1,4 +1,4 @@
-"""The queue of each batch system, by partition. Only the controller role knows it."""
+"""The queue of each batch system, by partition. Only in the controller role."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NOBODY = Waiting(0, 0, 0)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the queues' families; partitions whose queue is empty are there where they are known."""
+    """Yield the families of queues, including known partitions whose queue is empty."""
     partitions = {cluster.source: tuple(cluster.partitions) for cluster in context.clusters}
     queues = [(queue, partitions.get(queue.source, ())) for queue in context.queues]
     for metric, (name, always) in _SUMS.items():

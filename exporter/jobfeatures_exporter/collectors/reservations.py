@@ -1,4 +1,4 @@
-"""Reservations of each batch system. Only the controller role knows them."""
+"""Reservations of each batch system. Only in the controller role."""
 
 from __future__ import annotations
 

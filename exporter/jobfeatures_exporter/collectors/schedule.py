@@ -1,4 +1,4 @@
-"""How good the schedule is, in the controller role: waits, and expected ends by a user's share."""
+"""The quality of the schedule, in the controller role: waits, and expected ends by users' shares."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _OF_USER: dict[Metric, Callable[[UserQuality], Number]] = {
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the schedules' families."""
+    """Yield the families of schedules."""
     found = context.schedules
     yield Family(WAIT, [each for one in found for each in _histograms(one.source, one.wait_secs)])
     yield Family(SLOWDOWN, [each for one in found for each in _histograms(one.source, one.slowdown)])

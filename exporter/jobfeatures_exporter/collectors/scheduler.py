@@ -1,4 +1,4 @@
-"""How busy the batch system's controller is, as it tells itself. Only the controller role knows it."""
+"""How busy the batch system's controller is, by its own account. Only in the controller role."""
 
 from __future__ import annotations
 

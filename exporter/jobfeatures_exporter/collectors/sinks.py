@@ -1,4 +1,4 @@
-"""Documents in Sonar's format: what was sent, what waits, what was lost."""
+"""Documents in Sonar's format: how many were sent, are waiting, or were lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ METRICS = (SENT, FAILED, DROPPED, WAITING, AGE, FAULTY, UNREADABLE)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the sinks' families; nothing where nothing is sent."""
+    """Yield the families of sinks; nothing if no sink is configured."""
     sinks = context.sinks
     for metric, counts_of in _BY_TYPE.items():
         pairs = [(sink.name, each) for sink in sinks for each in sorted(counts_of(sink).items())]

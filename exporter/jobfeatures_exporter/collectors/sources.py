@@ -1,4 +1,4 @@
-"""Batch sources: how old what they last said is, and whether they still answer."""
+"""Batch sources: the age of their last report, and whether they still answer."""
 
 from __future__ import annotations
 

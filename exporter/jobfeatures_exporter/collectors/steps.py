@@ -1,4 +1,4 @@
-"""What each step of a job uses, where `jobs.steps` asks for it."""
+"""What each step of a job uses, if `jobs.steps` is set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METRICS = (CPU, MEMORY, CHARGED, PEAK)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of the steps; nothing where they are not read."""
+    """Yield the families of the steps; none if steps are not read."""
     steps = [
         ((*job_labels(sample.key), step.step), step)
         for sample in context.shown_samples

@@ -1,4 +1,4 @@
-"""How the node is made."""
+"""Hardware and system of the node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METRICS = (INFO, SOCKETS, CORES, THREADS, NUMA)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield what is known; nothing before it was read."""
+    """Yield what is known; nothing before the first reading."""
     node = context.sysinfo
     if node is None:
         return

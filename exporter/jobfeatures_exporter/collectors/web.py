@@ -1,4 +1,4 @@
-"""The listeners: what they answered, and whom they turned away."""
+"""The listeners: their responses, and the requests and connections they refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METRICS = (REQUESTS, REJECTED, CONNECTIONS, FAILURES, GOOD)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of the listeners that there are."""
+    """Yield the families of the listeners that are open."""
     status = context.web
     if status is None:
         return

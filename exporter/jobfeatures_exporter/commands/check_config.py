@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures_exporter.serve import make_ingest, make_served
 
     make_ingest(config)
-    make_served(config)  # finds what the settings contradict in one another
+    make_served(config)  # finds settings that contradict each other
     for each in settings_of(ExporterConfig):
         value = getattr(config, each.field_name)
         print(f"{each.key} = {'(not set)' if value is None else value}")

@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Shared by several commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
-    """Return the settings: by flags, else by `changes`, else by the file. Raises ConfigurationError."""
+    """Return the settings: from flags, else from `changes`, else from the file. Raises ConfigurationError."""
     given = vars(arguments)
     flags = {each.key: given.get(each.key) for each in settings_of(ExporterConfig)}
     for key, value in (changes or {}).items():

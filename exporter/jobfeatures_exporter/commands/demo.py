@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve with a few jobs that are started for show."""
+    """Serve, with a few demonstration jobs running."""
     duration_secs = None
     if arguments.duration is not None:
         duration_secs = parse_duration_flag("--duration", arguments.duration)

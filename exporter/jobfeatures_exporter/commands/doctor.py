@@ -11,7 +11,7 @@ add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is found, as it is found. Exit status 1 if something is wrong."""
+    """Print each finding as it is made. Exit status 1 if something is wrong."""
     from jobfeatures_exporter.service.doctor import Mark, examine
     from jobfeatures_exporter.terminal.cells import clean
 

@@ -23,8 +23,8 @@ from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)
 
-BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
-GPU_WAIT_SECS = 5.0  # for drivers to answer once
+BETWEEN_LOOKS_SECS = 0.1  # as in Sonar, to measure the processes' current usage
+GPU_WAIT_SECS = 5.0  # for a first answer of the drivers
 GPU_LOOK_SECS = 0.05
 
 
@@ -35,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the command's document, nothing else; 1 where it reports errors.
+    """Print the command's document and nothing else. Exit status 1 if it reports errors.
 
-    What goes wrong becomes a document too, so that a reader always gets one.
+    A failure is printed as a document too, so that a reader always gets one.
     Raises ConfigurationError before anything is done.
     """
     changes = {} if arguments.cluster is None else {"sonar.cluster": arguments.cluster}
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocuments]:
-    """Give what makes documents. No batch system is asked: jobs are those that the node itself shows."""
+    """Yield a maker of documents. No batch system is queried: jobs are found on the node itself."""
     from jobfeatures_exporter.sampling.gpu.device import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import make_sampler
@@ -89,7 +89,7 @@ def _sample(config: ExporterConfig, origin: Origin) -> Document:
 
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
-    """Return how the node is made."""
+    """Return the node's hardware and system."""
     with _node_documents(config, origin) as documents:
         return documents.sysinfo()[0]
 
@@ -104,7 +104,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
     queue = None
     try:
         queue = source.poll_queue()
-    except SourceError as error:  # accounting may answer although the controller does not
+    except SourceError as error:  # accounting may answer even if the controller does not
         log.warning("no queue, jobs are taken from accounting alone: %s", error)
     return JobsDocuments(
         origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue

@@ -1,6 +1,6 @@
-"""`jobfeatures-exporter mail`: Slurm's MailProg, which tells in the mail on a job's end what the job used.
+"""`jobfeatures-exporter mail`: a MailProg for Slurm that adds the job's usage to the mail at its end.
 
-Whatever goes wrong, the mail that Slurm wanted is sent by the site's own mailer.
+If anything goes wrong, the site's own mailer sends Slurm's mail unchanged.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from jobfeatures.command import run_command
 from jobfeatures.errors import JobfeaturesError, shown
 
 # "Slurm Job_id=12 Name=fit.sh Ended, Run time 00:01:40, COMPLETED, ExitCode 0"; of an array "Slurm Array
-# Summary Job_id=12_* (12) Name=…". Names are users': the id is what stands before them.
+# Summary Job_id=12_* (12) Name=…". Users choose the names: the id is what precedes them.
 _ENDED = re.compile(r"Slurm (?:Array (?:Summary|Task) )?Job_id=([1-9][0-9]{0,9}(?:_[0-9]{1,10})?)")
 _END = re.compile(r" (?:Ended|Failed), Run time [^,]*, ([A-Z_]+)(?:, ExitCode [0-9:]+)?\Z")
 _ADDRESS = re.compile(r"[A-Za-z0-9_.+/=-][A-Za-z0-9_.+@/=-]{0,253}\Z")
-MAX_SUBJECT = 900  # characters: one line of a mail holds 998
+MAX_SUBJECT = 900  # characters: a line of a mail holds at most 998
 MAX_BODY = 10_000  # bytes; Slurm's own is empty
 MAX_TEXT = 40_000  # characters of a report
 MAILER_SECS = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments; -s and ADDRESS are what Slurm adds."""
+    """Add the command's arguments; -s and ADDRESS are passed by Slurm."""
     parser.add_argument(
         "-s", dest="subject", metavar="SUBJECT", default="", help="the subject, given by Slurm"
     )
@@ -59,14 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Send the mail, with figures where there are any."""
+    """Send the mail, with figures if there are any."""
     body = sys.stdin.buffer.read(MAX_BODY)
     try:
         text = _figures(arguments)
         if text:
             _send(arguments, body, text)
             return 0
-    except Exception as error:  # noqa: BLE001  # whatever it is costs the figures, not the mail
+    except Exception as error:  # noqa: BLE001  # any fault costs the figures, not the mail
         print(f"jobfeatures-exporter: mail without figures: {error}", file=sys.stderr)
     try:
         _hand_over([arguments.mailer, "-s", arguments.subject, arguments.address], body)
@@ -77,20 +77,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _hand_over(argv: list[str], content: bytes) -> None:
-    """Run a mailer in Slurm's environment. Raises JobfeaturesError where it fails."""
+    """Run a mailer in Slurm's environment. Raises JobfeaturesError if it fails."""
     output = run_command(argv, stdin=content, timeout_secs=MAILER_SECS, kept=tuple(os.environ))
     if output.status != 0:
         raise JobfeaturesError(f"{argv[0]}: ended with status {output.status}")
 
 
 def job_that_ended(subject: str) -> str | None:
-    """Return the job on whose end a subject of Slurm's is, None for other subjects."""
+    """Return the job whose end a subject of Slurm's reports, None for other subjects."""
     found = _ENDED.match(subject)
     return found[1] if found and _END.search(subject) else None
 
 
 def _figures(arguments: argparse.Namespace) -> str:
-    """Return the report of the job, nothing where the mail is about something else."""
+    """Return the report on the job, empty if the mail is not about a job's end."""
     job = job_that_ended(arguments.subject)
     if job is None:
         return ""
@@ -114,11 +114,11 @@ def _send(arguments: argparse.Namespace, body: bytes, text: str) -> None:
 
     if not _ADDRESS.match(arguments.address):
         raise ValueError(f"not an address: {shown(arguments.address)}")
-    message = EmailMessage(default.clone(max_line_length=998))  # a subject stays one line
+    message = EmailMessage(default.clone(max_line_length=998))  # keeps the subject on one line
     message["To"] = arguments.address
     if arguments.sender:
         message["From"] = arguments.sender
-    # Names of jobs may hold anything; a header is one line.
+    # Names of jobs may contain anything; a header must be one line.
     message["Subject"] = re.sub(r"[\x00-\x1f\x7f]+", " ", arguments.subject)[:MAX_SUBJECT]
     message["Date"] = formatdate()
     message["Auto-Submitted"] = "auto-generated"

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the token of each node: alone for one, behind the node's name for several."""
+    """Print the token of each node: for one node alone, for several after the node's name."""
     from jobfeatures_exporter.web.nodes import read_secrets
 
     names = [name for text in arguments.nodes for name in expand_nodes(text)]

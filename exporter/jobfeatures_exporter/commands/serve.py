@@ -12,7 +12,7 @@ add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal ends it; SIGHUP reads the settings again."""
+    """Serve until a signal ends it; SIGHUP reloads the settings."""
     config = config_of(arguments)
     configure_logging(config.log_level, config.log_format)
     from jobfeatures_exporter.sampling.bpf.choice import begin_choice, choose_reader

@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter summaries`: a summary of each ended job into Slurm's accounting."""
+"""`jobfeatures-exporter summaries`: write a summary of each ended job into Slurm's accounting."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write what is missing, once or again and again."""
+    """Write the missing summaries, once or periodically."""
     from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.figures import JobReport

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobfeatures_exporter.registry import NodeCollector
 
 NAME = "jobfeatures.prom"
-# A look that ends with the command leaves nothing behind and sends nothing.
+# A one-time sample publishes nothing and sends nothing.
 ONCE = {"features.publish": "false", "sonar.sinks": ""}
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the metrics of this node, once or again and again."""
+    """Write the metrics of this node, once or periodically."""
     from jobfeatures_exporter.registry import ELSEWHERE
 
     interval_secs = None
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_directory(path: str) -> None:
-    """Raise ConfigurationError where there is no such directory, or others may write there."""
+    """Raise ConfigurationError if there is no such directory, or others may write there."""
     from jobfeatures.privatefile import opened
     from jobfeatures.publish.files import DIRECTORY, must_be_ours
 
@@ -81,7 +81,7 @@ def _check_directory(path: str) -> None:
 
 
 def _write(path: str, collector: NodeCollector) -> None:
-    """Replace the file by a rename. Raises JobfeaturesError; the file stays as it was."""
+    """Replace the file by a rename. Raises JobfeaturesError, and then leaves the file as it was."""
     from prometheus_client import CollectorRegistry, write_to_textfile
 
     registry = CollectorRegistry()
@@ -93,7 +93,7 @@ def _write(path: str, collector: NodeCollector) -> None:
 
 
 def _keep_writing(path: str, collector: NodeCollector, interval_secs: float) -> None:
-    """Write until SIGTERM or SIGINT; then the file goes, since nobody would renew its values."""
+    """Write until SIGTERM or SIGINT; then remove the file, as its values would become stale."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

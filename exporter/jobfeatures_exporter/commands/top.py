@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobfeatures_exporter.top.pages import Pages
 
 ORDERS = tuple("jucimnwgtdka")  # keys of columns
-ONCE_SECS = 1.0  # between the two looks of --once
+ONCE_SECS = 1.0  # between the two samples of --once
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
-    """Show the live table; False where what it needs is not installed, which is said."""
+    """Show the live table; if its dependencies are missing, say so and return False."""
     try:
         from jobfeatures_exporter.top.app import show_live
     except ModuleNotFoundError as error:
@@ -95,7 +95,7 @@ def _print_once(pages: Pages, order: str) -> None:
 
 
 def _own_socket(config: DaemonConfig) -> str:
-    """Return the socket on which a plain user sees the own jobs, nothing where there is none."""
+    """Return the URL of the socket that shows users their own jobs; empty for root or without one."""
     path = config.web_own_socket
     return f"unix:{path}" if path is not None and os.geteuid() != 0 and os.path.exists(path) else ""
 
@@ -117,7 +117,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
     config = config_of(arguments)
     if not arguments.local:
         url = arguments.url or _own_socket(config) or address_of(config.web_listen_address)
-        is_socket = url.startswith("unix:/")  # the kernel says who asks: no passwords
+        is_socket = url.startswith("unix:/")  # the kernel identifies the caller: no passwords
         access = Access(url) if is_socket else access_of(arguments, "--url", url)
         daemon = DaemonPages(replace(access, url=metrics_address(access.url)), config)
         try:
@@ -130,5 +130,5 @@ def _open(arguments: argparse.Namespace) -> Pages:
                 raise SourceError(f"{error} ({hint})") from error
         else:
             return daemon
-    configure_logging("error", config.log_format)  # what is logged would stand across the table
+    configure_logging("error", config.log_format)  # log lines would garble the table
     return OwnPages(config_of(arguments, WITHOUT_TRACES))

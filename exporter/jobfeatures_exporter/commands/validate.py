@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print ``FILE:NUMBER: path: reason: text`` for each fault; 0 none, 1 some, 2 something is unreadable."""
+    """Print ``FILE:NUMBER: path: reason: text`` for each fault; 0 none, 1 some, 2 unreadable input."""
     status = CLEAN
     for file in arguments.files:
         try:
@@ -56,7 +56,7 @@ def _faults(text: str, profile: str | None, strict: bool) -> Iterator[str]:
 
 
 def _read(file: str) -> str:
-    """Return the text; what is not UTF-8 becomes lone surrogates, which no string may have."""
+    """Return the text; bytes that are not UTF-8 become lone surrogates, which no string may contain."""
     if file == "-":
         content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     else:

@@ -1,8 +1,8 @@
 """Names of other exporters, so that dashboards made for them keep working.
 
-One file each, one line in `PROFILES` each. A file offers `METRICS`, whose names stand verbatim, and up to two
-functions: `of_node(view)` and `of_job(view, sample)` yield readings, from the same snapshot as everything
-else. What an exporter measures and a snapshot has not is left out.
+One file each, one line in `PROFILES` each. A file offers `METRICS`, whose names are verbatim, and up to two
+functions: `of_node(view)` and `of_job(view, sample)` yield readings from the same snapshot as all other
+metrics. What an exporter measures but a snapshot lacks is omitted.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Profile(NamedTuple):
     meaning: str
     file: str
     reads_processes: bool = False
-    reads_cores: bool = False  # what v1 counts of each job by CPU
+    reads_cores: bool = False  # CPU time by core, as v1 counts it for each job
     reads_open_files: bool = False
 
     def load(self) -> ModuleType:
-        """Return its file."""
+        """Return its module."""
         return importlib.import_module(f"{__name__}.{self.file}")
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the declarations of its names."""
+        """Return the declarations of its metrics."""
         metrics: tuple[Metric, ...] = self.load().METRICS
         return metrics
 
@@ -61,11 +61,11 @@ SUCCESS = Metric(
     "batch_exporter_profile_success", "gauge", "1 if the profile worked, 0 if it failed.", ("profile",)
 )
 
-Readings = dict[WorkKey | None, list[Reading]]  # by job; None is the node
+Readings = dict[WorkKey | None, list[Reading]]  # by job; None for the node
 
 
 def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
-    """Return what the profiles show, and how they fared. One that fails costs its own series only."""
+    """Return the readings, and which profiles succeeded. A profile that fails loses only its own series."""
     view = View(context)
     found: Readings = {}
     success: dict[str, int] = {}
@@ -88,10 +88,10 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
 
 
 def to_families(readings: Iterable[Reading]) -> list[Family]:
-    """Return readings as families, no series twice.
+    """Return readings as families, without duplicate series.
 
-    Of two profiles that share a name the first declares it for both; of two
-    jobs that another exporter could not tell apart the first is shown.
+    If two profiles share a name, the first declares it for both; if two jobs
+    would have the same labels, the first is shown.
     """
     samples: dict[Metric, dict[Values, Number]] = {}
     for metric, values, value in readings:

@@ -77,7 +77,7 @@ METRICS = (
 
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
-    """Yield what is shown of one job; nothing of a job without a control group."""
+    """Yield the readings of one job; none for a job without a control group."""
     if sample.cgroup is None or not isinstance(sample.key, JobKey):
         return
     host = view.context.node_name
@@ -113,7 +113,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
 
 
 def of_node(view: View) -> Iterator[Reading]:
-    """Yield how many jobs there are of each batch system, and what recording rules want of the node."""
+    """Yield the number of jobs of each batch system, and what recording rules need of the node."""
     units = Counter(
         _manager(sample.key)
         for sample in view.context.shown_samples

@@ -1,4 +1,4 @@
-"""What several profiles need of a snapshot."""
+"""Views of a snapshot that several profiles share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def counter(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
 
 
 class View:
-    """A context, arranged by job where one asks for it."""
+    """A context, grouped by job on demand."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -74,7 +74,7 @@ class View:
         return find_own_cores(self.snapshot)
 
     def core_nanosecs(self, sample: JobSample) -> Mapping[int, int]:
-        """Return what a job used of each core, as far as that is known."""
+        """Return a job's CPU time by core, as far as it is known."""
         return core_nanosecs(self.snapshot, self._own_cores, sample)
 
     def job(self, key: WorkKey) -> Job | None:
@@ -82,17 +82,17 @@ class View:
         return self.context.shown_jobs.get(key) if isinstance(key, JobKey) else None
 
     def uid(self, sample: JobSample) -> int | None:
-        """Return whose job it is."""
+        """Return the user id of the job's owner."""
         job = self.job(sample.key)
         return job.uid if job is not None and job.uid is not None else sample.uid
 
     def user(self, sample: JobSample) -> str:
-        """Return the name of whose job it is, empty where the batch system has not reported it."""
+        """Return the name of the job's owner, empty if the batch system has not reported it."""
         job = self.job(sample.key)
         return "" if job is None or job.user is None else job.user
 
     def card_number(self, sample: GpuSample) -> tuple[int | None, int | None]:
-        """Return index and minor number of a card; of a MIG instance those of the card it is a part of."""
+        """Return a card's index and minor number; for a MIG instance, those of its parent card."""
         card = sample.card
         if card.parent_uuid is not None and card.parent_uuid in self.cards:
             card = self.cards[card.parent_uuid].card
@@ -105,12 +105,12 @@ def job_id_of(sample: JobSample) -> str | None:
 
 
 def page_cache(memory: MemoryBytes) -> int | None:
-    """Return the page cache as the kernel counts it for a group: with shmem."""
+    """Return the page cache as the kernel counts it for a group: including shmem."""
     return None if memory.file is None or memory.shmem is None else memory.file + memory.shmem
 
 
 def swap_used(sample: JobSample) -> int | None:
-    """Return what the kernel holds against a group's swap limit: on v1 memory and swap, on v2 swap alone."""
+    """Return what the kernel charges against a group's swap limit: on v1 memory and swap, on v2 swap."""
     memory = sample.memory
     if sample.cgroup_version == 2 or memory.swap is None:
         return memory.swap
@@ -118,18 +118,18 @@ def swap_used(sample: JobSample) -> int | None:
 
 
 def number_text(value: int | None) -> str:
-    """Return a number as a label shows it, empty where it is not known."""
+    """Return a number as a label value, empty if unknown."""
     return "" if value is None else str(value)
 
 
 def cpu_readings(
     user: Metric, system: Metric, total: Metric | None, values: Values, sample: JobSample | StepSample
 ) -> list[Reading]:
-    """Return CPU seconds by mode, and their sum where it is asked for and both are known."""
+    """Return CPU seconds by mode, and their sum if `total` is given and both are known."""
     found = known(values, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
     return found if total is None else [*found, *known(values, (total, cpu_secs_of(sample)))]
 
 
 def known(values: Values, *found: tuple[Metric, Number | None]) -> list[Reading]:
-    """Return readings of what is known, with the same label values."""
+    """Return readings of the known values, all with the same label values."""
     return [(metric, values, value) for metric, value in found if value is not None]

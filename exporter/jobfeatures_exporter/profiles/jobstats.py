@@ -53,7 +53,7 @@ METRICS = (
 
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
-    """Yield what is shown of one job: its control group and the cards that it has or uses."""
+    """Yield the readings of one job: of its control group, and of the cards that it has or uses."""
     job_id = job_id_of(sample)
     if job_id is None:
         return
@@ -75,7 +75,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
 
 
 def of_node(view: View) -> Iterator[Reading]:
-    """Yield the number of cards, and those that no job has."""
+    """Yield the number of cards, and the readings of cards without a job."""
     if not view.cards:
         return
     whole = [each for each in view.cards.values() if each.card.parent_uuid is None]
@@ -109,7 +109,7 @@ def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> Values
 
 
 def _of_card(view: View, sample: GpuSample, values: Values) -> list[Reading]:
-    """Return what is shown of a card; a MIG instance has power, temperature and fan of its card."""
+    """Return the readings of a card; a MIG instance has its card's power, temperature and fan speed."""
     whole = view.cards.get(sample.card.parent_uuid or "", sample)
     watts = whole.power_watts
     return known(

@@ -1,7 +1,7 @@
 """Names of ncabatoff/process-exporter: a named group is a job, such as slurm/1234.
 
 Source: collector/process_collector.go there. Page faults and context switches
-are those that the kernel sums by job, where it does.
+are the kernel's sums by job, if it keeps them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OTHER = "Other"
 
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
-    """Yield what is shown of one job, unit or process group."""
+    """Yield the readings of one job, unit or process group."""
     values = ("/".join(job_labels(sample.key)),)
     yield PROCESSES, values, sample.processes
     yield THREADS, values, sample.threads
@@ -74,7 +74,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
 
 
 def _open_files(view: View, values: Values, processes: list[ProcessSample]) -> Iterator[Reading]:
-    """Yield nothing where a process cannot be read: its files would be missing from the sum."""
+    """Yield nothing if a process cannot be read: its files would be missing from the sum."""
     known = view.snapshot.open_files
     found = [known[each.pid] for each in processes if each.pid in known]
     if len(found) == len(processes):

@@ -1,7 +1,7 @@
 """Names of guilbaults/slurm-job-exporter: Slurm's jobs only.
 
-Source: slurm-job-exporter.py there. Memory is in bytes without saying so,
-power in milliwatts. `gpu` is the card's number, of a MIG instance its UUID.
+Source: slurm-job-exporter.py there. Memory is in bytes, although names
+lack the unit; power is in milliwatts. `gpu` is the card's number, or a MIG instance's UUID.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STATES = {
 
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
-    """Yield what is shown of one job of Slurm's."""
+    """Yield the readings of one Slurm job."""
     if not isinstance(sample.key, JobKey) or sample.key.batch_system != "slurm":
         return
     job = view.job(sample.key)

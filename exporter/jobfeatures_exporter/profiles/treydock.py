@@ -1,7 +1,7 @@
 """Names of treydock/cgroup_exporter: jobs that have a control group, by its path.
 
 Source: collector/collector.go, cgroupv1.go and cgroupv2.go there. CPU seconds are counters without a suffix.
-Memory differs between the two versions of control groups, there and so here.
+Memory differs between the two versions of control groups, as it does there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METRICS = (USER, SYSTEM, TOTAL, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP, *
 
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
-    """Yield what is shown of one job; nothing of a job without a control group."""
+    """Yield the readings of one job; none for a job without a control group."""
     if sample.cgroup is None:
         return
     values = (sample.cgroup,)

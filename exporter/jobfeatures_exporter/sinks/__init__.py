@@ -1,7 +1,7 @@
 """Where documents are sent: one file each, named in `SINKS` in config.py.
 
 A file offers `make_sink(config)`, which returns a `Sink` or raises
-ConfigurationError. It is imported only where it is asked for.
+ConfigurationError. It is imported only if it is configured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of where documents are sent."""
+"""The settings of sinks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from jobfeatures.settings import BOOLEAN, COUNT, DURATION, PATH, POSITIVE_DURATI
 from jobfeatures.settings import TEXT as LINE
 from jobfeatures_exporter.privacy.config import PrivacyConfig
 
-SINKS = ("stdout", "tree", "http", "kafka")  # each a file beside this one
+SINKS = ("stdout", "tree", "http", "kafka")  # each is a module of this package
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SinksConfig(PrivacyConfig):
-    """Where documents go, and where they wait."""
+    """Where documents are sent, and where they wait."""
 
     sonar_cluster: str | None = option(
         LINE, None, "name of the cluster in every document, e.g. fox.example.org", is_common=True

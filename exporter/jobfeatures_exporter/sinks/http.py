@@ -1,7 +1,7 @@
 """Documents posted over HTTP or HTTPS: to ROOT/sample and so on, with basic authentication.
 
-The standard library's client is enough for a document in minutes: in a thread
-of its own, no redirect is followed, and proxies are taken from the environment.
+The standard library's client, in a thread of its own, is enough for a document every few minutes.
+No redirect is followed, and proxies are taken from the environment.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from jobfeatures_exporter.sinks.message import Message, read_secret
 log = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 65536
-# The far side says that it cannot read this document; it will not read it later either.
+# The receiver rejects this document for good: a retry would not help.
 FINAL = frozenset({400, 413, 415, 422})
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET, and take the password to another host."""
+    """Refuses redirects: a POST would become a GET, and send the password to another host."""
 
     def redirect_request(self, *_arguments: object) -> None:
-        """Follow none: the answer stands as it is."""
+        """Follow no redirect: the response is final."""
 
 
 class _Deadline:
-    """Ends what a request does on the network when its time is up: a socket's timeout bounds one call only.
+    """Aborts a request's network traffic at its deadline: a socket's timeout bounds only one call.
 
-    Looking up a name is not ended: it has the resolver's own limits.
+    Name lookups are not aborted: the resolver has its own limits.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Deadline:
         self._socket: socket.socket | None = None
 
     def handlers(self, context: ssl.SSLContext) -> tuple[urllib.request.BaseHandler, ...]:
-        """Return what makes connections that can be ended."""
+        """Return handlers whose connections can be aborted."""
         deadline = self
 
         class Plain(HTTPConnection):
@@ -70,7 +70,7 @@ class _Deadline:
         return PlainHandler(), EncryptedHandler(context=context)
 
     def watch(self, connection: HTTPConnection, connect: Callable[[], None]) -> None:
-        """Connect, and keep the socket, of which the connection lets go when an answer begins."""
+        """Connect, and keep the socket, which the connection drops when a response begins."""
         self._connection = connection
         connect()
         self._socket = connection.sock
@@ -78,7 +78,7 @@ class _Deadline:
             raise TimeoutError("timed out")
 
     def end(self) -> None:
-        """Shut down what is open."""
+        """Shut down the open sockets."""
         self.is_over = True
         connecting = None if self._connection is None else self._connection.sock
         for each in (self._socket, connecting):
@@ -88,7 +88,7 @@ class _Deadline:
 
 
 class HttpSink:
-    """Posts documents to one address. `timeout_secs` bounds one sending from its beginning to its end."""
+    """Posts documents to one address. `timeout_secs` bounds the whole of one request."""
 
     def __init__(self, config: SinksConfig, url: str, context: ssl.SSLContext) -> None:
         self._url = url
@@ -99,9 +99,9 @@ class HttpSink:
         self._context = context
 
     def send(self, message: Message) -> None:
-        """Post one document; any answer below 300 means that it has arrived."""
+        """Post one document; any status below 300 means that it has arrived."""
         address = f"{self._url}/{self._prefix}{message.kind}"
-        request = urllib.request.Request(  # noqa: S310  # a setting, of http or https only
+        request = urllib.request.Request(  # noqa: S310  # from a setting, and only http or https
             address, data=message.body, headers=self._headers(), method="POST"
         )
         deadline = _Deadline()
@@ -122,7 +122,7 @@ class HttpSink:
             timer.cancel()
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no connection stays open."""
 
     def _headers(self) -> Mapping[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": "jobfeatures-exporter"}

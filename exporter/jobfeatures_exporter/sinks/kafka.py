@@ -14,7 +14,7 @@ FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
 
 
 class KafkaSink:
-    """Hands documents to brokers, one at a time, and waits until they are acknowledged."""
+    """Sends documents to brokers one at a time, and waits for each acknowledgement."""
 
     def __init__(self, config: SinksConfig) -> None:
         self._timeout_secs = config.sonar_send_timeout_secs
@@ -49,7 +49,7 @@ class KafkaSink:
             raise SinkError(f"kafka: {failures[0].str()}", is_final=failures[0].name() in FINAL)
 
     def close(self) -> None:
-        """Drop what is on its way: it was not acknowledged and will be sent anew."""
+        """Drop records in flight: they are unacknowledged and will be sent again."""
         self._abandon()
 
     def _connected(self) -> Any:
@@ -77,11 +77,11 @@ def _is_final(error: Exception) -> bool:
 
 
 def make_sink(config: SinksConfig) -> KafkaSink:
-    """Return the sink. Raises ConfigurationError; brokers that cannot be reached are not asked here."""
+    """Return the sink, without contacting any broker. Raises ConfigurationError."""
     if config.sonar_kafka_brokers is None:
         raise ConfigurationError("sonar.kafka_brokers", "sink kafka needs it")
     try:
-        import confluent_kafka  # noqa: F401  # said before a port opens
+        import confluent_kafka  # noqa: F401  # reported before a port opens
     except ImportError as error:
         raise ConfigurationError(
             "sonar.sinks", "kafka needs confluent-kafka: pip install 'jobfeatures-exporter[kafka]'"
@@ -90,14 +90,14 @@ def make_sink(config: SinksConfig) -> KafkaSink:
 
 
 def _settings(config: SinksConfig) -> dict[str, Any]:
-    """Return what librdkafka wants to know, but for the password."""
+    """Return librdkafka's settings, without the password."""
     tls, sasl = config.sonar_kafka_ca_file is not None, config.sonar_kafka_password_file is not None
     settings: dict[str, Any] = {
         "bootstrap.servers": config.sonar_kafka_brokers,
         "client.id": "jobfeatures-exporter",
         "acks": "all",
         "message.timeout.ms": max(1, int(config.sonar_send_timeout_secs * 1000)),
-        "message.max.bytes": 10_000_000,  # a node of many processes; brokers have limits of their own
+        "message.max.bytes": 10_000_000,  # for a node of many processes; brokers have their own limits
         "compression.type": "gzip",
         "security.protocol": ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT"),
     }

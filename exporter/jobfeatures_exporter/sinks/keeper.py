@@ -1,4 +1,4 @@
-"""Sends what waits for one sink, in its own thread, and tries again while the far side is away."""
+"""Sends the documents waiting for one sink, in its own thread, and retries while the receiver is down."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class SinkStatus:
     name: str
     sent: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)  # attempts
-    refused: int = 0  # documents that the far side will never take, dropped
-    dropped: int = 0  # documents for which there was no room
+    refused: int = 0  # dropped documents, rejected by the receiver for good
+    dropped: int = 0  # documents dropped for lack of room
     corrupt: int = 0  # spool files set aside
     waiting: int = 0
     last_success_secs: float | None = None
 
 
 def compute_retry_secs(failures: int) -> float:
-    """Return how long to wait after so many failures in a row: doubling, 5 minutes at most."""
+    """Return the delay after this many consecutive failures: doubling, up to 5 minutes."""
     return float(min(MAX_RETRY_SECS, FIRST_RETRY_SECS * 2 ** min(failures - 1, 30)))
 
 
 class SinkKeeper:
     """One sink, its queue and its thread. `window_secs` spreads the sending of many nodes.
 
-    What waits is kept in a folder, from the start on; without one, or where it cannot be used, in memory.
+    From `start` on, waiting documents are kept in a folder; in memory if there is none or it is unusable.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class SinkKeeper:
         self._failed: Counter[str] = Counter()
         self._refused = 0
         self._last_success_secs: float | None = None
-        self._failures = 0  # in a row
+        self._failures = 0  # consecutive
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"sink-{name}", daemon=True)
 
     @property
     def status(self) -> SinkStatus:
-        """Return what is known now."""
+        """Return the present status."""
         return SinkStatus(
             name=self.name,
             sent=dict(self._sent),
@@ -86,7 +86,7 @@ class SinkKeeper:
         )
 
     def start(self) -> None:
-        """Start sending; what waited in a folder goes first."""
+        """Start sending, first the documents left in the folder."""
         try:
             self._spool = Spool(self._limits, self._directory)
         except (OSError, UnsafePathError) as error:
@@ -95,19 +95,19 @@ class SinkKeeper:
         self._thread.start()
 
     def stop(self, timeout_secs: float = 5.0) -> None:
-        """Stop; what waits in a folder stays there. A sink that hangs is left behind."""
+        """Stop; documents waiting in a folder stay there. A sink that hangs is abandoned."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_secs)
 
     def put(self, message: Message) -> None:
-        """Queue a document; never waits for the far side."""
+        """Queue a document, without waiting for the receiver."""
         self._spool.put(message)
         self._wake.set()
 
     def send_waiting(self) -> bool:
-        """Send what waits, oldest first, until nothing does; False where one could not be sent."""
+        """Send all waiting documents, oldest first; return False at the first that must be retried."""
         while not self._stopping.is_set() and (found := self._spool.oldest()) is not None:
             number, message = found
             try:
@@ -149,6 +149,6 @@ class SinkKeeper:
     def _try(self) -> bool:
         try:
             return self.send_waiting()
-        except Exception:  # supervised: one bad document must not end the sending
+        except Exception:  # supervised: one bad document must not stop the thread
             log.exception("sink failed unexpectedly", extra={"sink": self.name})
             return False

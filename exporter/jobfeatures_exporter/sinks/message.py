@@ -1,4 +1,4 @@
-"""A document on its way, what takes it, and the passwords that this needs."""
+"""Messages, the interface of sinks, and reading of passwords."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from jobfeatures.errors import SinkError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One document as it will be sent. `kind` is one of jobfeatures.formats.sonar.envelopes.TYPES."""
+    """One document as it is sent. `kind` is one of jobfeatures.formats.sonar.envelopes.TYPES."""
 
     kind: str
     cluster: str
     node: str
     made_at_secs: float
-    body: bytes  # JSON in UTF-8, one line without its end
+    body: bytes  # JSON in UTF-8, one line without a newline
 
 
 class Sink(Protocol):
-    """Takes messages, one at a time, from one thread, which it may keep waiting."""
+    """Sends messages one at a time; called by one thread, which it may block."""
 
     def send(self, message: Message) -> None:
-        """Hand one over; when this returns, the far side has it. Raises SinkError."""
+        """Deliver one message: on return, the receiver has it. Raises SinkError."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Release open resources."""
 
 
 def read_secret(path: str) -> str:

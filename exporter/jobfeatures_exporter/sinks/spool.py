@@ -1,7 +1,7 @@
-"""Documents that wait for a sink, oldest first: in memory, or in a folder that outlives us.
+"""Documents that wait for a sink, oldest first: in memory, or in a folder that outlives the process.
 
-They are bounded in bytes and number; what is too much is dropped from the old end and counted. One thread
-puts, one takes: a lock keeps them apart, and no method waits for a far side.
+They are bounded in bytes and number; beyond that the oldest are dropped and counted. One thread puts and one
+takes, under a lock; no method waits for a receiver.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from jobfeatures_exporter.sinks.message import Message
 
 log = logging.getLogger(__name__)
 
-KEPT_CORRUPT = 10  # files set aside for whoever wants to know
+KEPT_CORRUPT = 10  # files set aside that are kept for diagnosis
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"([0-9]{20})\.envelope\Z")
 _CORRUPT = re.compile(r"[0-9]{20}\.corrupt\Z")
 _TEMPORARY = re.compile(r"[0-9]{20}\.new\Z")
-_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # we lack something
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # our own lack of descriptors or memory
 _FIELDS = {"kind": str, "cluster": str, "node": str, "made_at_secs": float, "crc32": int}
 
 
 class Limits(NamedTuple):
-    """What may wait."""
+    """The most that may wait."""
 
     max_bytes: int
     max_count: int
 
 
 class Spool:
-    """A queue of messages: in a folder, where there is one, and in memory as long as that takes none.
+    """A queue of messages: in a folder, or in memory without one or while it cannot be written.
 
-    So a full, read-only or failing disk keeps nothing from being sent. A crash loses what waits in memory.
+    So a full, read-only or failing disk does not stop the sending. A crash loses the messages in memory.
     """
 
     def __init__(self, limits: Limits, directory: str | None = None) -> None:
-        """Begin with what waits in the folder. Raises OSError, UnsafePathError."""
+        """Load the messages that wait in the folder. Raises OSError, UnsafePathError."""
         self._limits = limits
         self._lock = threading.Lock()
         self._folder = None if directory is None else _Folder(directory)
-        # By rising number: the size of the file, or the message itself where it waits in memory.
+        # By ascending number: the size of the file, or the message itself if it waits in memory.
         self._waiting: OrderedDict[int, int | Message] = OrderedDict()
         self._last = 0
         if self._folder is not None:
@@ -61,7 +61,7 @@ class Spool:
             self._last = self._folder.last
         self._bytes = sum(map(_size, self._waiting.values()))
         self._is_failing = False
-        self.dropped = 0  # for which there was no room, since the start
+        self.dropped = 0  # for lack of room, since the start
         self._drop_surplus()
 
     @property
@@ -70,7 +70,7 @@ class Spool:
         return 0 if self._folder is None else self._folder.corrupt
 
     def put(self, message: Message) -> None:
-        """Add one at the new end, and drop the oldest beyond the limits."""
+        """Append a message, and drop the oldest beyond the limits."""
         with self._lock:
             self._last += 1
             place = self._waiting[self._last] = self._written(self._last, message)
@@ -78,9 +78,9 @@ class Spool:
             self._drop_surplus()
 
     def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest that can be read and its number, None of nothing.
+        """Return the number and message of the oldest that is readable, None if there is none.
 
-        Raises OSError where it cannot be read now.
+        Raises OSError if it cannot be read now.
         """
         with self._lock:
             while self._waiting:
@@ -90,10 +90,10 @@ class Spool:
                 assert self._folder is not None  # noqa: S101  # there is a file
                 try:
                     return number, self._folder.read(number, waiting)
-                except FileNotFoundError:  # somebody took it away
+                except FileNotFoundError:  # somebody removed it
                     self._forget(number)
                 except (OSError, ParseError) as error:
-                    if getattr(error, "errno", None) in _OURS:  # it says nothing of the file
+                    if getattr(error, "errno", None) in _OURS:  # not the file's fault
                         in_memory = self._oldest_in_memory()
                         if in_memory is None:
                             raise
@@ -103,13 +103,13 @@ class Spool:
             return None
 
     def remove(self, number: int) -> None:
-        """Take one away; it may have been dropped meanwhile."""
+        """Remove a message, which may have been dropped meanwhile."""
         with self._lock:
             if number in self._waiting:
                 self._remove(number)
 
     def close(self) -> None:
-        """Let go of the folder, with what it takes of that in memory."""
+        """Close the folder, after writing the messages in memory to it as far as possible."""
         with self._lock:
             if self._folder is None:
                 return
@@ -123,7 +123,7 @@ class Spool:
         return len(self._waiting)
 
     def _written(self, number: int, message: Message) -> int | Message:
-        """Return the size of a message's file, or the message where no folder takes it."""
+        """Write a message, and return its file's size; the message itself if no folder accepts it."""
         if self._folder is None:
             return message
         where = {"folder": self._folder.path}
@@ -165,14 +165,14 @@ def _size(waiting: int | Message) -> int:
 
 
 class _Folder:
-    """A folder of our own: one file for each message, named by its number.
+    """A private folder with one file for each message, named by its number.
 
-    A file is written under another name, brought to the disk, and renamed: after a crash it is there as a
-    whole or not at all. What cannot be read is set aside as ``NUMBER.corrupt``.
+    A file is written under a temporary name, synced and renamed: after a crash it is complete or absent.
+    Unreadable files are set aside as ``NUMBER.corrupt``.
     """
 
     def __init__(self, path: str) -> None:
-        """Open the folder, made where it is missing, for us alone. Raises OSError, UnsafePathError."""
+        """Open the folder for exclusive use; create it if missing. Raises OSError, UnsafePathError."""
         os.makedirs(path, mode=0o700, exist_ok=True)
         self.path = path
         self.corrupt = 0
@@ -180,7 +180,7 @@ class _Folder:
         try:
             must_be_ours(self._descriptor, path)
             self._claim()
-            self.sizes = self._scan()  # of the files that are there, by number
+            self.sizes = self._scan()  # of the existing files, by number
         except (OSError, UnsafePathError):
             os.close(self._descriptor)
             raise
@@ -207,7 +207,7 @@ class _Folder:
         return dict(sorted(found.items()))
 
     def write(self, number: int, data: bytes) -> int:
-        """Write a file, and return its size. Raises OSError; then there is none."""
+        """Write a file, and return its size. Raises OSError, and then leaves no file."""
         temporary = f"{number:020}.new"
         try:
             with opened(temporary, _NEW, self._descriptor, 0o600) as file:
@@ -229,16 +229,16 @@ class _Folder:
             return parse_spooled(_read(file, size))
 
     def unlink(self, number: int) -> None:
-        """Take a file away."""
+        """Remove a file."""
         try:
             os.unlink(_name(number), dir_fd=self._descriptor)
         except FileNotFoundError:
             pass
-        except OSError as error:  # it is done with all the same; after a restart it goes once more
+        except OSError as error:  # not sent again, except after a restart
             log.warning("spooled document stays: %s", error, extra={"folder": self.path})
 
     def pass_over(self, number: int, error: OSError | ParseError) -> None:
-        """Set a file aside that cannot be read; that of a later version is left to it."""
+        """Set an unreadable file aside; leave one of a later format version in place."""
         is_later = isinstance(error, ParseError) and error.field == "format"
         what = "left to a later version" if is_later else "set aside"
         log.warning("spooled document %s: %s", what, error, extra={"folder": self.path})
@@ -255,14 +255,14 @@ class _Folder:
             log.warning("cannot set a spooled document aside: %s", failure, extra={"folder": self.path})
 
     def close(self) -> None:
-        """Let go of the folder; whatever else is asked then fails."""
+        """Close the folder; any other call then fails."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def format_spooled(message: Message) -> bytes:
-    """Return a spool file: a line that says what it is, and the document."""
+    """Return the content of a spool file: a line of metadata, then the document."""
     head = {
         "kind": message.kind,
         "cluster": message.cluster,
@@ -274,7 +274,7 @@ def format_spooled(message: Message) -> bytes:
 
 
 def parse_spooled(data: bytes, *, source: str = "spool") -> Message:
-    """Return the message of a spool file. Raises ParseError for one that is not as it was written."""
+    """Return the message of a spool file. Raises ParseError if it is damaged or in another format."""
     line, _, body = data.partition(b"\n")
     head = parse_own(line, source=source)
     if {name: type(value) for name, value in head.items()} != _FIELDS:

@@ -1,4 +1,4 @@
-"""Documents on standard output, one a line."""
+"""Documents on standard output, one per line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StdoutSink:
         self._descriptor = descriptor
 
     def send(self, message: Message) -> None:
-        """Write one line; a reader that does not read keeps only this sink waiting."""
+        """Write one line; a reader that stalls blocks only this sink."""
         data = memoryview(message.body + b"\n")
         try:
             while data:
@@ -26,7 +26,7 @@ class StdoutSink:
             raise SinkError(f"standard output: {error.strerror}") from error
 
     def close(self) -> None:
-        """Leave it open: it is not ours."""
+        """Leave standard output open: it is not ours."""
 
 
 def make_sink(config: SinksConfig) -> StdoutSink:

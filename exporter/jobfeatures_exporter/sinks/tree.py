@@ -2,8 +2,8 @@
 
     yyyy/mm/dd/0+sample-NODE.json    0+sysinfo-NODE.json    0+job-slurm.json    0+cluzter-slurm.json
 
-The day is that of UTC at which the document was made, 0 the version of the format, and documents are
-appended, one a line. Trees of several nodes can be copied into one.
+The day is the UTC day on which the document was made, 0 is the format's version, and documents are
+appended, one per line. Trees of several nodes can be merged by copying.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")
 
 
 class TreeSink:
-    """Appends to files below one folder. No link is followed below it."""
+    """Appends to files below one folder, where it follows no link."""
 
     def __init__(self, directory: str, *, fsync: bool = False) -> None:
         self._directory = directory
         self._fsync = fsync
 
     def send(self, message: Message) -> None:
-        """Append one line, as a whole where the system allows: several nodes may share the folder."""
+        """Append one line, in one write if possible: several nodes may share the folder."""
         try:
             self._append(message)
         except OSError as error:
             raise SinkError(f"{self._directory}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no file stays open."""
 
     def _append(self, message: Message) -> None:
         day = datetime.fromtimestamp(message.made_at_secs, UTC)
@@ -55,7 +55,7 @@ class TreeSink:
             size = os.fstat(file).st_size
             data = message.body + b"\n"
             written = os.write(file, data)
-            if written < len(data):  # the disk is full: half a document would spoil the next one too
+            if written < len(data):  # disk full: half a document would also break the next one
                 os.ftruncate(file, size)
                 raise SinkError(f"{self._directory}: only {written} of {len(data)} bytes could be written")
             if self._fsync:
@@ -63,7 +63,7 @@ class TreeSink:
 
 
 def file_name(kind: str, node: str) -> str:
-    """Return the name of a file: ``0+sample-c1.json``; what speaks of a cluster is one for all."""
+    """Return the name of a file: ``0+sample-c1.json``; documents about the cluster share one name."""
     names = {SAMPLE: "sample", SYSINFO: "sysinfo", JOBS: "job", CLUSTER: "cluzter"}
     if kind in {JOBS, CLUSTER}:
         return f"0+{names[kind]}-slurm.json"
@@ -73,7 +73,7 @@ def file_name(kind: str, node: str) -> str:
 
 
 def make_sink(config: SinksConfig) -> TreeSink:
-    """Return the sink. Raises ConfigurationError where it has no folder."""
+    """Return the sink. Raises ConfigurationError without a folder."""
     if config.sonar_tree_directory is None:
         raise ConfigurationError("sonar.tree_directory", "sink tree needs it")
     return TreeSink(config.sonar_tree_directory, fsync=config.sonar_tree_fsync)
