@@ -60,7 +60,7 @@ _STORAGE: Final = {
 }
 OF_NODE: Final = ("node", "sysinfo", "jobs", "allocation", "gpus")
 OF_CLUSTER: Final = ("queue", "cluster")
-# What a foreign snapshot does not contain, and ages, which `AGE` covers.
+# What a foreign snapshot does not contain, and ages: `AGE` covers them all.
 LEFT_OUT: Final = frozenset(
     {
         "batch_node_processes",

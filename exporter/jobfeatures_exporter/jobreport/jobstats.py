@@ -39,7 +39,7 @@ class Summary:
 
 
 def encode_summary(report: JobReport | None, elapsed_secs: int) -> str:
-    """Return the comment of a job that ran for `elapsed_secs`; a report of None: nothing was seen of it."""
+    """Return the comment of a job that ran for `elapsed_secs`; `report` is None if nothing is known of it."""
     nodes = {} if report is None else {each.place.name: _node(each, elapsed_secs) for each in report.nodes}
     nodes = {name: values for name, values in nodes.items() if values}
     if not nodes:

@@ -35,7 +35,7 @@ _OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities"
 
 
 def attributes_of(config: SonarConfig) -> dict[str, str]:
-    """Return the filters in effect, which tell a reader which processes are reported."""
+    """Return the settings in effect that decide which processes are reported, for readers of the document."""
     said = {
         "rollup": config.sonar_rollup,
         "exclude_system_jobs": config.sonar_exclude_system_jobs,
