@@ -1,7 +1,7 @@
-"""The JSON documents of a text: one after the other, one a line, or in an array; laid out in any way.
+"""The JSON documents of a text: consecutive, one per line, or in an array, in any layout.
 
-Pure. What is not JSON, or is JSON that readers disagree on (a name twice in an object, NaN), is
-one bad document: its reason is kept, and reading goes on where a line begins with an object.
+Pure. Text that is not JSON, or is JSON that parsers disagree on (duplicate names in an object, NaN), is one
+bad document: it is yielded with its reason, and reading resumes at the next line that begins with an object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document, its number and line from 1, its `end` in the text; `reason`: why it has no `value`."""
+    """One document: number and line from 1, `end` offset in the text; `reason`: why it has no `value`."""
 
     number: int
     line: int
@@ -29,9 +29,9 @@ class Document:
 
 
 def iterate_documents(text: str, *, growing: bool = False) -> Iterator[Document]:
-    """Yield the documents of a text, at most 100 bad ones: after the last of those nothing is looked at.
+    """Yield the documents of a text; reading stops after 100 bad ones.
 
-    With `growing`, a bad end of the text is passed over: it may be an envelope that is being written.
+    With `growing`, a bad end of the text is skipped, as it may be an envelope still being written.
     """
     position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
     if text.startswith("[", position):

@@ -13,7 +13,7 @@ from typing import Final
 from jobfeatures.formats.sonar import CURRENT, SEED
 
 PROFILES: Final = (CURRENT, SEED)
-PID_MAX: Final = 2**22  # no process of Linux has a higher number; what is rolled up has since Sonar 0.18
+PID_MAX: Final = 2**22  # the highest process id in Linux; since Sonar 0.18, rolled-up processes exceed it
 
 MAX_UINT: Final = 2**64 - 1
 MAX_INT: Final = 2**63 - 1
@@ -24,7 +24,7 @@ KIB: Final = "KiB"
 
 
 class FieldType(enum.Enum):
-    """The types of values, in the words of the text."""
+    """The types of values, as the specification names them."""
 
     STRING = "string"
     NONEMPTY = "NonemptyString"
@@ -45,9 +45,9 @@ class FieldType(enum.Enum):
 class Field:
     """One field of a type.
 
-    `required` means that its default (zero, empty) is an error. `dimensions` counts the arrays
-    around a value, `of` names the type of an object, `maximum` bounds a number that the text
-    bounds in prose, `nonempty` an array.
+    `required`: its default (zero, empty) is an error. `dimensions` is the number of nested arrays
+    around a value, `of` the type of an object, `maximum` the bound of a number that the
+    specification gives in prose; `nonempty`: an array must not be empty.
     """
 
     name: str
@@ -144,7 +144,7 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("name", _NE, True),
         Field("major", _U),
         Field("minor", _U),
-        Field("stats", _U, dimensions=1),  # as they stand in /sys/block/*/stat
+        Field("stats", _U, dimensions=1),  # as in /sys/block/*/stat
     ),
     "SampleGpu": (
         Field("index", _U),
@@ -253,7 +253,7 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
     ),
 }
 
-# What `data.type` says → the type of `data.attributes`. Of several tags for one the first is sent.
+# `data.type` → the type of `data.attributes`. Where a type has several tags, we send the first.
 TAGS: Final[dict[str, str]] = {
     "sysinfo": "SysinfoAttributes",
     "sample": "SampleAttributes",
@@ -267,7 +267,7 @@ STRICT_TAGS: Final[dict[str, frozenset[str]]] = {
     SEED: frozenset({"sysinfo", "sample", "jobs", "cluster"}),
 }
 
-# The text's words, and those that sacct(1) knows beside them.
+# The states in the specification, and the further ones of sacct(1).
 SEED_JOB_STATES: Final = frozenset(
     {"PENDING", "RUNNING", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
 )
@@ -281,5 +281,5 @@ JOB_STATES: Final = SEED_JOB_STATES | frozenset(
 
 @cache
 def fields_of(name: str, profile: str | None = None) -> dict[str, Field]:
-    """Return the fields of a type by name: those of a profile, or of all. Raises KeyError."""
+    """Return the fields of a type by name, for one profile or all. Raises KeyError."""
     return {each.name: each for each in TYPES[name] if profile is None or profile in each.profiles}

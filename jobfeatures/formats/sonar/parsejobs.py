@@ -22,26 +22,26 @@ _STATES: Final = {
 
 
 def parse_state(text: str) -> JobState:
-    """Return the state; words behind the first, as in ``CANCELLED by 1234``, are passed over."""
+    """Return the state; words after the first, as in ``CANCELLED by 1234``, are ignored."""
     word = text.split(maxsplit=1)[0].rstrip("+").upper() if text.strip() else ""
     return _STATES.get(word) or (JobState(word) if word in JobState.__members__ else JobState.UNKNOWN)
 
 
 def parse_limit(value: int) -> Limit:
-    """Return what an extended unsigned number says: 0 unset, 1 infinite, else two less."""
+    """Decode an extended unsigned number: 0 is unset, 1 infinite, any other is the value + 2."""
     if value == 0:
         return None
     return UNLIMITED if value == 1 else value - 2
 
 
 def parse_resources(text: str) -> dict[str, str]:
-    """Return Slurm's trackable resources, ``cpu=128,mem=472.50G,node=1``, by name; the rest is dropped."""
+    """Parse Slurm's trackable resources, ``cpu=128,mem=472.50G,node=1``, by name; drop anything else."""
     pairs = (each.partition("=") for each in text[: 64 * MAX_RESOURCES].split(",")[:MAX_RESOURCES])
     return {name: value for name, equals, value in pairs if name and equals}
 
 
 def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
-    """Return the record of a job or a step. Raises ParseError where too many nodes are named."""
+    """Return the record of a job or a step. Raises ParseError if it names too many nodes."""
     sacct: Json = job.get("sacct") or {}
     allocated = parse_resources(job.get("allocated_resources") or sacct.get("AllocTRES") or "")
     requested = parse_resources(job.get("requested_resources") or "")
@@ -109,6 +109,6 @@ def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
 
 
 def count_of(resources: Mapping[str, str], name: str) -> int | None:
-    """Return how much of a resource there is, None where that is not reported."""
+    """Return the amount of a resource, None if not reported."""
     text = resources.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,4 +1,4 @@
-"""What the parsers of Sonar's records share: elements without the rejected ones, and bounds. Pure."""
+"""The common base of the parsers of Sonar's records: access to valid elements, and bounds. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from jobfeatures.nodelist import NO_NODES, expand_nodes
 
 Json = Mapping[str, Any]
 KIB: Final = 1024
-SONAR: Final = "sonar"  # as the producer calls itself, taken for those who do not say
+SONAR: Final = "sonar"  # Sonar's producer name, assumed if none is given
 OWN: Final = "jobfeatures-exporter"
 MAX_TEXT_CHARACTERS: Final = 256  # of a name that may become a label
 MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 
 
 class Reader:
-    """One envelope that has been validated: elements at the paths of `rejected` are left out."""
+    """A validated envelope: elements at the paths in `rejected` are left out."""
 
     def __init__(
         self, rejected: Mapping[str, Rejected], producer: str, version: str, minutes_from: str | None = None
     ) -> None:
         self.producer = producer
-        # The text has limits in minutes and traffic in bytes; of itself only our own of its version does so.
+        # Specified: limits in minutes and traffic in bytes. By default only our own v0.13 producer does so.
         keeps_text = producer == OWN and version.startswith("0.13.")
         self.limit_unit_secs = 60 if keeps_text or producer == minutes_from else 1
         self.traffic_unit_bytes = 1 if keeps_text else KIB
@@ -34,11 +34,11 @@ class Reader:
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
-        """Return what is left out."""
+        """Return the elements left out."""
         return tuple(self._rejected.values())
 
     def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
-        """Yield the good elements of an array of objects, and their paths."""
+        """Yield the valid elements of an array of objects, and their paths."""
         place = f"{path}.{name}" if path else name
         for number, each in enumerate(parent.get(name) or ()):
             if f"{place}[{number}]" not in self._rejected:
@@ -64,9 +64,9 @@ def read_envelope(
     strict: bool = False,
     minutes_from: str | None = None,
 ) -> tuple[Json, Reader]:
-    """Return an envelope and what reads its elements. The producer `minutes_from` sends limits in minutes.
+    """Return an envelope and a reader of its elements. The producer `minutes_from` sends limits in minutes.
 
-    Raises ParseError naming the path of the first fault that concerns it as a whole, where `strict` of any.
+    Raises ParseError with the path of the first fault of the envelope itself or, if `strict`, of any part.
     """
     rejected: dict[str, Rejected] = {}
     for fault in validate_envelope(document, strict=False):
@@ -80,11 +80,11 @@ def read_envelope(
 
 
 def secs_of(record: Json, name: str) -> int | None:
-    """Return seconds since the epoch of a timestamp; None for an empty one or none."""
+    """Return seconds since the epoch of a timestamp; None if it is empty or missing."""
     text = record.get(name)
     return timestamp_secs(text) if text else None
 
 
 def short(text: str) -> str:
-    """Return the beginning of a text, as much as a label may hold."""
+    """Return a text, cut to the length allowed in a label."""
     return text[:MAX_TEXT_CHARACTERS]

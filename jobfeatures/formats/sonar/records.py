@@ -1,4 +1,4 @@
-"""What Sonar's envelopes say of jobs and clusters, as frozen records."""
+"""The jobs and clusters in Sonar's envelopes, as frozen records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobfeatures.model import Cluster, Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobRecord:
-    """One record of a job or, where `step` is not empty, of a step of it."""
+    """One record of a job or, if `step` is not empty, of one of its steps."""
 
     job: Job
     step: str
@@ -23,7 +23,7 @@ class SlurmJobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """Partitions and nodes of a cluster; its time is the cluster's `taken_at_secs`, 0 where it is empty."""
+    """Partitions and nodes of a cluster; its time is the cluster's `taken_at_secs`, 0 if empty."""
 
     cluster: str
     state: Cluster

@@ -1,9 +1,8 @@
-"""Documents of Sonar's format, judged: types, ranges, forms, and what fields say of one another. Pure.
+"""Validation of documents in Sonar's format: types, ranges, syntax, and consistency between fields. Pure.
 
-Strict is what a producer has to keep: our own envelopes before they leave. Tolerant is what a
-reader has to take: fields left out because they are zero, null for nothing, empty timestamps,
-other tags of the jobs record, hosts with underscores, and states with words behind them are all
-sent by real agents. Unknown fields are passed over unless strict.
+Strict validation is for a producer: our own envelopes before they are sent. Tolerant validation is for a
+reader: real agents omit zero fields, and send nulls, empty timestamps, other tags of the jobs record, host
+names with underscores, and states followed by further words. Unknown fields are ignored unless strict.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from jobfeatures.formats.sonar.values import (
     fault_of_version,
 )
 
-MAX_FAULTS: Final = 100  # of one document; more say nothing new
+MAX_FAULTS: Final = 100  # per document
 NO_NODES: Final = frozenset({"", "None assigned", "(null)"})
 
-# What even a tolerant reader needs: without these nobody knows what a record is about.
+# The fields that even a tolerant reader needs to identify a record.
 _NEEDED: Final[dict[str, frozenset[str]]] = {
     "SysinfoAttributes": frozenset({"cluster", "node"}),
     "SampleAttributes": frozenset({"cluster", "node"}),
@@ -60,10 +59,10 @@ _NEEDED: Final[dict[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One breach: `path` such as ``data.attributes.jobs[3].user``, and the value's beginning as `text`.
+    """One fault: `path` such as ``data.attributes.jobs[3].user``, and the start of the value as `text`.
 
-    `record` is the path of the innermost element of an array of objects around it, which a reader
-    can leave out alone; empty where the document as a whole is concerned.
+    `record` is the path of the innermost enclosing element of an array of objects, which a reader
+    can reject alone; empty if the fault concerns the entire document.
     """
 
     path: str
@@ -82,7 +81,7 @@ class _TooManyError(Exception):
 def validate_envelope(document: object, *, profile: str | None = None, strict: bool) -> list[Fault]:
     """Return the faults of one envelope, at most 100 and one that says so; none means valid.
 
-    `profile` None takes fields of any. Never raises for a document, whatever it is.
+    With `profile` None, fields of any profile are accepted. Never raises for any document.
     """
     if profile is not None and profile not in PROFILES:
         raise ValueError(profile)
@@ -105,7 +104,7 @@ _ERRORS: Final = Field("errors", FieldType.OBJECT, dimensions=1, of="ErrorObject
 
 
 class _Judge:
-    """Walks a document along the table of types, never deeper than that."""
+    """Walks a document along the table of types, and never descends further."""
 
     def __init__(self, profile: str | None, strict: bool) -> None:
         self._profile = profile
@@ -192,7 +191,7 @@ class _Judge:
 
 
 _LONG: Final = frozenset({"topo_svg", "topo_text"})
-_KEYS: Final = frozenset({"uuid", "name"})  # empty, they name nothing
+_KEYS: Final = frozenset({"uuid", "name"})  # useless if empty
 
 
 def _string(value: object, field: Field, strict: bool) -> str:
@@ -239,7 +238,7 @@ _FAULTS: Final[dict[FieldType, Callable[[Any, Field, bool], str]]] = {
     FieldType.NODE_RANGE: _node_range,
 }
 
-# --- what fields say of one another ---------------------------------------------------
+# --- consistency between fields -------------------------------------------------------
 
 _Found = Iterator[tuple[str, str]]
 
@@ -313,7 +312,7 @@ _RULES: Final[dict[str, Callable[[Mapping[str, Any], bool, str | None], _Found]]
 
 
 def _text_of(value: object) -> str:
-    """Return the beginning of a value as it may be shown; of containers only what they are."""
+    """Return the start of a value in a form safe to show; for containers only their type."""
     if value is None:
         return ""
     if isinstance(value, str):

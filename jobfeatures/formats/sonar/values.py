@@ -1,4 +1,4 @@
-"""Values of Sonar's format: is one well-formed? Pure; every question answers "" or the reason why not."""
+"""Checks of single values in Sonar's format. Pure; each returns "" or the reason why the value is invalid."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final
 from jobfeatures.formats.sonar.fields import MAX_INT, MAX_UINT, MIN_INT
 
 MAX_STRING_CHARACTERS: Final = 2**16
-MAX_TOPOLOGY_CHARACTERS: Final = 2**22  # a drawing of a whole node
-MAX_NODES: Final = 100_000  # that one range may stand for
+MAX_TOPOLOGY_CHARACTERS: Final = 2**22  # a drawing of an entire node
+MAX_NODES: Final = 100_000  # in one range
 
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?P<part>\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})\Z"
@@ -28,7 +28,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def fault_of_string(value: object, maximum: int = MAX_STRING_CHARACTERS) -> str:
-    """Judge a Unicode string; a lone surrogate is none."""
+    """Check a Unicode string; lone surrogates are invalid."""
     if not isinstance(value, str):
         return "is not a string"
     if len(value) > maximum:
@@ -39,7 +39,7 @@ def fault_of_string(value: object, maximum: int = MAX_STRING_CHARACTERS) -> str:
 
 
 def fault_of_uint(value: object, maximum: int = MAX_UINT) -> str:
-    """Judge an unsigned number of 64 bits."""
+    """Check an unsigned 64-bit integer."""
     if not isinstance(value, int) or isinstance(value, bool):
         return "is not a whole number"
     if value < 0:
@@ -48,14 +48,14 @@ def fault_of_uint(value: object, maximum: int = MAX_UINT) -> str:
 
 
 def fault_of_int(value: object) -> str:
-    """Judge a signed number of 64 bits."""
+    """Check a signed 64-bit integer."""
     if not isinstance(value, int) or isinstance(value, bool):
         return "is not a whole number"
     return "" if MIN_INT <= value <= MAX_INT else "does not fit 64 bits"
 
 
 def fault_of_float(value: object) -> str:
-    """Judge a finite number, 0 or more: a share or a load."""
+    """Check a finite number, 0 or more: a share or a load."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return "is not a number"
     if value > MAX_UINT if isinstance(value, int) else not math.isfinite(value):
@@ -64,7 +64,7 @@ def fault_of_float(value: object) -> str:
 
 
 def fault_of_timestamp(value: object, *, strict: bool) -> str:
-    """Judge yyyy-mm-ddThh:mm:ss with a zone; not `strict`, parts of seconds may be there."""
+    """Check yyyy-mm-ddThh:mm:ss with a zone; fractions of seconds are allowed unless `strict`."""
     if not isinstance(value, str):
         return "is not a string"
     match = _TIMESTAMP.match(value)
@@ -80,13 +80,13 @@ def fault_of_timestamp(value: object, *, strict: bool) -> str:
 
 
 def timestamp_secs(text: str) -> int:
-    """Return seconds since the epoch of a timestamp, parts cut off. Raises ValueError, OverflowError."""
+    """Return a timestamp in seconds since the epoch, without fractions. Raises ValueError, OverflowError."""
     whole = re.sub(r"\.[0-9]+", "", text, count=1)
     return int(datetime.fromisoformat(whole).timestamp())
 
 
 def fault_of_hostname(value: object, *, strict: bool) -> str:
-    """Judge a host's name or its first part; not `strict`, underscores and odd dashes may be there."""
+    """Check a host name or its first label; underscores and misplaced dashes are allowed unless `strict`."""
     if not isinstance(value, str):
         return "is not a string"
     if not value:
@@ -96,7 +96,7 @@ def fault_of_hostname(value: object, *, strict: bool) -> str:
 
 
 def fault_of_node_range(value: object) -> str:
-    """Judge names with brackets such as ``c[1-3,5]-[2-4].fox``: ascending ranges, no number twice."""
+    """Check names with brackets such as ``c[1-3,5]-[2-4].fox``: ascending ranges without repeated numbers."""
     if not isinstance(value, str):
         return "is not a string"
     if not value:
@@ -122,7 +122,7 @@ def fault_of_node_range(value: object) -> str:
 
 
 def fault_of_version(value: str) -> str:
-    """Judge a producer's version: consumers take major 0 with minor up to 6 for an older format."""
+    """Check a producer's version: consumers treat versions up to 0.6 as an older format."""
     match = _VERSION.match(value)
     if match is None:
         return "is not a semantic version"

@@ -1,6 +1,6 @@
-"""What we say in Extension elements, the format's own way for what it has no element for: one table.
+"""The fields that we write in Extension elements, the format's means for data without an element: one table.
 
-An Extension of our type has the name of the record's field:
+An Extension of our type is named after the record's field:
 ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
 """
 
@@ -34,10 +34,10 @@ FIELDS: Final[Mapping[str, Type]] = {
     "energy_joules": Type.COUNT,
     "cluster": Type.STRING,
     "state_word": Type.STRING,
-    "state": Type.STRING,  # more exactly than State
+    "state": Type.STRING,  # more precise than State
 }
 
-# Section 5.1 for jobs, section 4.1 for job groups, whose words are accepted of jobs, too.
+# Section 5.1 for jobs, section 4.1 for job groups, whose states are accepted for jobs too.
 STATES: Final[Mapping[str, JobState]] = {
     "Idle": JobState.PENDING,
     "Hold": JobState.PENDING,
@@ -57,11 +57,11 @@ _WORDS: Final = {
 
 
 def state_word(state: JobState) -> str | None:
-    """Return the word of State for a state, None for an unknown one."""
+    """Return the State value for a state, None for an unknown one."""
     return "Completed" if state.is_finished else _WORDS.get(state)
 
 
 def exact_state(word: str | None, said: str | None) -> JobState | None:
-    """Return the state that an extension says more exactly, None where it contradicts State."""
+    """Return the more precise state given by an extension, None if it contradicts State."""
     state = JobState.__members__.get(said or "")
     return state if state is not None and state_word(state) == word else None

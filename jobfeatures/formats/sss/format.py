@@ -1,4 +1,4 @@
-"""The records of `objects` → elements and text: pure. What is written is read back the same."""
+"""The records of `objects` → elements and text: pure. Reading the text gives equal records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
 
 
 def format_object(root: Root) -> str:
-    """Return a document with a last newline. Raises ParseError for a text that XML does not allow."""
+    """Return a document with a final newline. Raises ParseError for a text that XML does not allow."""
     name = root.name if isinstance(root, Reference) else _NAMES[type(root)]
     return f"{DECLARATION}\n{format_element(make_element(root, name))}\n"
 
@@ -33,7 +33,7 @@ _NAMES = {record: name for name, record in RECORDS.items() if not name.endswith(
 
 
 def _inner(record: Scope) -> Iterator[tuple[str, Scope | Reference]]:
-    """Yield what stands in a record besides properties, each with its element's name, defaults first."""
+    """Yield the containers in a record, each with its element's name, defaults first."""
     for name, field in FIELDS.items():
         found = getattr(record, field, None)
         for each in found if isinstance(found, tuple) else filter(None, [found]):

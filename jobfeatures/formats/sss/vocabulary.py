@@ -1,8 +1,8 @@
 """The vocabulary of SSS job objects, in one table: every element, its type, its places and its attributes.
 
 Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26 April 2011. Its published tables
-have lost the column of names; the names here follow the order of its rows, its examples and its prose. What
-else reads or writes the vocabulary takes it from `TABLE`.
+lack the name column; the names here are inferred from the order of its rows, its examples and its prose. All
+code that reads or writes the vocabulary uses `TABLE`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 
 
 class Type(enum.Enum):
-    """Type of an element's content (section 2.2), or that it holds other elements."""
+    """Type of an element's content (section 2.2); CONTAINER if it holds other elements."""
 
-    STRING = "String"  # blanks around it do not count
+    STRING = "String"  # surrounding blanks are ignored
     TEXT = "String, blanks included"
     LIST = "String, a list with commas"
     INTEGER = "Integer"
@@ -31,7 +31,7 @@ class Type(enum.Enum):
 
 
 class Place(enum.Flag):
-    """What an element may stand in. The Defaults elements hold what their namesakes hold."""
+    """Where an element may occur. A Defaults element may hold the same as its namesake."""
 
     DOCUMENT = enum.auto()
     JOB_GROUP = enum.auto()
@@ -51,8 +51,8 @@ CATEGORIES: Final[Mapping[str, tuple[Place, str]]] = {
     "D": (Place.DELIVERED, "Delivered"),
 }
 
-# What contents and attribute values of a type look like once the blanks around them are gone: regular
-# expressions that mean the same here and in a schema. Types that are not here are free texts.
+# The forms of contents and attribute values by type, after surrounding blanks are stripped: regular
+# expressions that mean the same in Python and in a schema. Types not listed are free text.
 _FLOAT = r"([0-9]{1,32}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+\-]?[0-9]{1,2})?"
 FORMS: Final[Mapping[Type, str]] = {
     Type.INTEGER: r"[+\-]?[0-9]{1,19}",
@@ -81,8 +81,8 @@ INHERITED: Final[Mapping[Place, tuple[str, ...]]] = {
 class Term:
     """One row of the vocabulary. `categories` are R, D, both or none; `section` is the specification's.
 
-    `many`: it may stand there more than once. In a category everything may.
-    `needs`: the attributes that it must have.
+    `many`: it may occur more than once there. In a category any element may.
+    `needs`: the required attributes.
     """
 
     section: str
@@ -215,7 +215,7 @@ _PLACE_INSIDE: Final[Mapping[str, Place]] = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An element at one of its places: its row, and all attributes that it may have there."""
+    """An element at one of its places: its row and all attributes allowed there."""
 
     term: Term
     attributes: frozenset[str]
@@ -236,21 +236,21 @@ CONTENT: Final[Mapping[str, Mapping[str, Slot]]] = {
 }
 ROOTS: Final[Mapping[str, Slot]] = _slots(Place.DOCUMENT)
 
-# Where the text says that an element must stand. The second is for groups: "one or more jobs".
+# The elements that the specification requires, by container. For groups: "one or more jobs".
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {"Job": ("Id",), "JobGroup": ("Id", "Job")}
 
 SIZE_UNITS: Final[Mapping[str, int]] = {  # appendix A
     unit: 1024**power
     for power, unit in enumerate(("B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB", "NB", "DB"))
 }
-# The text gives durations in seconds and names no units of time; these words are accepted in addition.
+# The specification gives durations in seconds and names no units of time; these are accepted in addition.
 TIME_UNITS: Final[Mapping[str, int]] = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
 UNITS: Final[Mapping[str, tuple[Mapping[str, int], str]]] = {  # units and default unit, by element
     "Memory": (SIZE_UNITS, "MB"),
     "Swap": (SIZE_UNITS, "MB"),
     "Disk": (SIZE_UNITS, "MB"),
     "Duration": (TIME_UNITS, "seconds"),
-    "Processors": ({}, ""),  # a number of them: no unit is understood
+    "Processors": ({}, ""),  # a count, without units
 }
 
 ATTRIBUTE_TYPES: Final[Mapping[str, Type]] = {
@@ -267,9 +267,7 @@ ATTRIBUTE_TYPES: Final[Mapping[str, Type]] = {
     "redirectList": Type.LIST,
 }  # all others are String
 _STREAM = frozenset({"Append", "Close", "Flush", "Keep", "Merge"})
-VALUES: Final[
-    Mapping[str, frozenset[str]]
-] = {  # of attributes, where the text lists them; of lists, each word
+VALUES: Final[Mapping[str, frozenset[str]]] = {  # of attributes with listed values; for lists, of each word
     "op": frozenset({"EQ", "NE", "LT", "GT", "LE", "GE", "Match"}),
     "conj": frozenset({"And", "Or", "Nand", "Nor"}),
     "context": frozenset({"Configured", "Available", "Used", "Dedicated"}),
@@ -292,7 +290,7 @@ DISTRIBUTIONS: Final[Mapping[str, Type]] = {  # what a TaskDistribution of a typ
 
 
 def words_of(element: str, attribute: str) -> frozenset[str] | None:
-    """Return the values that an attribute may have, None where the text does not list them."""
+    """Return the allowed values of an attribute, None if the specification does not list them."""
     if attribute == "units" and element in UNITS:
         return frozenset(UNITS[element][0])
     return VALUES.get(f"{element}@{attribute}", VALUES.get(attribute))
