@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_told_in_one_line(listening, given, said):
 def test_a_socket_that_does_not_listen_is_refused():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams, socket.socket() as deaf:
         for each in (datagrams, deaf):
-            assert "no stream socket that listens" in hand_over([each]).stderr
+            assert "is not a listening stream socket" in hand_over([each]).stderr
     with open(os.devnull, encoding="ascii") as file:
         assert "descriptor 3" in hand_over([file]).stderr
 
