@@ -88,7 +88,7 @@ def _warn(when: str, others: str) -> None:
 def _report(work: Callable[[], None]) -> int:
     try:
         work()
-    except ValueError as error:  # the set contradicts itself
+    except ValueError as error:  # the values contradict each other
         complain(error)
         return 2
     except TimeoutError as error:
@@ -168,7 +168,7 @@ def read_allocated_cpu(features: Features) -> int | None:
 
 
 def write(path: str, values: Mapping[str, Value], allocated_cpu: int | None) -> None:
-    """Write into a local directory. Raises ValueError for a contradictory set, TimeoutError, OSError."""
+    """Write into a local directory. Raises ValueError for contradictory values, TimeoutError, OSError."""
     with StatusWriter(path, allocated_cpu, lock_timeout_secs=TIMEOUT_SECS) as writer:
         writer.amend(**values)
 

@@ -33,7 +33,7 @@ METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, EMPTY_GROUPS, NODE_CPU
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; those about directories only if this daemon maintains them."""
+    """Yield the families; those of the publisher only if there is one."""
     if context.publisher is not None:
         yield Family.single(PUBLISHED, context.publisher.published)
         yield Family.single(FAILURES, context.publisher.failures)

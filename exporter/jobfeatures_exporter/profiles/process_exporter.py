@@ -1,7 +1,7 @@
 """Names of ncabatoff/process-exporter: a named group is a job, such as slurm/1234.
 
 Source: collector/process_collector.go there. Page faults and context switches
-are the kernel's sums by job, if it keeps them.
+are the kernel's sums by job, if available.
 """
 
 from __future__ import annotations

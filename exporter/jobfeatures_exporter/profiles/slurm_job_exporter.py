@@ -1,7 +1,7 @@
 """Names of guilbaults/slurm-job-exporter: Slurm's jobs only.
 
-Source: slurm-job-exporter.py there. Memory is in bytes, although names
-lack the unit; power is in milliwatts. `gpu` is the card's number, or a MIG instance's UUID.
+Source: slurm-job-exporter.py there. Memory is in bytes, although names lack the unit, and power in
+milliwatts. `gpu` is the card's number, or a MIG instance's UUID.
 """
 
 from __future__ import annotations
