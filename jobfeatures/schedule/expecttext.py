@@ -1,4 +1,4 @@
-"""What is to be expected of a job, as text and as JSON: pure."""
+"""A job's expectation (expected end and bounds) as text and as JSON: pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jobfeatures.schedule.expectation import ENDED, SUSPENDED, WAITS, Ahead, Exp
 from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.quality import Verdict
 
-EPOCH_FROM: Final = 2**27  # times below it, of 1974, count from the beginning of a log
-# What batch systems say of jobs that may not start; PSUSP is LSF's word.
+EPOCH_FROM: Final = 2**27  # smaller times (before 1974) count from the beginning of a log
+# Reasons and states of jobs that are held back from starting; PSUSP is LSF's.
 HELD: Final = ("JobHeld", "Held", "PSUSP")
 BEHIND: Final = ("Dependency", "BeginTime")
 SHARES_FROM: Final = {"given": "set for all users", "given to this user": "set for this user"}
@@ -22,15 +22,15 @@ SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 class Words:
-    """Says times by one clock, and by how far they are from now."""
+    """Formats times in one time zone, and relative to now."""
 
     def __init__(self, now_secs: Number, zone: tzinfo | None) -> None:
-        """`zone` None: this machine's."""
+        """Use this machine's time zone where `zone` is None."""
         self._now_secs = now_secs
         self._zone = zone
 
     def clock(self, secs: Number) -> str:
-        """Return a time as clocks show it, of a log without a date its second."""
+        """Return a time as date and clock time; in a log without dates, as its second."""
         if secs < EPOCH_FROM:
             return f"second {_number(secs)} of the log"
         try:
@@ -42,7 +42,7 @@ class Words:
         return f"{shown:%Y-%m-%d %H:%M:%S %Z}".strip()
 
     def time(self, secs: Number) -> str:
-        """Return the same, and how far it is from now."""
+        """Return a time as `clock` does, and its distance from now."""
         away = secs - self._now_secs
         if abs(away) < 1:
             return f"{self.clock(secs)} (now)"
@@ -63,7 +63,7 @@ def span(secs: Number) -> str:
 
 
 def format_expectation(found: Expectation, notes: tuple[str, ...] = (), zone: tzinfo | None = None) -> str:
-    """Return it as lines for people."""
+    """Return an expectation as readable text."""
     words = Words(found.now_secs, zone)
     parts = [
         [_escaped(_headline(found, words))],
@@ -219,7 +219,7 @@ def _why(found: Expectation, words: Words) -> Iterator[str]:
 
 def _taken(found: Expectation) -> str:
     least, most = (None if each is None else each / 3600 for each in found.taken_cpu_secs)
-    assert least is not None  # noqa: S101  # only the second may be
+    assert least is not None  # noqa: S101  # only the second may be None
     if most is None:
         return f"at least {_hours(least)} core hours"
     if abs(most - least) < 1e-9:
@@ -256,7 +256,7 @@ def _number(value: Number) -> str:
 
 
 def _who(user: str | None) -> str:
-    """Return a user as sentences name one: a log may have numbers alone."""
+    """Return a user as named in a sentence: some logs have only numbers."""
     return f"user {user}" if user and user.isdecimal() else user or ""
 
 
@@ -265,7 +265,7 @@ def _escaped(text: str) -> str:
 
 
 def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return it for JSON: None is unknown, or does not apply."""
+    """Return an expectation for JSON: None means unknown, or not applicable."""
     facts, reported = found.facts, found.asked.reported
     late = found.late_secs
     return {

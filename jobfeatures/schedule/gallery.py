@@ -1,4 +1,4 @@
-"""Schedules that are to be drawn: gathered one by one, written at the end. Loads matplotlib when needed."""
+"""Collects schedules to draw, and writes all pictures at the end. Loads matplotlib only when needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS: Final = ("png", "svg")
 
 
 class Gallery:
-    """What is drawn of all schedules, into a report, a directory of pictures, or both."""
+    """Draws all schedules into a report, a directory of pictures, or both."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class Gallery:
         formats: Sequence[str] = FORMATS,
         top: int = 20,
     ) -> None:
-        """Take what is wanted; raise ConfigurationError where it is known already that it cannot be drawn.
+        """Store the options; raise ConfigurationError where it is already clear that they cannot be met.
 
-        `report`: the file; `directory`: where pictures go, one file for each of
-        `formats`; `top`: lines of a table of users.
+        `report`: the HTML file; `directory`: where pictures are written, one file
+        for each of `formats`; `top`: maximum rows of a table of users.
         """
         self._report, self._directory, self._formats, self._top = report, directory, formats, top
         self._views: list[View] = []
@@ -42,11 +42,11 @@ class Gallery:
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether anything is to be drawn."""
+        """Return whether a report or pictures were requested."""
         return self._report is not None or self._directory is not None
 
     def sketch(self, whole: Whole, store: Store) -> Sketch | None:
-        """Return what takes the jobs of a schedule that is drawn, None where none is."""
+        """Return a collector for the jobs of a schedule, None where nothing is drawn."""
         if not self.is_wanted:
             return None
         from jobfeatures.schedule.pictures.view import Sketch
@@ -54,11 +54,11 @@ class Gallery:
         return Sketch(whole, store)
 
     def add(self, view: View) -> None:
-        """Keep what is drawn of a schedule."""
+        """Add a schedule's view."""
         self._views.append(view)
 
     def write(self) -> None:
-        """Draw all schedules beside each other. Raises ConfigurationError where a file cannot be written."""
+        """Draw all schedules side by side. Raises ConfigurationError where a file cannot be written."""
         if not self._views:
             return
         from jobfeatures.schedule.pictures.draw import count_pictures, draw_pictures, write_picture

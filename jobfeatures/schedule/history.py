@@ -1,4 +1,4 @@
-"""One user's jobs as batch systems and logs tell them, and which of them is asked about: pure."""
+"""One user's jobs as batch systems and logs report them, and which of them was asked about: pure."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
 
 
 class NoSuchJobError(JobfeaturesError):
-    """A job is not among the known ones, or its name means several."""
+    """A job is unknown, or its name is ambiguous."""
 
 
 class ReportedJob(NamedTuple):
-    """One job, and what was said of it beside."""
+    """One job, with what was reported beyond its facts."""
 
     facts: JobFacts
-    names: frozenset[str] = frozenset()  # beside its id: by array and task, by job and component
-    waiting_tasks: str | None = None  # of an array that waits: 2-5,9
-    reason: str | None = None  # why it waits, the batch system's word
-    planned_secs: Number | None = None  # when the batch system means to start it
+    names: frozenset[str] = frozenset()  # besides its id: by array and task, by job and component
+    waiting_tasks: str | None = None  # of a waiting array: 2-5,9
+    reason: str | None = None  # why it waits, in the batch system's words
+    planned_secs: Number | None = None  # when the batch system plans to start it
 
 
 class Asked(NamedTuple):
-    """The jobs of one user in order, and the place of the one that was asked about."""
+    """The jobs of one user in order, and the index of the one that was asked about."""
 
     jobs: tuple[JobFacts, ...]
     place: int
     reported: ReportedJob
-    is_whole_array: bool = False  # it was named as a whole: shown is its last task
-    components: int = 1  # of the heterogeneous job that it is a part of
-    unplaced: int = 0  # other jobs of the user that have not ended, of which too little is reported
+    is_whole_array: bool = False  # the array was asked for: its last task is shown
+    components: int = 1  # of the heterogeneous job that it belongs to
+    unplaced: int = 0  # the user's other unfinished jobs about which too little is reported
 
 
 # --- settings -------------------------------------------------------------------------
 
 
 def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
-    """Return the shares that the settings tell. Raises ConfigurationError."""
+    """Parse the shares in the settings. Raises ConfigurationError."""
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
     if default.get(CPU) == 0:
         raise ConfigurationError("schedule.share", "nobody would have anything: must be above 0")
@@ -68,18 +68,18 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
 
 
 def compute_begin(now_secs: float, history_secs: float) -> int:
-    """Return where figures begin: a multiple of the history since 1970, once to twice the history ago.
+    """Return when figures begin: a multiple of `history_secs` since 1970, one to two histories ago.
 
-    So a start within the next `history_secs` finds the same beginning, mostly.
+    A restart within the next `history_secs` thus mostly computes the same beginning.
     """
     return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
 
 
-# --- what is shown ---------------------------------------------------------------------
+# --- what is reported ------------------------------------------------------------------
 
 
 def reported_by_queue(job: Job) -> ReportedJob | None:
-    """Return a queue's record of a job, also of one that has just ended: accounting learns of it later."""
+    """Return a queue's record of a job, even one that has just ended: accounting reports it later."""
     facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
     if facts is None or (job.state.is_finished and job.end_secs is None):
         return None
@@ -97,7 +97,7 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
 
 
 def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
-    """Return what accounting reports about a job that has ended: of others the queue knows more."""
+    """Return accounting's record of a job that has ended: about other jobs the queue knows more."""
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
@@ -109,9 +109,9 @@ def _names_of(record: JobRecord) -> frozenset[str]:
 
 
 def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
-    """Return what was known at a time of a job that a log reports about, None where that was nothing.
+    """Return what was known at `at_secs` about a job in a log, None where nothing was.
 
-    A job without an end has not ended only where its state says so.
+    A job without an end time counts as unfinished only where its state says so.
     """
     facts = from_record(record)
     if facts is None or facts.submit_secs is None or facts.submit_secs > at_secs:
@@ -143,7 +143,7 @@ def _names(array: str | None, task: str | None, het: str | None, offset: int | N
 
 
 def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
-    """Return one record a job, the latest of its last run."""
+    """Return one record per job: the latest one of its last run."""
     found: dict[str, ReportedJob] = {}
     for each in reported:
         known = found.get(each.facts.job_id)
@@ -153,7 +153,7 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
 
 
 def why_not_placed(facts: JobFacts) -> str | None:
-    """Return why no end can be expected for a job, None where one can."""
+    """Return why no expected end can be computed for a job, None where one can."""
     if facts.end_secs is not None:
         return why_not(facts)
     if is_placeable(facts) and facts.user is not None:
@@ -186,7 +186,7 @@ def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
 
 
 def _among_waiting(reported: Iterable[ReportedJob], asked: str) -> Iterator[ReportedJob]:
-    """Yield a waiting array up to the task that was asked about, if that is one of it."""
+    """Yield a waiting array up to the task that was asked about, if the array has that task."""
     match = _TASK.match(asked)
     if match is None:
         return
@@ -199,7 +199,7 @@ def _among_waiting(reported: Iterable[ReportedJob], asked: str) -> Iterator[Repo
 
 
 def count_until(tasks: str, task: int) -> tuple[int, bool]:
-    """Return how many tasks of ``2-5,9:2%3`` have numbers up to this one, and whether it is one of them."""
+    """Return how many tasks of ``2-5,9:2%3`` have numbers up to `task`, and whether it is one of them."""
     count, is_there = 0, False
     for part in tasks.strip("[]").partition("%")[0].split(","):
         match = _RANGE.match(part)
@@ -214,7 +214,7 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
 
 
 def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
-    """Return the jobs that count of the user whose job is asked about, in order. Raises NoSuchJobError."""
+    """Return, in order, all jobs that count of the asked job's user. Raises NoSuchJobError."""
     known = merge(reported)
     found = find_job(known, asked)
     job_id, user = found.facts.job_id, found.facts.user

@@ -1,8 +1,8 @@
-"""A log of jobs as arrays: what the metrics of a schedule are made of.
+"""A log of jobs as arrays: the input of a schedule's metrics.
 
 Times are seconds since the log's time zero, int64 where all are whole, else
-float64. A value that the log does not say is `UNKNOWN`, one that cannot be
-true `IMPOSSIBLE`; where a log tells nothing of a kind, its array is None.
+float64. A value missing from the log is `UNKNOWN`, one that cannot be true
+`IMPOSSIBLE`; an array is None where the log has no such values at all.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 from jobfeatures.schedule.runs import Array
 
-MOST: Final = 2**62  # of a product that still fits
+MOST: Final = 2**62  # largest product that still fits
 KIB: Final = 1024
 LINKING: Final = ("number", "preceding", "think_secs")  # fields of SWF
 _NUMBER = re.compile(r"[0-9.]+")
 DENSE: Final = 2**22  # numbers below this are counted, not sorted
-# Nobody has that much memory a processor: KiB that are bytes look like it.
+# No machine has this much memory per processor: such "KiB" are really bytes.
 USUAL_MOST_KIB: Final = 2**28  # 256 GiB
 LARGEST_KIB: Final = 2**32  # 4 TiB
 
 
 class Labels(NamedTuple):
-    """Who or where a job is of: `names[codes[i]]` is that of job i; a code of −1: the log does not say."""
+    """Users, groups, queues … of jobs: `names[codes[i]]` belongs to job i; a code of −1 means unknown."""
 
     codes: Array
     names: list[str]
-    numbers: list[int] | None = None  # where names stand for numbers: these, in order
+    numbers: list[int] | None = None  # the numbers that the names stand for, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,26 +57,26 @@ class ScheduleLog:
     eligible: Array | None = None
     start: Array
     end: Array
-    runtime: Array  # without the time for which it was swapped out
+    runtime: Array  # without the time swapped out
     is_cancelled: Array
     cpus: Array  # allocated, else requested
     memory_kib: Array | None = None  # of the whole job: requested, else used
     gpus: Array | None = None  # allocated, else requested
-    requested_secs: Array | None = None  # for how long it asked
-    links: Links | None = None  # who follows whom
+    requested_secs: Array | None = None  # requested runtime
+    links: Links | None = None  # which job follows which
     arrays: Array | None = None  # equal for tasks of one array, −1: none
     workflows: Array | None = None
-    could_start: Array | None = None  # since when, by the end of the job before it
+    could_start: Array | None = None  # since when, given the end of the job it follows
     user: Labels
     group: Labels
     queue: Labels
     partition: Labels
-    totals: dict[str, int] = field(default_factory=dict)  # of the machine, by resource
+    totals: dict[str, int] = field(default_factory=dict)  # the machine's, by resource
     zero_secs: int | None = None  # epoch seconds at time zero
     unreadable: int = 0  # records that were skipped
-    folded: dict[str, int] = field(default_factory=dict)  # records that became one with another, by why
-    places: Array | None = None  # in a log whose jobs do not stand in its order; else they do
-    ids: Array | None = None  # of jobs: equal for those that may be one, see `jobfold`
+    folded: dict[str, int] = field(default_factory=dict)  # records merged into others, by reason
+    places: Array | None = None  # in the log, where jobs are in another order
+    ids: Array | None = None  # equal for entries that may be one job, see `jobfold`
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
     Memory is per processor there, unless `meaning` says otherwise; parts of a
-    job that was swapped out are joined. Who follows whom is not said; see `reading`.
+    job that was swapped out are joined. Links are not set; see `reading`.
     """
     header = columns.header
     meaning = settle(meaning or Meaning(), header)
@@ -131,7 +131,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 
 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
-    """Return one line a job, and for how long each was swapped out."""
+    """Return one line per job, and for how long each was swapped out."""
     header, table = columns.header, columns.columns
     if is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any():
         return _joined(table, header)
@@ -146,9 +146,9 @@ def from_records(
     folded: Mapping[str, int] | None = None,
     zero: int | None = None,
 ) -> ScheduleLog:
-    """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds.
+    """Return a log of any format, one record per job. Time zero is the first submission, in whole seconds.
 
-    Who follows whom is not said; see `reading`.
+    Links are not set; see `reading`.
     """
     if zero is None:
         zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
@@ -192,7 +192,7 @@ def _on_several_clusters(jobs: Sequence[JobRecord]) -> tuple[str, ...]:
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
-    """Return some jobs with the places in the whole log of those that they follow, and the ends of these."""
+    """Return jobs with links to the jobs they follow: these jobs' places in the whole log, and their ends."""
     if not (places >= 0).any():
         return log
     links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
@@ -202,7 +202,7 @@ def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> S
 
 
 def _runtime(job: JobRecord) -> Number:
-    """Return how long a job ran: by its start and end, else as its batch system says once it has ended."""
+    """Return how long a job ran: end − start, else as the batch system reported once it had ended."""
     found = compute_runtime(job.start_secs, job.end_secs, job.suspended_secs)
     if found != UNKNOWN or job.run_secs is None or job.state.is_on_node or job.state is JobState.PENDING:
         return found
@@ -210,7 +210,7 @@ def _runtime(job: JobRecord) -> Number:
 
 
 def _id_of(job: JobRecord) -> int:
-    """Return a number that is the same for the same id of the same user on the same cluster."""
+    """Return a number that is equal for equal id, user and cluster."""
     return _digest("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))) - 2**63
 
 
@@ -231,7 +231,7 @@ def _preemption(header: Header) -> Preemption | None:
 
 
 def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], Array]:
-    """Return the table with one line a job, and how long each job was swapped out."""
+    """Return the table with one line per job, and how long each job was swapped out."""
     rows = zip(*(column.tolist() for column in table.values()), strict=True)
     joined = list(join_bursts((SwfJob._make(row) for row in rows), header.preemption()))
     columns = {
@@ -253,7 +253,7 @@ def _totals(header: Header) -> dict[str, int]:
 
 
 def _looks_like_bytes(*columns: Array) -> list[str]:
-    """Return whether memory of a log that promises KiB is more than processors have."""
+    """Return a warning where memory that should be in KiB exceeds what processors have."""
     for column in columns:
         known = column[column > 0]
         if len(known) and (np.median(known) > USUAL_MOST_KIB or known.max() > LARGEST_KIB):
@@ -267,7 +267,7 @@ def _kib(each: Array, meaning: Meaning) -> Array:
 
 
 def _product(each: Array, count: Array, meaning: Meaning) -> Array:
-    """Return what all processors have together, unknown where one of the two is or it does not fit."""
+    """Return per-processor values × processors, unknown where either is or the product does not fit."""
     if meaning.memory_is_of_job:
         return np.where(each >= 0, each, UNKNOWN)
     fits = (each >= 0) & (count > 0) & (each.astype(float) * count < MOST)
@@ -279,7 +279,7 @@ def _either(first: Array, second: Array) -> Array:
 
 
 def _label(numbers: Array, name_of: Callable[[int], str | None]) -> Labels:
-    """Return labels of numbers, −1 being unknown. Numbers without a name stand for themselves."""
+    """Return labels for numbers; −1 is unknown. Numbers without a name are their own names."""
     if len(numbers) and 0 <= numbers.max() < DENSE:
         is_there = np.zeros(int(numbers.max()) + 2, dtype=bool)
         is_there[numbers] = True  # −1 is the last place
@@ -340,7 +340,7 @@ def _counts(values: Iterable[int | None]) -> Array:
 
 
 def merge_warnings(reported: Iterable[str]) -> list[str]:
-    """Return what pieces of a log tell, each once: counts are added up, of other numbers the first stay."""
+    """Return the warnings of a log's pieces, each once: counts are summed, other numbers are the first's."""
     counts, found = Counter[str](), dict[str, str]()
     for each in reported:
         count, _, what = each.partition(" × ")

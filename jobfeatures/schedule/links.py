@@ -22,28 +22,28 @@ FOUND: Final = np.dtype([("key", np.int64), ("preceding", np.int64), ("end", np.
 
 
 class Links(NamedTuple):
-    """By job: the place of the one that it follows, and the think time between the two; −1: none."""
+    """By job: the index of the job that it follows, and the think time between the two; −1: none."""
 
     preceding: Array
     thinks: Array
 
     def could_start(self, submit: Array, start: Array, before: Array) -> Array:
-        """Return since when those that follow another could start, −1 of others; no later than they did.
+        """Return since when each following job could have started, at most its start; −1 for other jobs.
 
-        `before` is when those ended that they follow.
+        `before` holds the ends of the jobs that they follow.
         """
         since = np.maximum(before + np.maximum(self.thinks, 0), submit)
         since = np.where(start >= 0, np.minimum(since, start), since)
         return np.where((self.preceding >= 0) & (before >= 0) & (submit >= 0), since, UNKNOWN)
 
     def taken(self, which: Array) -> Links:
-        """Return those of some jobs, in their order; who followed one of the others follows none."""
+        """Return the links of selected jobs, in their order; links to jobs left out are dropped."""
         return Links(self.preceding[which], self.thinks[which]).among(which)
 
     def among(self, places: Array) -> Links:
-        """Return the same where only these jobs are left, whose places in the whole were these."""
+        """Return the links among these jobs alone; `places` are their places in the whole log."""
         order = np.argsort(places, kind="stable")
-        behind = np.append(places[order], UNKNOWN)  # the last: for those who come after all others
+        behind = np.append(places[order], UNKNOWN)  # the last: for jobs after all others
         at = np.searchsorted(behind[:-1], self.preceding)
         found = np.where(
             (self.preceding >= 0) & (behind[at] == self.preceding), np.append(order, UNKNOWN)[at], UNKNOWN
@@ -52,7 +52,7 @@ class Links(NamedTuple):
 
 
 class LinkIndex:
-    """Who follows whom of jobs that come in pieces, by number; a number of several is nobody's."""
+    """Links between jobs that come in pieces, by job number; a number that several jobs have is ignored."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,9 +62,9 @@ class LinkIndex:
         self._circle = np.zeros(0, np.int64)
 
     def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
-        """Take the jobs of a piece. Numbers are from 1; who follows none has a preceding one below."""
+        """Add the jobs of a piece. Numbers start at 1; a smaller `preceding` means that it follows none."""
         rows = np.flatnonzero(preceding > 0)
-        keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # who tells comes before who asks
+        keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # first a job, then its followers
         order = np.argsort(keys, kind="stable")
         asked = np.empty(len(keys), ASKED)
         asked["key"] = keys[order]
@@ -75,7 +75,7 @@ class LinkIndex:
         self._wanted += len(rows)
 
     def settle(self) -> int:
-        """Find all, once all were added; return how many follow one that is not there, or themselves."""
+        """Resolve all links once all jobs are added; return how many follow a missing job or themselves."""
         tells = np.zeros(0, ASKED)
         found, is_forward = 0, False
         for block in merge(self._asked):
@@ -98,8 +98,8 @@ class LinkIndex:
         return self._wanted - found + len(self._circle)
 
     def _circles(self) -> Array:
-        """Return who follows himself, perhaps by way of others: where nobody gets who goes on long enough."""
-        after = np.full(self._jobs + 1, UNKNOWN)  # who follows none goes to the last, and stays there
+        """Return the jobs in circles of links: those still reached after as many steps as there are jobs."""
+        after = np.full(self._jobs + 1, UNKNOWN)  # no link: to the last, which is its own
         for block in merge(self._found):
             after[block["key"]] = block["preceding"]
         for _ in range(self._jobs.bit_length()):
@@ -107,7 +107,7 @@ class LinkIndex:
         return np.unique(after[after >= 0])
 
     def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
-        """Yield, by job of each piece of so many jobs, the place of the one that it follows and its end."""
+        """Yield, by job of each piece (of these sizes), the index and the end of the job that it follows."""
         rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
         for size in sizes:
             while not len(rows) or rows["key"][-1] < first + size:
@@ -124,13 +124,13 @@ class LinkIndex:
 
 
 def describe_missing(count: int) -> list[str]:
-    """Return what is known of so many jobs."""
+    """Return a remark on so many jobs whose preceding job is missing."""
     what = "preceding job that is not there, or follows the job itself: it is taken as none"
     return [f"{count} × {what}"] if count else []
 
 
 def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
-    """Return numbers, those of preceding jobs and think times of records, as SWF has them."""
+    """Return job numbers, preceding job numbers and think times of records, as in SWF."""
     columns = [
         (
             _key(job, job.job_id),
@@ -144,6 +144,6 @@ def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
 
 
 def _key(job: JobRecord, job_id: str) -> int:
-    """Return a number from 1 for an id on a cluster."""
+    """Return a positive number for a job id on a cluster."""
     text = repr((job.batch_system, job.cluster, job_id)).encode("utf-8", "surrogatepass")
     return 1 + (int.from_bytes(blake2b(text, digest_size=8).digest()) >> 3)

@@ -1,10 +1,10 @@
-"""The quality of a schedule while it is made: expected ends kept up to date as jobs come and end. Pure.
+"""The quality of a schedule in progress: expected ends kept up to date as jobs arrive and end. Pure.
 
-Of each user the jobs stand in order of arrival. A job that has ended is settled once all before it have ended
-too: then its expected end is final. It is laid into the user's share, added to the sums, and dropped. What
-stands behind the first job that has not ended is kept, and laid in anew when asked for. What is settled is
-never taken back: records of one job in any order, and reported twice or corrected, give the same sums, as
-long as they come before `settle` is called with a time after the job's end.
+Each user's jobs are kept in order of arrival. An ended job is settled once all jobs before it have ended too:
+then its expected end is final. It is laid into the user's share, added to the sums, and dropped. Jobs after
+the first unfinished one are kept, and laid in anew at each query. A settled job is never taken back: a job's
+records may come in any order, repeated or corrected, and give the same sums, provided that they come before
+`settle` is called with a time after the job's end.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from jobfeatures.schedule.quality import (
 from jobfeatures.schedule.shares import CPU, STEPS, Shares, plain
 from jobfeatures.schedule.tally import Tally, compute_quantiles, compute_sum
 
-LATE: Final = "told_too_late"  # a record of a job that came, or changed, when later jobs were settled
+LATE: Final = "told_too_late"  # a job was reported, or changed, after later jobs had been settled
 NO_SHARE: Final = "no_share"  # the user's share is 0
 TAU_SECS: Final = 10
-REMEMBER_SECS: Final = 86_400  # for how long a settled job is known, so that it is not counted again
+REMEMBER_SECS: Final = 86_400  # for how long a settled job is remembered, so as not to count it twice
 MAX_PARTITIONS: Final = 200
-MAX_QUEUES: Final = 1000  # whose times are remembered
+MAX_QUEUES: Final = 1000  # queue samples whose times are remembered
 OTHER: Final = "other"
 _MILLIONTHS: Final = 1_000_000
 
 
 class _User:
-    """One user's jobs: sums over those that are settled, and those that are not."""
+    """One user's jobs: sums over the settled ones, and the open ones."""
 
     __slots__ = ("jobs", "lanes", "open", "order", "settled_to", "tardiness", "violated", "weighted")
 
@@ -51,7 +51,7 @@ class _User:
         self.weighted: Number = 0
         self.lanes: Lanes | None = None
         self.open: dict[str, JobFacts] = {}
-        self.order: list[str] | None = []  # of the open jobs, None: not known
+        self.order: list[str] | None = []  # ids of the open jobs; None: to be sorted again
         self.settled_to: Order | None = None
 
     def in_order(self) -> list[str]:
@@ -62,7 +62,7 @@ class _User:
 
 
 class LiveSchedule:
-    """Jobs of one batch system that ended at `begin_secs` or later, or have not ended. For one thread."""
+    """Jobs of one batch system that are unfinished or ended since `begin_secs`. Not thread-safe."""
 
     def __init__(
         self,
@@ -75,52 +75,50 @@ class LiveSchedule:
         self.begin_secs = begin_secs
         self.mode = mode
         self.shares: Shares | None = None
-        self._scale = 1  # lanes to a processor
+        self._scale = 1  # lanes per processor
         self._overrun_secs = overrun_secs
-        self._jobs: dict[str, JobFacts] = {}  # that are not settled
-        self._aside: dict[str, str] = {}  # those of them that ended and do not count: why
-        self._seen: dict[str, float] = {}  # those of them that have not ended: when that was reported last
-        self._settled: dict[
-            str, tuple[JobFacts, float]
-        ] = {}  # the oldest first, with the time it was settled
-        self._forgotten_secs = -math.inf  # jobs that ended earlier, and are not known, have been counted
+        self._jobs: dict[str, JobFacts] = {}  # not settled yet
+        self._aside: dict[str, str] = {}  # of these, ended jobs that do not count: why
+        self._seen: dict[str, float] = {}  # of these, unfinished jobs: when last reported
+        self._settled: dict[str, tuple[JobFacts, float]] = {}  # oldest first, with the time of settling
+        self._forgotten_secs = -math.inf  # unknown jobs that ended before this were already counted
         self._users: dict[str, _User] = {}
         self._ripe: set[str] = set()  # users whose first open job may have ended
         self._skipped: Counter[str] = Counter()
         self._waits: dict[str, Tally] = {}
         self._slowdowns: dict[str, Tally] = {}
-        self._queue_secs: deque[float] = deque(maxlen=MAX_QUEUES)  # when queues were taken, the latest last
+        self._queue_secs: deque[float] = deque(maxlen=MAX_QUEUES)  # times of queue samples, latest last
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def use_shares(self, shares: Shares) -> None:
-        """Take the users' shares, before anything is settled or asked for."""
+        """Set the users' shares; call this before anything is settled or queried."""
         self.shares = shares
         self._scale = shares.scale
 
-    # --- what is shown -------------------------------------------------------------
+    # --- input --------------------------------------------------------------------
 
     def apply_ended(self, reported: Iterable[JobFacts]) -> None:
-        """Take in jobs that have ended; those that have not are passed over."""
+        """Apply records of ended jobs; ignore those of unfinished jobs."""
         for facts in reported:
             if facts.end_secs is not None:
                 self._apply(facts)
 
     def apply_queue(self, reported: Iterable[JobFacts], taken_at_secs: float) -> None:
-        """Take in all jobs that have not ended, as they are now."""
+        """Apply a queue sample: all unfinished jobs, as of `taken_at_secs`."""
         for facts in reported:
             if facts.end_secs is None and self._apply(facts):
                 self._seen[facts.job_id] = taken_at_secs
         self._queue_secs.append(taken_at_secs)
 
     def forget_missing(self, before_secs: float) -> None:
-        """Drop jobs that no queue has reported from then on, nor accounting of their end."""
+        """Drop unfinished jobs that no queue has reported since `before_secs`."""
         for job_id in [job_id for job_id, seen in self._seen.items() if seen < before_secs]:
             self._remove(self._jobs[job_id])
 
     def _apply(self, facts: JobFacts) -> bool:
-        """Return whether the job is now known by these facts."""
+        """Apply a record; return whether the job is now known with these facts."""
         job_id = facts.job_id
         known = self._jobs.get(job_id)
         if known is None:
@@ -142,7 +140,7 @@ class LiveSchedule:
         return self._insert(facts)
 
     def _apply_unknown(self, facts: JobFacts) -> bool:
-        """Take in a job that is settled, or is not known."""
+        """Apply a record of a job that is settled or unknown; return as `_apply` does."""
         ended = facts.end_secs
         settled = self._settled.get(facts.job_id)
         if settled is not None and (settled[0].submit_secs or 0) >= (facts.submit_secs or 0):
@@ -213,23 +211,23 @@ class LiveSchedule:
     # --- settling -----------------------------------------------------------------
 
     def horizon_secs(self, answered_secs: float) -> float:
-        """Return until when all is known, where accounting reported at `answered_secs` of all that had ended.
+        """Return until when records are complete, given an accounting report complete at `answered_secs`.
 
-        That is when the queue was reported before that: what arrived until then
-        stood in the queue, or is in accounting. −∞ where it was not.
+        That is the time of the last queue sample before the report: a job that had arrived by then
+        was in the queue or is in accounting. −∞ where there was no sample.
         """
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
 
     def users_of_ended(self, before_secs: float) -> int:
-        """Return how many users have jobs that count and ended before a time, of those not settled."""
+        """Return how many users have unsettled jobs that count and ended before a time."""
         return sum(
             any(each.end_secs is not None and each.end_secs < before_secs for each in user.open.values())
             for user in self._users.values()
         )
 
     def settle(self, horizon_secs: float) -> None:
-        """Settle what ended until a time until which all is known, as far as it can be."""
-        assert self.shares is not None  # noqa: S101  # is set first
+        """Settle, where possible, jobs that ended by `horizon_secs`, up to which records are complete."""
+        assert self.shares is not None  # noqa: S101  # set before
         for name in list(self._ripe):
             self._settle_user(name, self._users[name], horizon_secs)
         for job_id in list(self._aside):
@@ -286,22 +284,22 @@ class LiveSchedule:
         self._remember(facts, horizon_secs)
 
     def _remember(self, facts: JobFacts, horizon_secs: float) -> None:
-        """Remember a job until none that ended as early can be new, as is determined by its end alone."""
+        """Remember a settled job until no job with as early an end can be new; only its end decides."""
         if facts.end_secs is not None and facts.end_secs > horizon_secs - REMEMBER_SECS:
             self._settled.pop(facts.job_id, None)
             self._settled[facts.job_id] = facts, horizon_secs
 
     def _lanes(self, name: str, user: _User) -> Lanes:
         if user.lanes is None:
-            assert self.shares is not None  # noqa: S101  # is set first
+            assert self.shares is not None  # noqa: S101  # set before
             share = self.shares.of(name) * self._scale // STEPS[CPU]
             user.lanes = Lanes(share, self.mode)
         return user.lanes
 
-    # --- what is known --------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------
 
     def outlooks(self, name: str, now_secs: float) -> list[Outlook]:
-        """Return what is to be expected of one user's jobs that have not ended, in order of arrival."""
+        """Return the outlooks of one user's unfinished jobs, in order of arrival."""
         user = self._users.get(name)
         if user is None:
             return []
@@ -309,7 +307,7 @@ class LiveSchedule:
         if not lanes.share:
             return []
         jobs = [user.open[job_id] for job_id in user.in_order()]
-        while jobs and jobs[-1].end_secs is not None:  # nobody asks for what is behind the last
+        while jobs and jobs[-1].end_secs is not None:  # jobs after the last unfinished one are not needed
             jobs.pop()
         return list(
             compute_outlooks(
@@ -318,8 +316,8 @@ class LiveSchedule:
         )
 
     def quality(self, source: str, now_secs: float, *, top_users: int = 0) -> ScheduleQuality:
-        """Return all of it, bounds and verdicts as of `now_secs`: when the queue was asked last."""
-        assert self.shares is not None  # noqa: S101  # is set first
+        """Return all figures; bounds and verdicts are as of `now_secs`, the time of the last queue sample."""
+        assert self.shares is not None  # noqa: S101  # set before
         known = {name: user for name, user in self._users.items() if user.jobs}
         verdicts: Counter[Verdict] = Counter()
         for name, user in self._users.items():
@@ -349,7 +347,7 @@ class LiveSchedule:
         )
 
     def _top(self, known: Mapping[str, _User], count: int) -> Iterator[UserQuality]:
-        assert self.shares is not None  # noqa: S101  # is set first
+        assert self.shares is not None  # noqa: S101  # set before
         for name in heapq.nsmallest(count, known, key=lambda name: (-known[name].weighted, name)):
             user = known[name]
             yield UserQuality(

@@ -1,4 +1,4 @@
-"""Metrics of a schedule that do not know its users' shares: pure, numpy.
+"""Metrics of a schedule that do not depend on users' shares: pure, numpy.
 
 Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: "Theory and Practice
 in Parallel Job Scheduling"; slowdown bounded from below by a time τ.
@@ -20,7 +20,7 @@ QUANTILES: Final = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 class Measures(NamedTuple):
-    """One value a job. A job that ran for no time has no slowdown: NaN."""
+    """One value per job. A job with runtime 0 has no slowdown: NaN."""
 
     wait_secs: Array
     response_secs: Array
@@ -29,7 +29,7 @@ class Measures(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """Of a set of values: how many, and where they lie; None without any."""
+    """Count, extremes, mean and quantiles of a set of values; None where it is empty."""
 
     size: int
     mean: float | None = None
@@ -53,12 +53,12 @@ def measure(arrival: Array, start: Array, end: Array, runtime: Array, tau_secs: 
 
 
 def describe(values: Array) -> Distribution:
-    """Return the distribution of all values; NaN is none."""
+    """Return the distribution of values; NaN is ignored."""
     return describe_groups(values, np.zeros(len(values), dtype=np.int32), 1)[0]
 
 
 def describe_groups(values: Array, codes: Array, count: int) -> list[Distribution]:
-    """Return the distribution of the values of each group, 0 to `count` − 1; others are left out."""
+    """Return the distribution of values by group, 0 to `count` − 1; other codes are ignored."""
     is_in = codes >= 0
     if values.dtype.kind == "f":
         is_in &= ~np.isnan(values)
@@ -81,7 +81,7 @@ def describe_groups(values: Array, codes: Array, count: int) -> list[Distributio
 
 
 def describe_runs(runs: Sequence[Run]) -> Distribution:
-    """Return the distribution of all values."""
+    """Return the distribution of the values in sorted runs."""
     size = sum(run.size for run in runs)
     if not size:
         return Distribution(0)
@@ -104,7 +104,7 @@ def _typed(found: tuple[float, float, list[float], float]) -> tuple[float, float
 
 
 def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
-    """Return QUANTILES of groups that stand sorted one after another, interpolated between neighbours."""
+    """Return QUANTILES of sorted groups stored one after another, interpolated between neighbours."""
     places = (sizes - 1)[:, None] * np.array(QUANTILES)
     below = places.astype(np.int64)
     above = np.minimum(below + 1, (sizes - 1)[:, None])
@@ -114,9 +114,9 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
 
 
 def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
-    """Return the mean of the sum of the weights of what lasts from `begins` to `ends`, by interval.
+    """Return, by interval between `edges`, the mean total weight of items lasting from `begins` to `ends`.
 
-    `edges` rise in equal steps; what is outside of them does not count. Without weights each is 1.
+    `edges` rise in equal steps; time outside of them does not count. Without `weights` each item weighs 1.
     """
     width = (edges[-1] - edges[0]) / (len(edges) - 1)
     found: Array = (_area(begins, weights, edges) - _area(ends, weights, edges)) / width
@@ -124,7 +124,7 @@ def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Arra
 
 
 def _area(since: Array, weights: Array | None, edges: Array) -> Array:
-    """Return, by interval, the integral of the sum of the weights of all that has begun."""
+    """Return, by interval, the integral of the total weight of all items that have begun."""
     count = len(edges) - 1
     width = (edges[-1] - edges[0]) / count
     after = np.maximum(since - edges[0], 0) / width  # in intervals
@@ -139,9 +139,9 @@ def _area(since: Array, weights: Array | None, edges: Array) -> Array:
 
 
 def make_edges(first: float, last: float, count: int) -> Array:
-    """Return the edges of `count` intervals over a span of time, or over a second where it has none.
+    """Return the edges of `count` intervals over a span of time, or over a second where the span is empty.
 
-    Where numbers of this size are further apart than a second, over as many of them as there are intervals.
+    Where floats of this size are more than a second apart, each interval is at least one float wide.
     """
     least = 1 if last <= first else 0
     return np.linspace(first, max(last, first + max(least, count * np.spacing(float(abs(first))))), count + 1)

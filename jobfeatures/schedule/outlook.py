@@ -1,16 +1,16 @@
-"""When jobs that have not ended are expected to end: bounds, and whether they can still be in time.
+"""Expected ends of unfinished jobs: bounds, and whether the jobs can still be in time.
 
-Runtimes that are not known yet are at least what has elapsed, and at most what the time limit allows. The
-more the earlier jobs run, the later is a job expected to end, so with the former the expected ends are bounds
-from below, with the latter bounds from above. And for each second that a job itself runs longer, it is
-expected to end at least a second later: it takes no more of the share in any second than it asked for. So
+A runtime not yet known is at least the elapsed time, and at most what the time limit allows. The longer
+earlier jobs run, the later a job is expected to end: elapsed times give lower bounds of expected ends, limits
+give upper bounds. And for each second that a job itself runs longer, its expected end is at least a second
+later: in any second it takes no more of the share than it asked for. So
 
-- a job that runs is certainly late if it would be with all of its limit, and
-  certainly in time if it would be, were it to end now;
-- a job that waits is certainly late if it would be, were it to start now and
-  use all of its limit (Tóth and Klusáček's measure, used while jobs run).
+- a running job is certainly late if it would be late after using its whole limit,
+  and certainly in time if it would be in time were it to end now;
+- a waiting job is certainly late if it would be late were it to start now and
+  use its whole limit (Tóth and Klusáček's measure, used while jobs run).
 
-Pure. All of it holds as long as jobs keep to their limits and to the processors they asked for.
+Pure. All of this holds provided that jobs keep to their limits and to the processors they asked for.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from jobfeatures.schedule.eet import Lanes, Mode
 from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.quality import Verdict
 
-BLUR_SECS = 1e-6  # what doubles may be wrong by, in the mode fluid
-OVERRUN_SECS = 120  # batch systems end jobs a little after their limit
-MAX_TASKS = 10_000  # of one waiting array that are looked at one by one
-MAX_ALL_TASKS = 100_000  # of all arrays of one user, beyond the first of each: anybody may submit millions
-NEVER_SECS = 2**50  # a job without a limit runs for so long
-UNBOUNDED_SECS = 2**49  # no clock of jobs shows so much
+BLUR_SECS = 1e-6  # largest rounding error of doubles in fluid mode
+OVERRUN_SECS = 120  # batch systems kill jobs a little after their limit
+MAX_TASKS = 10_000  # of one waiting array that are computed one by one
+MAX_ALL_TASKS = 100_000  # of all arrays of one user, beyond the first of each: users can submit millions
+NEVER_SECS = 2**50  # longest runtime of a job without a limit
+UNBOUNDED_SECS = 2**49  # later than any real time
 
 
 class Outlook(NamedTuple):
-    """One job that has not ended. Bounds are epoch seconds; `upper_secs` is None where there is none."""
+    """One unfinished job. Bounds are epoch seconds; `upper_secs` is None where there is none."""
 
     facts: JobFacts
     lower_secs: Number
@@ -43,12 +43,12 @@ class Outlook(NamedTuple):
 
 
 def whole(secs: Number, mode: Mode) -> Number:
-    """Return a time as expected ends are computed with: whole seconds, rounded up, but in the mode fluid."""
+    """Round a time up to whole seconds, except in fluid mode, as expected ends are computed."""
     return secs if mode is Mode.FLUID else math.ceil(secs)
 
 
 def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
-    """Return for how long a job has certainly run. While it is suspended that is not known."""
+    """Return for how long a job has certainly run; for a suspended job that is not known."""
     if facts.start_secs is None or facts.is_suspended:
         return 0
     return max(0, now_secs - facts.start_secs - facts.suspended_secs)
@@ -57,12 +57,12 @@ def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
 def compute_outlooks(
     lanes: Lanes, jobs: Iterable[JobFacts], now_secs: Number, *, scale: int = 1, overrun_secs: int = 0
 ) -> Iterator[Outlook]:
-    """Yield what is to be expected of those of one user's jobs that have not ended, each task by itself.
+    """Yield the outlooks of one user's unfinished jobs, each array task by itself.
 
-    `lanes` is the user's share as the jobs before these left it, and is not changed. `jobs` are in order,
-    ended ones among them: all that count. Their processors times `scale` are the lanes they ask for. Jobs may
-    exceed their limit by `overrun_secs`. Tasks of a waiting array beyond `MAX_TASKS`, and of all beyond
-    `MAX_ALL_TASKS`, are left out, and what comes behind has no upper bound.
+    `lanes` is the user's share as earlier jobs left it, and is not changed. `jobs` are all jobs that count,
+    ended ones included, in order. Their processors times `scale` are the lanes they ask for. Jobs may exceed
+    their limit by `overrun_secs`. Tasks beyond `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of
+    all arrays, are left out, and jobs after them have no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True
@@ -86,7 +86,7 @@ def compute_outlooks(
         for place, facts in enumerate(same):
             if is_waiting:
                 base = now_secs
-                # It would be in time with the shortest run if the share had not held that until now.
+                # With the shortest run it is in time if the share had no room for that run until now.
                 shortest = BLUR_SECS if mode is Mode.FLUID else 1
                 is_fine = not low.has_spare(arrivals[place], now_secs, requests[place] * shortest)
             elif facts.end_secs is None:
@@ -107,7 +107,7 @@ def compute_outlooks(
 
 
 def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
-    """Yield how many tasks of each of one user's jobs are looked at."""
+    """Yield, for each of one user's jobs, how many of its tasks are computed."""
     left = MAX_ALL_TASKS
     for facts in jobs:
         count = min(facts.tasks, MAX_TASKS, 1 + left)
@@ -116,7 +116,7 @@ def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
 
 
 def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
-    """Return the least runtime that a job that has started can have."""
+    """Return the shortest runtime that a started job can have."""
     return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
 
 

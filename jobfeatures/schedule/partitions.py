@@ -1,8 +1,8 @@
 """One log in several files, evaluated on a Dask cluster: numpy.
 
-Each file is read by itself. Its jobs are dealt out by user, so that all jobs
-of a user come into one hand; a hand is evaluated as a part of the whole. Only
-the document of the whole comes back.
+Each file is read by itself. Its jobs are dealt by user into hands (sets of users),
+so that all jobs of a user are in one hand; each hand is evaluated as a part of
+the whole. Only the document of the whole log is returned.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus"
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Give a client of the Dask cluster with this scheduler (extra ``dask``). Raises ConfigurationError."""
+    """Connect to a Dask scheduler and yield a client (extra ``dask``). Raises ConfigurationError."""
     try:
         from distributed import Client
     except ImportError:
@@ -62,8 +62,8 @@ def evaluate_partitions(
 ) -> Values:
     """Return the document of the whole log.
 
-    `files` are the log's in its order; `read` returns the jobs of one. `runner` is Dask's client, or has its
-    `submit` and `gather`. Raises ScheduleError, and what `read` raises.
+    `files` are the log's files in order; `read` returns the jobs of one. `runner` is a Dask client, or an
+    object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.
     """
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
     options, submit = replace(options, workers=1), runner.submit
@@ -82,12 +82,12 @@ def evaluate_partitions(
 
 
 def hold(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
-    """Return the jobs of a hand; one that stands in several logs is there once."""
+    """Return the jobs of a hand; a job that is in several logs appears once."""
     return spool(name, fold(logs), options)
 
 
 def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
-    """Return what has to be known of all hands before one of them is evaluated."""
+    """Combine what must be known about all hands before any of them is evaluated."""
     found = spool(name, [], options)
     for each in held:
         found.absorb(each)
@@ -98,16 +98,16 @@ def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str
 
 
 def end(whole: Whole, parts: Sequence[Found], by: Sequence[str]) -> Values:
-    """Return what all hands have found."""
+    """Join the results of all hands into the log's document."""
     whole.join(parts)
     return make_document(whole, by)
 
 
 def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
-    """Return the log in so many, all jobs of a user in the same one; times are moved on by `shift_secs`.
+    """Split a log into `hands` logs, all jobs of a user in the same one; add `shift_secs` to times.
 
-    Users and groups, say, have the same numbers on all machines. Jobs of nobody, and what is reported about
-    the whole log, are in the first.
+    Users, groups and the like get the same numbers on all machines. Jobs of unknown users, and facts about
+    the whole log, go to the first.
     """
     labels = {field: getattr(log, field) for field in FIELDS}
     numbers = {field: list(map(_number_of, each.names)) for field, each in labels.items()}
@@ -146,7 +146,7 @@ def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
 
 
 def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
-    """Return logs with one entry a job: of those that have the same id, as `jobfold` folds records."""
+    """Return logs with one entry per job: entries of equal id are merged as `jobfold` folds records."""
     known = [log for log in logs if log.ids is not None]
     if not known:
         return list(logs)
@@ -160,9 +160,9 @@ def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
         places, first = order[first : end + 1].tolist(), end + 1
         if len(places) == 1:
             continue
-        # Submission, start and end; −1 where they are not known: such a run comes first.
+        # Submission, start and end; −1 where unknown: such a run sorts first.
         runs = sorted((tuple(each[place].item() for each in times), place) for place in places)
-        latest: list[tuple[tuple[float, ...], int]] = []  # of each job that has this id
+        latest: list[tuple[tuple[float, ...], int]] = []  # of each job with this id
         for run in runs:
             same = next((each for each in latest if _may_be_one(each[0], run[0])), None)
             if same is None:
@@ -178,7 +178,7 @@ def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
 
 
 def _may_be_one(earlier: tuple[float, ...], later: tuple[float, ...]) -> bool:
-    """Return whether two entries may be of one job: the same run, or the next after a requeue."""
+    """Return whether two entries may be one job: the same run, or the next after a requeue."""
     if earlier[:2] == later[:2]:
         return earlier[2] == later[2] or (earlier[1] >= 0 and min(earlier[2], later[2]) < 0)
     known = [None if time < 0 else time for time in (*earlier, *later[:2])]

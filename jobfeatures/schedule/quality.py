@@ -1,4 +1,4 @@
-"""How good a schedule is while it is made: frozen records of one look at it."""
+"""The quality of a schedule in progress: frozen records, all as of one moment."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from jobfeatures.errors import Rejected
 
 Number = int | float
 
-# Upper bounds of the classes in which waits (seconds) and bounded slowdowns are counted.
+# Upper bounds of the histogram buckets for waits (seconds) and bounded slowdowns.
 WAIT_BOUNDS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 172_800, 345_600, 604_800)
 SLOWDOWN_BOUNDS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
 class Verdict(enum.Enum):
-    """What can be said of a job that has not ended, against its expected end."""
+    """Whether an unfinished job can still meet its expected end."""
 
-    CERTAINLY_LATE = "certainly_late"  # it ends too late, however short it and the user's other jobs are
+    CERTAINLY_LATE = "certainly_late"  # late, however short it and the user's other jobs turn out
     POSSIBLY_LATE = "possibly_late"
-    NOT_LATE = "not_late"  # it runs and cannot be late any more, or waits and would not be if it started now
+    NOT_LATE = "not_late"  # running and can no longer be late, or waiting and in time if started now
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many values were at most each bound, and the sum of all. The last count is of all values."""
+    """How many values are at most each bound, and the sum of all. The last count covers all values."""
 
     bounds: tuple[Number, ...]
     counts: tuple[int, ...]  # cumulative, one more than bounds
@@ -46,32 +46,32 @@ class UserQuality:
 
     @property
     def veet(self) -> float:
-        """Return which part of the jobs, from 0 to 1, ended after their expected end."""
+        """Return the fraction of the jobs, 0 to 1, that ended after their expected end."""
         return self.violated / self.jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleQuality:
-    """All that is known of one batch system's schedule since `begin_secs`.
+    """The figures of one batch system's schedule since `begin_secs`.
 
-    Sums are over jobs that have ended, count, and whose expected end is final.
-    Histograms, by partition, are over all that have ended and count.
+    Sums cover ended jobs that count and whose expected end is final.
+    Histograms, by partition, cover all ended jobs that count.
     """
 
     source: str
     taken_at_secs: float
     begin_secs: int  # jobs that ended earlier are not counted
-    share_cpus: Number  # of a user for whom no other is set
+    share_cpus: Number  # of a user who has no share of their own
     jobs: int = 0
     violated: int = 0
     tardiness_secs: Number = 0
     weighted_tardiness_cpu_secs: Number = 0
-    users: int = 0  # who have such jobs
-    veet_quantiles: Mapping[float, float] = field(default_factory=dict)  # over users, each from 0 to 1
-    unfinished: Mapping[Verdict, int] = field(default_factory=dict)  # jobs that wait or run
-    unsettled_jobs: int = 0  # ended, but an earlier job of the user has not, so the expected end may change
+    users: int = 0  # users with jobs in the sums
+    veet_quantiles: Mapping[float, float] = field(default_factory=dict)  # over users, values from 0 to 1
+    unfinished: Mapping[Verdict, int] = field(default_factory=dict)  # waiting and running jobs
+    unsettled_jobs: int = 0  # ended after an unfinished job of the user: the expected end may change
     skipped: Mapping[str, int] = field(default_factory=dict)  # ended jobs that do not count, by reason
     wait_secs: Mapping[str, Histogram] = field(default_factory=dict)
     slowdown: Mapping[str, Histogram] = field(default_factory=dict)  # bounded
-    top_users: tuple[UserQuality, ...] = ()  # those with most weighted tardiness, the first with most
+    top_users: tuple[UserQuality, ...] = ()  # those with most weighted tardiness, in descending order
     rejected: tuple[Rejected, ...] = ()  # records that could not be read

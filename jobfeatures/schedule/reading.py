@@ -44,7 +44,7 @@ Reader = Callable[[str, int], Iterator[SwfColumns]]
 
 
 class Read(NamedTuple):
-    """A log, and what it was made of: row by row columns of SWF, or records of another kind."""
+    """A log, and its source in the same order: columns of SWF, or records of another format."""
 
     log: ScheduleLog
     columns: SwfColumns | None = None
@@ -54,10 +54,10 @@ class Read(NamedTuple):
 def read_log(
     name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> ScheduleLog:
-    """Return the jobs of a file, `-` being standard input.
+    """Return the jobs of a file; `-` is standard input.
 
-    `kind` is determined by content where it is None, `zone` is where clocks showed
-    its times. Raises LogFileError, ParseError, KindError.
+    `kind` None is determined from the content; `zone` is the time zone of its
+    local times. Raises LogFileError, ParseError, KindError.
     """
     return read_whole(name, kind, zone, meaning).log
 
@@ -65,14 +65,14 @@ def read_log(
 def read_whole(
     name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> Read:
-    """Return the same, and what it was made of."""
+    """Return the jobs of a file as `read_log` does, with their source."""
     with as_file(name) as path:
         [read] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).reads()
     return read
 
 
 class Pieces:
-    """A log in some files, of which a part is in memory at a time: all of it, where that is one piece."""
+    """A log in one or more files, read in pieces; a log of one piece stays in memory."""
 
     def __init__(
         self,
@@ -84,20 +84,20 @@ class Pieces:
         store: Store | None = None,
         most: int | None = None,
     ) -> None:
-        """Take the names and paths of files; a piece has at most about so many jobs.
+        """Take the names and paths of files, and about how many jobs a piece has at most.
 
-        Who follows whom, perhaps from piece to piece, lies in the `store`. Reads nothing yet.
+        Links between jobs, also of different pieces, are kept in the `store`. Reads nothing yet.
         """
         more = len(files) - 1
         self.name = f"{files[0][0]} and {more} more" if more else files[0][0]
         self.files, self.kind, self.zone, self.meaning = files, kind, zone, meaning
         self.most = PIECE_JOBS if most is None else most
-        self.is_linked = False  # jobs follow others, perhaps of other pieces; known with the first piece
+        self.is_linked = False  # jobs follow others, perhaps in other pieces; known with the first piece
         self._store = store or Store(sys.maxsize)
         self._only: list[Read] = []
 
     def reads(self) -> Iterator[Read]:
-        """Yield some jobs at a time, in the log's order. Raises what `read_log` raises, and SpillError."""
+        """Yield the pieces in the log's order. Raises what `read_log` raises, and SpillError."""
         if self._only:
             yield from self._only
             return
@@ -109,11 +109,11 @@ class Pieces:
 
     @property
     def is_one(self) -> bool:
-        """Return whether all is one piece; it is known with the first."""
+        """Return whether the log is one piece; known with the first piece."""
         return bool(self._only)
 
     def logs(self) -> Iterator[ScheduleLog]:
-        """Yield the same without what it was made of."""
+        """Yield the pieces in the log's order, without their source."""
         return (read.log for read in self.reads())
 
     def _read(self) -> Iterator[Read]:
@@ -174,7 +174,7 @@ class Pieces:
 
         with DiskSorter() as sort:
             jobs = fold_jobs(records(), notes.fold, sort=lambda pairs: sort(noted(pairs)))
-            some = list(islice(jobs, self.most))  # by now all records have been read
+            some = list(islice(jobs, self.most))  # by now all records were read
             if not (more := list(islice(jobs, 1))):
                 log = from_records(some, name, unreadable=notes.rejected, folded=notes.folded)
                 whole = [Read(log, records=some)]
@@ -188,7 +188,7 @@ class Pieces:
                 yield from reads(jobs)
 
     def _linked(self, reads: Callable[[], Iterable[Read]]) -> Iterator[Read]:
-        """Yield the pieces of a file with who follows whom, for which they are gone through twice."""
+        """Yield the pieces of a file with links between jobs, which takes two passes."""
         self.is_linked = True
         index, sizes = LinkIndex(self._store), []
         for read in reads():
@@ -203,7 +203,7 @@ class Pieces:
 
 
 def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
-    """Yield what is held, and no longer, then the rest."""
+    """Yield the held items, dropping each from the list, then the rest."""
     held.reverse()
     while held:
         yield held.pop()
@@ -234,9 +234,9 @@ def _kind_of(path: str, name: str) -> str:
 
 
 def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
-    """Return by how much the times of each file of a log are moved on to count from the earliest zero.
+    """Return, for each file of a log, the seconds to add to its times to count from the earliest time zero.
 
-    Raises ScheduleError where only some have one.
+    Raises ScheduleError where only some files have a time zero.
     """
     known = [zero for zero in zeros if zero is not None]
     if not known:
@@ -259,7 +259,7 @@ def _moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
 
 @contextmanager
 def as_file(name: str) -> Iterator[str]:
-    """Give the name of a file that can be read twice: standard input is written to one."""
+    """Yield the name of a file that can be read twice: standard input is copied to one."""
     if name != "-":
         yield name
         return

@@ -1,4 +1,4 @@
-"""Which jobs count, and why the others do not: the rules, for one job as for arrays of them. Pure."""
+"""Which jobs count, and why others do not: rules for a single job or for arrays of jobs. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 from jobfeatures.joblog import Number
 
 UNKNOWN: Final = -1  # a value that is not reported
-IMPOSSIBLE: Final = -2  # one that cannot be true
-LATEST_SECS: Final = 2**60  # later times are no times
+IMPOSSIBLE: Final = -2  # a value that cannot be true
+LATEST_SECS: Final = 2**60  # later times are invalid
 
-# Why a job does not count; the first that holds is reported.
+# Why a job does not count; the first reason that holds is reported.
 UNREADABLE: Final = "unreadable"
 NO_SUBMIT: Final = "no_submit_time"
 NEVER_STARTED: Final = "never_started"
@@ -36,7 +36,7 @@ def compute_rules(
 ) -> dict[str, Any]:
     """Return whether each reason but `UNREADABLE` holds, in their order.
 
-    Each argument is of one job, or an array over jobs. Numbers are `UNKNOWN` or `IMPOSSIBLE` where they are.
+    Each argument is one job's value, or an array over jobs; a number may be `UNKNOWN` or `IMPOSSIBLE`.
     """
     is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
     return {
@@ -54,7 +54,7 @@ def compute_rules(
 def compute_runtime(
     start_secs: Number | None, end_secs: Number | None, suspended_secs: Number | None
 ) -> Number:
-    """Return how long a job ran, `UNKNOWN` or `IMPOSSIBLE`."""
+    """Return how long a job ran, or `UNKNOWN` or `IMPOSSIBLE`."""
     if start_secs is None or end_secs is None:
         return UNKNOWN
     runtime = end_secs - start_secs - (suspended_secs or 0)

@@ -1,4 +1,4 @@
-"""Jobs of a log evaluated: expected ends, what became late by how much, and their metrics: numpy."""
+"""Evaluation of a log's jobs: expected ends, tardiness, and metrics: numpy."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from jobfeatures.schedule.metrics import (
 from jobfeatures.schedule.runs import Array
 from jobfeatures.schedule.shares import CPU, GPU, MEMORY, RESOURCES, STEPS, ShareRules, Shares
 
-PART_JOBS: Final = 100_000  # a progress bar moves on after so many
+PART_JOBS: Final = 100_000  # jobs per step of a progress bar
 QUEUE: Final = "queue"
-BLUR_SECS: Final = 1e-6  # what doubles may be wrong by, in the mode fluid
+BLUR_SECS: Final = 1e-6  # largest rounding error of doubles in fluid mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is wanted of an evaluation."""
+    """The options of an evaluation."""
 
     resources: tuple[str, ...] = (CPU,)
     rules: ShareRules = field(default_factory=ShareRules)
@@ -52,8 +52,8 @@ class Options:
     min_runtime_secs: float = 0
     tau_secs: float = TAU_SECS
     filters: tuple[Filter, ...] = ()
-    recompute: bool = False  # expected ends as if the log held only the jobs that pass
-    join: tuple[Join, ...] = ()  # what makes jobs one piece of work, with one expected end
+    recompute: bool = False  # expected ends as if the log held only the selected jobs
+    join: tuple[Join, ...] = ()  # what joins jobs into bags with one expected end
     intervals: int = 100  # of use and queue over time
     workers: int = 1
 
@@ -71,12 +71,12 @@ class Group(NamedTuple):
 
     @property
     def veet(self) -> float:
-        """Return how many of the jobs, in percent, ended after their expected end."""
+        """Return the percentage of the jobs that ended after their expected end."""
         return 100 * self.violated / self.jobs
 
 
 class Bags(NamedTuple):
-    """Of bags of two jobs or more."""
+    """Figures of the bags of two or more jobs."""
 
     bags: int
     jobs: int
@@ -84,19 +84,19 @@ class Bags(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of all jobs."""
+    """Sums over all jobs."""
 
     jobs: int
     expected: int | float
     tardiness: int | float
     weighted_tardiness: int | float
     waited_for_another: int  # submitted before the job that they follow had ended
-    unknown_requests: dict[str, int]  # jobs that do not say what they asked for, by resource
-    bags: Bags | None  # where jobs are joined
+    unknown_requests: dict[str, int]  # jobs without a reported request, by resource
+    bags: Bags | None  # None where jobs are not joined
 
 
 class Schedule:
-    """Some users' jobs of a log and what follows from them. Arrays have the order of `chosen`."""
+    """The evaluated jobs of some users. Arrays have the order of `chosen`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Schedule:
         self.chosen = chosen
         self.shares = tuple(shares)
         self.expected = expected
-        self.bags = bags  # equal for jobs that have one expected end together
+        self.bags = bags  # equal for jobs that share one expected end
         late = np.maximum(chosen.end - expected, 0)
         self.tardiness = np.where(late > BLUR_SECS, late, 0.0) if options.mode is Mode.FLUID else late
 
@@ -123,7 +123,7 @@ class Schedule:
 
     @cached_property
     def violated(self) -> list[int]:
-        """Return by user how many jobs ended after their expected end."""
+        """Return, by user, how many jobs ended after their expected end."""
         return [int(count) for count in self.chosen.sums((self.tardiness > 0).astype(np.int64))]
 
     @cached_property
@@ -155,7 +155,7 @@ class Schedule:
 
     @cached_property
     def weighted_by_user(self) -> list[int | float]:
-        """Return by user the total weighted tardiness: formula 3."""
+        """Return the total weighted tardiness by user: formula 3."""
         return self.chosen.sums(self.weighted_tardiness)
 
     @cached_property
@@ -165,9 +165,9 @@ class Schedule:
         return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime, self.options.tau_secs)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return what was in use on the average, of each resource that the log reports, and how many waited.
+        """Return the mean use of each resource that the log reports, and the mean number of waiting jobs.
 
-        It is by interval between `edges`.
+        Each is by interval between `edges`.
         """
         chosen = self.chosen
         found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
@@ -180,7 +180,7 @@ class Schedule:
         return found
 
     def groups(self, field: str) -> dict[str, Group]:
-        """Return the jobs by user, group, queue or partition; others than those are left out."""
+        """Return figures by user, group, queue or partition; jobs without one are left out."""
         codes, names, _ = self.codes_of(field)
         count = len(names)
         jobs = np.bincount(codes[codes >= 0], minlength=count).tolist()
@@ -207,7 +207,7 @@ class Schedule:
         }
 
     def codes_of(self, field: str) -> Labels:
-        """Return whose each job is: the user's, group's, queue's or partition's."""
+        """Return each job's user, group, queue or partition."""
         if field == "user":
             counts = np.diff(self.chosen.bounds)
             return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
@@ -222,9 +222,9 @@ def evaluate(
     tick: Tick | None = None,
     lanes: dict[str, Lanes] | None = None,
 ) -> Schedule:
-    """Return a log evaluated by shares of resources; `tick` is called with how many jobs were done.
+    """Evaluate a log by shares of resources; `tick` is called with the number of jobs done.
 
-    `lanes`, of some of one user's jobs: the shares as earlier jobs have left them. Raises ScheduleError.
+    `lanes`, for a part of one user's jobs, are the shares as earlier jobs left them. Raises ScheduleError.
     """
     chosen = choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
     laid = chosen if options.recompute else _all_of_users(log, options, chosen)
@@ -252,7 +252,7 @@ def evaluate(
 
 
 def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
-    """Return all jobs of the users who have some that pass the filters: those of others change nothing."""
+    """Return all jobs of the users with jobs that pass the filters: other users' jobs change nothing."""
     if all(each.field == "user" for each in options.filters):
         return chosen
     users = Filter("user", frozenset(chosen.users))
@@ -260,12 +260,12 @@ def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
 
 
 def requests_of(log: ScheduleLog, resource: str) -> Array | None:
-    """Return what jobs ask of a resource, memory in KiB; None where the log reports none."""
+    """Return jobs' requests of a resource, memory in KiB; None where the log reports none."""
     return {CPU: log.cpus, MEMORY: log.memory_kib, GPU: log.gpus}[resource]
 
 
 def asked(log: ScheduleLog, resource: str) -> Array:
-    """Return the same. Raises ScheduleError where the log reports none."""
+    """Return jobs' requests of a resource. Raises ScheduleError where the log reports none."""
     requests = requests_of(log, resource)
     if requests is None:
         raise ScheduleError(f"{log.name}: has no {resource}")
@@ -273,9 +273,9 @@ def asked(log: ScheduleLog, resource: str) -> Array:
 
 
 def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
-    """Return what jobs held of a resource on the average from start to end; what is unknown is left out.
+    """Return jobs' mean holdings of a resource from start to end, with unknown requests as 0.
 
-    A job that was swapped out for a part of that time held nothing then.
+    A job held nothing while it was swapped out.
     """
     known = np.maximum(requests, 0)
     if (lasted == runtime).all():
@@ -286,7 +286,7 @@ def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
 
 
 def product(weights: Array, values: Array) -> Array:
-    """Return a product by job; as Python's whole numbers where one does not fit into 64 bits."""
+    """Return a product by job; as Python integers where one does not fit into 64 bits."""
     if not len(values):
         return values
     if values.dtype.kind == "i" and int(weights.max()) * int(values.max()) >= MOST:
@@ -295,7 +295,7 @@ def product(weights: Array, values: Array) -> Array:
 
 
 def _sums(values: Array, codes: Array, count: int) -> list[int | float]:
-    """Return the sum of a value by group, of whole numbers exactly."""
+    """Return the sum of values by group; exact for whole numbers."""
     is_in = codes >= 0
     if not is_in.all():
         values, codes = values[is_in], codes[is_in]
@@ -322,7 +322,7 @@ def _demand(
 
 
 def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:
-    """Return the groups of each user, by these jobs."""
+    """Return the groups of each user, according to these jobs."""
     count = len(log.group.names) + 1
     pairs = log.user.codes[position].astype(np.int64) * count + log.group.codes[position] + 1
     found: dict[str, set[str]] = {}

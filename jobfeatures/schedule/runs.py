@@ -18,13 +18,13 @@ from jobfeatures.spill import Folder, naming_full_folder
 Array = npt.NDArray[Any]
 
 AT_ONCE: Final = 2**20  # numbers in memory while runs are merged
-ROOM_BYTES: Final = 2**27  # of runs in memory
+ROOM_BYTES: Final = 2**27  # limit of runs in memory
 VALUES: Final = np.dtype([("key", np.float64)])
 EVENTS: Final = np.dtype([("key", np.uint64), ("change", np.float64)])
 
 
 class Run(NamedTuple):
-    """Some rows, of memory or of a file, in order of their `key`."""
+    """Rows in memory or in a file, sorted by their `key`."""
 
     held: Array | None
     path: str
@@ -33,11 +33,11 @@ class Run(NamedTuple):
     size: int
 
     def part(self, low: int, high: int) -> Run:
-        """Return the rows from one to another as a run."""
+        """Return the rows from `low` up to `high` as a run."""
         return self._replace(first=self.first + low, size=high - low)
 
     def read(self, first: int, count: int) -> Array:
-        """Return some of its rows."""
+        """Return `count` rows from `first` on."""
         count, begin = min(count, self.size - first), self.first + first
         if self.held is not None:
             return self.held[begin : begin + count]
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 class Store(Folder):
-    """Runs, in memory as long as there is room, then in a folder, which goes with it."""
+    """Stores runs in memory while there is room, then in a folder that is deleted with the store."""
 
     def __init__(self, room_bytes: int | None = None) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Store(Folder):
         self._count = 0
 
     def write(self, rows: Array) -> Run:
-        """Keep rows. Raises SpillError."""
+        """Store sorted rows as a run. Raises SpillError."""
         self._room_bytes -= rows.nbytes
         if self._room_bytes >= 0:
             return Run(rows, "", rows.dtype, 0, len(rows))
@@ -64,7 +64,7 @@ class Store(Folder):
         return Run(None, path, rows.dtype, 0, len(rows))
 
     def write_groups(self, values: Array, codes: Array, count: int) -> list[Run]:
-        """Write the values of each group, 0 to `count` − 1; NaN is none."""
+        """Write the values of each group, 0 to `count` − 1, as a run; NaN is left out."""
         is_in = (codes >= 0) & ~np.isnan(values)
         values, codes = values[is_in], codes[is_in]
         order = np.lexsort((values, codes))
@@ -75,11 +75,11 @@ class Store(Folder):
         return [run.part(low, high) for low, high in pairwise(bounds)]
 
     def write_events(self, begins: Array, ends: Array, weights: Array) -> Run:
-        """Write by how much what lasts from `begins` to `ends` changes a sum, and when."""
+        """Write when, and by how much, items lasting from `begins` to `ends` change the total weight."""
         lasts = ends > begins
         each = weights[lasts].astype(float)
         rows = np.empty(2 * len(each), EVENTS)
-        # What ends makes room for what begins then; the bits of times from 0 on have their order.
+        # At one time, ends sort before begins; the bits of non-negative doubles sort as they do.
         rows["key"][: len(each)] = 2 * (ends[lasts].astype(float) + 0.0).view(np.uint64)
         rows["key"][len(each) :] = 2 * (begins[lasts].astype(float) + 0.0).view(np.uint64) + 1
         rows["change"][: len(each)], rows["change"][len(each) :] = -each, each
@@ -87,7 +87,7 @@ class Store(Folder):
 
 
 def as_rows(columns: dict[str, Array]) -> Array:
-    """Return columns as rows."""
+    """Return columns as a structured array."""
     size = len(next(iter(columns.values())))
     rows = np.empty(size, [(name, each.dtype) for name, each in columns.items()])
     for name, each in columns.items():
@@ -96,7 +96,7 @@ def as_rows(columns: dict[str, Array]) -> Array:
 
 
 class Columns:
-    """Columns of whole numbers: in memory, or in files of a folder, of which memory has what is in use."""
+    """Columns of whole numbers: in memory, or in memory-mapped files of a folder."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = None if folder is None else tempfile.mkdtemp(dir=folder)
@@ -104,7 +104,7 @@ class Columns:
         self._maps: list[mmap.mmap] = []
 
     def add(self, name: str, values: Array) -> None:
-        """Put numbers at the end of a column. Raises SpillError."""
+        """Append numbers to a column. Raises SpillError."""
         whole = np.ascontiguousarray(values, np.int64)
         if self._folder is None:
             self._parts[name].append(whole)
@@ -113,7 +113,7 @@ class Columns:
             file.write(whole.data)
 
     def numbers(self, name: str) -> memoryview[int]:
-        """Return a column, to which nothing is added any more."""
+        """Return a complete column; it can no longer be appended to."""
         if self._folder is None:
             return np.concatenate(self._parts.pop(name)).data
         with open(os.path.join(self._folder, name), "r+b") as file:
@@ -121,26 +121,26 @@ class Columns:
         return memoryview(self._maps[-1]).cast("q")
 
     def filled(self, value: int, count: int) -> memoryview[int]:
-        """Return a new column of so many equal numbers."""
+        """Return a new column of `count` equal numbers."""
         name = f"filled-{len(self._maps)}"
         for first in range(0, count, AT_ONCE):
             self.add(name, np.full(min(AT_ONCE, count - first), value))
         return self.numbers(name)
 
     def release(self) -> None:
-        """Leave to the files what was in use so far."""
+        """Release memory that mapped files have used so far."""
         for each in self._maps:
             each.madvise(mmap.MADV_DONTNEED)
 
     def parts(self, *columns: Array) -> Iterator[list[Array]]:
-        """Yield columns some rows at a time."""
+        """Yield columns in blocks of rows."""
         for first in range(0, len(columns[0]), AT_ONCE):
             yield [each[first : first + AT_ONCE] for each in columns]
             self.release()
 
 
 def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> Iterator[Array]:
-    """Yield the rows of all runs in order, some at a time; equal ones as the runs stand."""
+    """Yield the rows of all runs in order, in blocks; rows with equal keys are in the order of the runs."""
     window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
     heads = [run.read(0, window) for run in runs]
     read = [len(head) for head in heads]
@@ -162,7 +162,7 @@ def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> 
 
 
 def peak_of(runs: Sequence[Run]) -> float:
-    """Return the largest sum at any moment."""
+    """Return the largest total weight at any time."""
     level, peak = 0.0, 0.0
     for block in merge(runs):
         levels = level + np.cumsum(block["change"])

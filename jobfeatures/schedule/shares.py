@@ -1,8 +1,8 @@
-"""What share of each resource a user may expect: pure.
+"""The share of each resource that a user may expect: pure.
 
 Shares of processors and GPUs may be fractions, down to a thousandth; shares of memory are whole KiB. A user's
-own share comes before that of the user's group (the largest, where there are several), that before the
-default, which is what is given, or the machine's total by its users.
+own share takes precedence over the group's (the largest, where there are several), and that over the
+default: the given one, or the machine's total divided by the number of its users.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 GPU: Final = "gpu"
 RESOURCES: Final = (CPU, MEMORY, GPU)
-FIELDS: Final = ("user", "group", "queue", "partition")  # by which jobs are told apart
-# Steps in which a share is shown: thousandths of a processor, KiB as such.
+FIELDS: Final = ("user", "group", "queue", "partition")  # by which jobs are grouped and filtered
+# Steps per unit of a share: thousandths of a processor, whole KiB.
 STEPS: Final = {CPU: 1000, MEMORY: 1, GPU: 1000}
 KIB: Final = 1024
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?\Z", re.ASCII)
@@ -33,7 +33,7 @@ Amounts = dict[str, int]  # by resource, in steps
 
 @dataclass(frozen=True, slots=True)
 class ShareRules:
-    """What was said about shares and totals; all amounts in steps of the resource."""
+    """The given shares and totals; all amounts in steps of the resource."""
 
     default: Amounts = field(default_factory=dict)
     users: dict[str, Amounts] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class Shares:
     total: int
     total_from: str  # "given", "log", "most in use"
     default_from: str  # "given", "total / users"
-    users: Amounts = field(default_factory=dict)  # by user: those that have another than the default
-    groups: Amounts = field(default_factory=dict)  # as they were given
+    users: Amounts = field(default_factory=dict)  # by user, where not the default
+    groups: Amounts = field(default_factory=dict)  # as given
 
     def of(self, user: str) -> int:
         """Return the share of a user."""
@@ -59,7 +59,7 @@ class Shares:
 
     @property
     def scale(self) -> int:
-        """Return the least number that makes all of the shares whole when they are multiplied by it."""
+        """Return a factor that makes all shares whole numbers."""
         step = STEPS[self.resource]
         return 1 if all(each % step == 0 for each in (self.default, *self.users.values())) else step
 
@@ -73,10 +73,10 @@ def make_shares(
     all_users: int,
     groups_of: Mapping[str, Iterable[str]],
 ) -> Shares:
-    """Return who may expect which share of a resource.
+    """Return each user's share of a resource.
 
-    `total` is the machine's; by `all_users` it is the default, at least one
-    step. `groups_of` names the groups of users whose groups have shares.
+    `total` is the machine's; divided by `all_users` it is the default, at least
+    one step. `groups_of` names the groups of users whose groups have shares.
     """
     if resource in rules.totals:
         total, total_from = rules.totals[resource], "given"
@@ -104,13 +104,13 @@ def make_shares(
 
 
 def plain(resource: str, amount: int) -> int | float:
-    """Return an amount in units of its resource, whole where it is: 1.5 processors, KiB."""
+    """Return an amount in units of its resource, as an integer where it is one: 1.5 processors, KiB."""
     step = STEPS[resource]
     return amount // step if amount % step == 0 else amount / step
 
 
 def split_list(text: str, separator: str = "=") -> list[tuple[str, list[str]]]:
-    """Return ``a=1,b=2,3`` as [("a", ["1"]), ("b", ["2", "3"])]; what precedes any name has the name ""."""
+    """Return ``a=1,b=2,3`` as [("a", ["1"]), ("b", ["2", "3"])]; values before any name get the name ""."""
     found: list[tuple[str, list[str]]] = []
     for piece in text.split(","):
         name, is_named, value = piece.partition(separator)
@@ -124,7 +124,7 @@ def split_list(text: str, separator: str = "=") -> list[tuple[str, list[str]]]:
 
 
 def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
-    """Return ``4``, of the first resource, or ``cpu=4,memory=16GiB`` in steps. Raises ConfigurationError."""
+    """Parse ``4`` (of the first resource) or ``cpu=4,memory=16GiB`` into steps. Raises ConfigurationError."""
     found: Amounts = {}
     for name, values in split_list(text):
         resource = name or resources[0]
@@ -138,7 +138,7 @@ def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
 def parse_shares_of(
     key: str, texts: Iterable[str], resources: Sequence[str]
 ) -> tuple[dict[str, Amounts], ...]:
-    """Return shares by user and group: ``alice=4,group:staff=20,bob=cpu:2``. Raises ConfigurationError."""
+    """Parse shares by user and group: ``alice=4,group:staff=20,bob=cpu:2``. Raises ConfigurationError."""
     users: dict[str, Amounts] = {}
     groups: dict[str, Amounts] = {}
     for text in texts:
@@ -157,7 +157,7 @@ def parse_shares_of(
 
 
 def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Return the wanted values by field and by whether they are not wanted. Raises ConfigurationError."""
+    """Parse filters into values by field and by whether they are excluded. Raises ConfigurationError."""
     found: dict[tuple[str, bool], set[str]] = {}
     for text in texts:
         for name, values in split_list(text):
@@ -169,7 +169,7 @@ def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
 
 
 def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return some of the known words, each once, in the order given. Raises ConfigurationError."""
+    """Parse a list of known words, each kept once, in the order given. Raises ConfigurationError."""
     found = dict.fromkeys(word.strip() for word in text.split(","))
     for word in found:
         if word not in known:
@@ -178,7 +178,7 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_amount(key: str, text: str, resource: str) -> int:
-    """Return one amount in steps: a number with at most three decimals, or a size (bare: KiB), rounded down.
+    """Parse one amount into steps: a number with at most three decimals, or a size (bare: KiB), rounded down.
 
     Raises ConfigurationError.
     """

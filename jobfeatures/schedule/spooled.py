@@ -1,4 +1,4 @@
-"""The jobs of a log that count, in runs by user, so that some users' jobs can be had at a time: numpy."""
+"""The jobs of a log that count, in runs by user, so that a few users' jobs can be read at a time: numpy."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COLUMNS: Final = (
 
 
 class Names:
-    """The users, say, of all pieces. They are sorted by number, where they have some, else as they came."""
+    """The users (or groups …) of all pieces, sorted by number where they have one, else as they came."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self._keys: dict[str, int] = {}
 
     def keys_of(self, labels: Labels) -> Array:
-        """Return whose each job of a piece is, as numbers that are the same in all pieces."""
+        """Return each job's user (or group …) as a number that is the same in all pieces."""
         numbers = labels.numbers
         if numbers is None:
             numbers = [self._keys.setdefault(name, len(self._keys)) for name in labels.names]
@@ -39,31 +39,31 @@ class Names:
         return np.array([*numbers, UNKNOWN], np.int64)[labels.codes]
 
     def labels_of(self, keys: Array) -> Labels:
-        """Return the same as labels."""
+        """Return labels for keys from `keys_of`."""
         found, codes = np.unique(np.append(keys, UNKNOWN), return_inverse=True)
         numbers = found[1:].tolist()
         return Labels(codes.reshape(-1)[:-1] - 1, [self.names[number] for number in numbers], numbers)
 
 
 class Spooled:
-    """The jobs that count, and what has to be known of all before one of them is evaluated."""
+    """The jobs that count, and what must be known about all of them before any is evaluated."""
 
     def __init__(self, name: str, store: Store, options: Options) -> None:
         self.name, self.store, self.options = name, store, options
         self.names = {field: Names() for field in FIELDS}
         self.skipped, self.folded, self.totals = Counter[str](), Counter[str](), dict[str, int]()
         self.jobs = self.counted = self.shown = 0
-        self.users = Counter[int]()  # how many jobs of each count
+        self.users = Counter[int]()  # how many jobs that count each has
         self.shown_users: set[int] = set()
-        self._groups: set[tuple[int, int]] = set()  # users with their groups, where groups have shares
+        self._groups: set[tuple[int, int]] = set()  # (user, group), where groups have shares
         self.first, self.last = np.inf, -np.inf
         self.is_in_order, self.has_eligible = True, False
         self.events: dict[str, list[Run]] = defaultdict(list)
         self.warnings: list[str] = []
         self._latest = -np.inf
-        self._is_moved = False  # jobs do not stand in the log's order, which is that of submission
+        self._is_moved = False  # jobs are not in order of submission, the log's order
         self._peaks: dict[str, int | float] = {}
-        self._weights: dict[str, np.dtype[Any]] = {}  # by what changes
+        self._weights: dict[str, np.dtype[Any]] = {}  # by quantity
         self.types: dict[str, np.dtype[Any]] = {}
         self._parts: list[tuple[Run, Array, Array]] = []  # rows, users, and where each begins
 
@@ -101,7 +101,7 @@ class Spooled:
         for what, which in (("all", is_counted), ("shown", is_shown))[: 1 + bool(options.filters)]:
             for resource in RESOURCES:
                 requests = requests_of(log, resource)
-                if requests is None:  # where a later piece has some, these ask for none
+                if requests is None:  # if a later piece has some, these are 0
                     requests = np.zeros(len(log), np.int64)
                 held = held_weights(requests[which], lasted[which], log.runtime[which])
                 self._note(what + resource, start[which], end[which], held)
@@ -116,7 +116,7 @@ class Spooled:
             self.last = max(self.last, end[is_shown].max().item())
 
     def absorb(self, other: Spooled) -> None:
-        """Take what is known of other jobs, whose users are numbered alike, and not the jobs."""
+        """Add what is known about other jobs, whose users have the same numbers, but not the jobs."""
         self.skipped.update(other.skipped)
         self.folded.update(other.folded)
         for resource, amount in other.totals.items():
@@ -138,7 +138,7 @@ class Spooled:
             self._weights[what] = np.result_type(self._weights.get(what, kind), kind)
 
     def without_jobs(self) -> Spooled:
-        """Return what is known of the jobs, without them."""
+        """Return what is known about the jobs, without the jobs themselves."""
         found = Spooled(self.name, self.store, self.options)
         found.absorb(self)
         return found
@@ -159,7 +159,7 @@ class Spooled:
         self._parts.append((self.store.write(rows), users, firsts))
 
     def groups_of(self) -> dict[str, set[str]]:
-        """Return the groups of each user who is shown."""
+        """Return the groups of each user in the results."""
         users, groups = self.names["user"].names, self.names["group"].names
         found: dict[str, set[str]] = {}
         for user, group in sorted(self._groups):
@@ -168,14 +168,14 @@ class Spooled:
         return found
 
     def peak(self, what: str) -> int | float:
-        """Return the most at any moment."""
+        """Return the largest value of a quantity at any time."""
         if what not in self._peaks:
             found = peak_of(self.events[what])
             self._peaks[what] = int(found) if self._weights[what].kind == "i" else found
         return self._peaks[what]
 
     def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield the jobs of some users as a log, and whether more of the one user follow."""
+        """Yield the jobs of a few users as a log, and whether more jobs of its single user follow."""
         users: list[int] = []
         jobs = 0
         for user, count in sorted(self.users.items()):
@@ -194,7 +194,7 @@ class Spooled:
         return self.hand([run.read(0, run.size) for run in self._runs_of(users[0], users[-1])])
 
     def _runs_of(self, first: int, last: int) -> list[Run]:
-        """Return the jobs of these users in each part; a user's are in order of arrival."""
+        """Return these users' jobs in each part; each user's are in order of arrival."""
         found = []
         for run, users, firsts in self._parts:
             low, high = firsts[np.searchsorted(users, first)], firsts[np.searchsorted(users, last, "right")]
@@ -202,7 +202,7 @@ class Spooled:
         return [run for run in found if run.size]
 
     def _cut(self, user: int, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield the jobs of one user some at a time, in order of arrival."""
+        """Yield the jobs of one user in blocks, in order of arrival."""
         some: list[Array] = []
         for block in merge(self._runs_of(user, user), most // 2, "arrival"):
             if some and sum(map(len, some)) + len(block) > most:
@@ -212,7 +212,7 @@ class Spooled:
         yield self.hand(some), False
 
     def hand(self, parts: Sequence[Array]) -> ScheduleLog:
-        """Return jobs as a log; of none, what is known of the whole log."""
+        """Return rows of jobs as a log; without any, the facts about the whole log."""
         rows = np.concatenate(parts or [_NONE])
         if self._is_moved:
             rows = rows[np.argsort(rows["submit"], kind="stable")]
@@ -229,7 +229,7 @@ class Spooled:
 
 
 def spool(name: str, pieces: Iterable[ScheduleLog], options: Options, store: Store | None = None) -> Spooled:
-    """Return the jobs of a log, whose pieces count from one time; they lie in the `store`, else in memory.
+    """Spool the jobs of a log, whose pieces have the same time zero, in the `store`, else in memory.
 
     Raises ScheduleError, SpillError.
     """

@@ -1,4 +1,4 @@
-"""Results as text for people, and as rows."""
+"""Results as readable text, and as rows."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Table(NamedTuple):
 
     title: str
     rows: list[list[str]]
-    more: int = 0  # rows that were left out at the end
+    more: int = 0  # rows left out at the end
 
 
 def format_text(documents: Sequence[Values], *, top: int = TOP) -> str:
-    """Return logs side by side, then of each what its groups show: those that were late most by weight."""
+    """Return logs side by side, then each log's groups with the most weighted tardiness."""
     return "\n\n".join(_text(table) for table in make_tables(documents, top=top))
 
 
 def make_tables(documents: Sequence[Values], *, top: int = TOP) -> list[Table]:
-    """Return the same as tables."""
+    """Return the tables that `format_text` shows."""
     tables = [Table("", _columns(documents))]
     for document in documents:
         for field, groups in document.get("by", {}).items():
@@ -39,12 +39,12 @@ def make_tables(documents: Sequence[Values], *, top: int = TOP) -> list[Table]:
 
 
 def format_comparison(comparison: Values) -> str:
-    """Return how users fare in each log against the first, and the ratios of the sums."""
+    """Return how users fare in each log compared with the first, and the ratios of the sums."""
     return _text(comparison_table(comparison))
 
 
 def comparison_table(comparison: Values) -> Table:
-    """Return the same as a table."""
+    """Return the comparison as a table."""
     rows = [
         [
             "against " + shown_name(comparison["base"]),
@@ -70,7 +70,7 @@ def comparison_table(comparison: Values) -> Table:
 
 
 def format_csv(documents: Sequence[Values]) -> str:
-    """Return one row a log, and one for each of its groups; columns that have no meaning are empty."""
+    """Return one row per log, and one per group of it; columns that do not apply are empty."""
     out = io.StringIO()
     columns = [
         "log", "scope", "name", "mode", "recomputed", "share", "jobs", "skipped", "users", "violated", "veet",

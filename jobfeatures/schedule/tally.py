@@ -1,4 +1,4 @@
-"""Counting and summing that do not depend on the order: pure."""
+"""Counts and sums that do not depend on the order of values: pure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from jobfeatures.schedule.quality import QUANTILES, Histogram
 
 
 class Tally:
-    """A histogram that is added to, exactly: sums do not depend on the order."""
+    """A histogram with an exact running sum, whatever the order of values."""
 
     __slots__ = ("_bounds", "_counts", "_sum", "_unit")
 
     def __init__(self, bounds: tuple[Number, ...], unit: int = 1) -> None:
-        """Values are counted in whole parts, `unit` of them are 1."""
+        """Sum values in whole parts, of which `unit` make 1."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0
         self._unit = unit
 
     def add(self, value: Number, times: int) -> None:
-        """Count a value, or take it back with −1."""
+        """Count a value `times` times; −1 takes it back."""
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += round(value * self._unit) * times
 
     def histogram(self) -> Histogram:
-        """Return what it holds."""
+        """Return the histogram."""
         total = self._sum if self._unit == 1 else self._sum / self._unit
         return Histogram(self._bounds, tuple(accumulate(self._counts)), total)
 
 
 def compute_quantiles(values: Iterable[float]) -> dict[float, float]:
-    """Return `QUANTILES` of values, interpolated between neighbours; of none, none."""
+    """Return `QUANTILES` of values, interpolated between neighbours; empty without values."""
     ordered = sorted(values)
     found = {}
     for at in QUANTILES if ordered else ():

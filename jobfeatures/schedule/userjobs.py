@@ -1,4 +1,4 @@
-"""Asks a batch system for the jobs of one user, and for what else the user's share depends on."""
+"""Queries a batch system for one user's jobs, and for the inputs of the user's share."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_sha
 EARLY: Final = "bounds may be too early"
 HIDDEN: Final = "jobs of others may be hidden from you (in Slurm: PrivateData)"
 
-Found = tuple[Asked, Shares, float, tuple[str, ...]]  # the job, shares, now, what is not known
+Found = tuple[Asked, Shares, float, tuple[str, ...]]  # the job, shares, now, notes on unknowns
 
 
 class UserJobs:
-    """Asks a batch system for one user's jobs, and for what else a share needs."""
+    """Queries a batch system for one user's jobs and share."""
 
     def __init__(self, source: ClusterSource, clock: Clock, rules: ShareRules, history_secs: float) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class UserJobs:
         self._notes: list[str] = []
 
     def ask(self, job_id: str) -> Found:
-        """Return what is known. Raises SourceError, NoSuchJobError."""
+        """Return a job among its user's jobs, and shares. Raises SourceError, NoSuchJobError."""
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)
         user = None
@@ -55,7 +55,7 @@ class UserJobs:
         if submit_secs is not None and submit_secs < begin_secs:
             reported = self._jobs(user, compute_begin(submit_secs, self._history_secs))
         elif submit_secs is None and user is not None:
-            reported = self._jobs(user, 0)  # it ended before
+            reported = self._jobs(user, 0)  # it ended earlier
         try:
             asked = choose_jobs(reported, job_id)
         except NoSuchJobError as error:
@@ -67,7 +67,7 @@ class UserJobs:
         return asked, shares, now_secs, tuple(self._notes)
 
     def _jobs(self, user: str | None, since_secs: float) -> list[ReportedJob]:
-        """Return a user's jobs, or all. The queue is asked first: what ends in between is in both."""
+        """Return a user's jobs, or all. Query the queue first, so as to miss no job that ends meanwhile."""
         self._notes.clear()
         source = self._source
         ask: Callable[[float], Accounting]
@@ -89,7 +89,7 @@ class UserJobs:
         return [each for each in reported if each is not None]
 
     def _shares(self, user: str, begin_secs: float) -> Shares:
-        """Return the shares. Raises SourceError where the default is wanted and is not known."""
+        """Return the shares. Raises SourceError where the default is needed and unknown."""
         total = users = 0
         if CPU not in self._rules.default and user not in self._rules.users:
             total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
@@ -109,7 +109,7 @@ class UserJobs:
         return replace(shares, default_from=f"{total} CPUs of all nodes{by}")
 
     def _users(self, begin_secs: float, until_secs: float) -> set[str | None]:
-        """Return who had jobs that count and ended between two times, as the controller role counts them."""
+        """Return users with jobs that count and ended between two times, as the controller role counts."""
         source = self._source
         if isinstance(source, HistorySource):
             accounting = source.poll_history(begin_secs, until_secs)

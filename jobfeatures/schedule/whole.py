@@ -1,9 +1,9 @@
-"""A log evaluated some users' jobs at a time: numpy.
+"""Evaluates a log by hands, the jobs of a few users at a time: numpy.
 
-Expected ends depend on nothing but the user's own jobs and share, so that a hand of users is evaluated as
-a log of its own; a user with more jobs than a hand has is evaluated from hand to hand, the share as far as
-it is taken passed on. What all users share are sums over hands: use and queue over time, and the merged
-values of all hands' jobs. What does not fit into memory lies on disk.
+Expected ends depend only on the user's own jobs and share, so a hand is evaluated as a log of its own. A user
+with more jobs than fit into one hand is spread over several; each passes on the used part of the share.
+Figures over all users are sums over hands (use and queue over time) or merged values of all hands' jobs.
+What does not fit into memory is on disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HAND_JOBS: Final = 2**20
 
 
 class Use(NamedTuple):
-    """Of one resource: what there is, and how much of it was in use, over intervals of equal length."""
+    """One resource: its total, and its mean use over intervals of equal length."""
 
     total: int
     total_from: str
@@ -38,7 +38,7 @@ class Use(NamedTuple):
 
 
 class Found:
-    """What some hands have found."""
+    """The combined results of some hands."""
 
     def __init__(self, by: Iterable[str]) -> None:
         self.users: list[str] = []
@@ -53,7 +53,7 @@ class Found:
         }
 
     def add(self, hand: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
-        """Take the sums of a hand; its user may go on from the one before (`goes_on`), to the one after."""
+        """Add a hand; its user continues from the hand before (`goes_on`) or into the next (`is_cut`)."""
         jobs = np.diff(hand.chosen.bounds).tolist()
         if goes_on:
             self.jobs[-1] += jobs[0]
@@ -73,14 +73,14 @@ class Found:
         for field, groups in self.groups.items():
             codes, names, _ = hand.codes_of(field)
             runs: list[list[Run]] = []
-            if field != "user" or goes_on or is_cut:  # others may have more jobs in other hands
+            if field != "user" or goes_on or is_cut:  # other groups may have jobs in other hands
                 runs = [store.write_groups(values, codes, len(names)) for values in measures.values()]
             places = {name: place for place, name in enumerate(names)}
             for name, group in hand.groups(field).items():
                 groups[name].append((group, [each[places[name]] for each in runs]))
 
     def join(self, other: Found) -> None:
-        """Take what hands of other users have found."""
+        """Add the results of other users' hands."""
         self.users += other.users
         self.jobs += other.jobs
         self.violated += other.violated
@@ -95,12 +95,12 @@ class Found:
 
 
 class Whole:
-    """All that is known of one log: complete once all of `hands` have been gone through."""
+    """The results of one log: complete once `hands` is exhausted."""
 
     def __init__(self, spooled: Spooled, by: Sequence[str] = (), *, most: int = HAND_JOBS) -> None:
-        """Take a log; `by`: the fields whose groups are listed one by one. Raises ScheduleError.
+        """Take a log; `by`: the fields whose groups are listed individually. Raises ScheduleError.
 
-        `most` of its jobs are in a hand.
+        A hand has at most `most` jobs.
         """
         name, options = spooled.name, spooled.options
         if options.arrival is Arrival.ELIGIBLE and not spooled.has_eligible:
@@ -141,22 +141,22 @@ class Whole:
         )
 
     def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
-        """Evaluate the log, and yield some users' jobs at a time, with the place of the first in `users`.
+        """Evaluate the log, and yield each hand with the index of its first user in `users`.
 
-        `tick` is called with how many jobs were done. Raises ScheduleError, SpillError.
+        `tick` is called with the number of jobs done. Raises ScheduleError, SpillError.
         """
         yield from self._hands(self._spooled, self._found, tick)
         self._finish()
 
     def part(self, spooled: Spooled) -> Found:
-        """Return what is known of some users' jobs, to be joined with that of the others."""
+        """Return the results of some users' jobs, to be joined with those of the others."""
         found = Found(self._by)
         for _ in self._hands(spooled, found):
-            del _  # or two are in memory at once
+            del _  # else two are in memory at once
         return found
 
     def join(self, parts: Iterable[Found]) -> None:
-        """Put together what all parts have found."""
+        """Combine the results of all parts."""
         for part in parts:
             self._found.join(part)
         self._finish()
@@ -176,14 +176,14 @@ class Whole:
                 found.add(hand, self.edges, spooled.store, goes_on=goes_on, is_cut=is_cut)
                 goes_on = True
                 yield hand, len(found.users) - len(hand.chosen.users)
-                del hand  # or two are in memory at once
-            elif left is not None and not options.recompute:  # they are laid before others of their user
+                del hand  # else two are in memory at once
+            elif left is not None and not options.recompute:  # lay them before the user's later ones
                 evaluate(log, replace(options, filters=()), self.shares, None, left)
             del log
             was_cut = is_cut
 
     def _finish(self) -> None:
-        """Put together what all hands have found."""
+        """Combine the results of all hands."""
         spooled, found = self._spooled, self._found
         bags = [each.bags for each in found.sums if each.bags is not None]
         self.veet = [100 * late / jobs for late, jobs in zip(self.violated, found.jobs, strict=True)]
@@ -204,7 +204,7 @@ class Whole:
         self.use = self.use_of(found.steps)
 
     def use_of(self, steps: dict[str, Array]) -> dict[str, Use]:
-        """Return the use of each resource that the log reports, with what there is of it."""
+        """Return the use and the total of each resource that the log reports."""
         shown = "shown" if self.options.filters else "all"
         shares = {each.resource: each for each in self.shares}
         found: dict[str, Use] = {}
@@ -221,20 +221,20 @@ class Whole:
         return found
 
     def groups(self, field: str) -> dict[str, Group]:
-        """Return the jobs by user, group, queue or partition; others than those are left out."""
+        """Return figures by user, group, queue or partition; jobs without one are left out."""
         found, names = self._found.groups[field], self._spooled.names[field].names
         reported = dict.fromkeys(name for _, name in sorted(names.items()))
         return {name: _joined(found[name]) for name in reported if name in found}
 
 
 def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
-    """Add quantities over time to what they are summed up in."""
+    """Add quantities over time to their sums."""
     for what, means in steps.items():
         sums[what] = sums.get(what, 0) + means
 
 
 def _joined(parts: list[tuple[Group, list[Run]]]) -> Group:
-    """Return a group of which each hand has a part."""
+    """Return a group joined from its parts in several hands."""
     if len(parts) == 1:
         return parts[0][0]
     groups, runs = zip(*parts, strict=True)

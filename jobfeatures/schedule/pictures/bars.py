@@ -1,4 +1,4 @@
-"""Draws the metrics that do not know users, one panel each, schedules below each other."""
+"""Draws the metrics that do not depend on users, one panel each, one row per schedule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Panel(NamedTuple):
 
 
 def make_panels(views: Sequence[View]) -> list[Panel]:
-    """Return what is drawn: only metrics that one of the schedules has."""
+    """Return the panels to draw: metrics that at least one schedule has."""
     documents = [view.document for view in views]
     tau = {document["tau_secs"] for document in documents}
     bound = f", τ = {brief(tau.pop())} s" if len(tau) == 1 else ""
@@ -59,7 +59,7 @@ def make_panels(views: Sequence[View]) -> list[Panel]:
 
 
 def draw_bars(views: Sequence[View], names: Sequence[str]) -> Figure:
-    """Return all panels."""
+    """Draw all panels as one figure."""
     panels = make_panels(views)
     lines = -(-len(panels) // PANELS_BESIDE)
     tall = lines * (0.95 + ROW_INCHES * len(views)) + 0.45

@@ -1,4 +1,4 @@
-"""Draws how VEET and weighted tardiness are distributed over users, schedules below each other."""
+"""Draws the distributions of VEET and weighted tardiness over users, one row per schedule."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from jobfeatures.schedule.pictures.view import View, counted, share_words
 from jobfeatures.schedule.runs import Array
 
 ROW_INCHES: Final = 0.62
-REACH: Final = 1.5  # lengths of the box: what is further from it is an outlier
-RASTER: Final = 1500  # more dots are one bitmap in SVG
+REACH: Final = 1.5  # in box lengths: values further away are outliers
+RASTER: Final = 1500  # above so many dots, SVG embeds them as one bitmap
 HALF: Final = 0.3
 
 
 def draw_boxes(views: Sequence[View], names: Sequence[str]) -> Figure:
-    """Return box-plots over users: of VEET on the left, of weighted tardiness on the right."""
+    """Draw box plots over users: VEET on the left, weighted tardiness on the right."""
     figure = Figure(figsize=(WIDTH, 1.75 + ROW_INCHES * len(views)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     veets = [np.array(list(view.document["veet"].values()), dtype=float) for view in views]
@@ -73,12 +73,12 @@ def _draw_box(axes: Axes, row: int, values: Array, colour: str, show: Callable[[
 
 
 def _spread_out(count: int) -> Array:
-    """Return places from −1 to 1 so that neighbours stand apart: the same at every drawing."""
+    """Return offsets from −1 to 1 that keep neighbours apart; deterministic."""
     return 2 * ((np.arange(count) * 0.618033988749895) % 1) - 1 if count > 1 else np.zeros(count)
 
 
 def _lay_out_powers(axes: Axes, values: Array) -> None:
-    """Make an axis that begins with 0, and is logarithmic from the least power of ten that is needed."""
+    """Set up an axis that starts at 0, and is logarithmic from the smallest power of ten needed."""
     positive = values[values > 0]
     if not len(positive):
         axes.set_xlim(-0.02, 1)

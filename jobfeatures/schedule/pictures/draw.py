@@ -1,4 +1,4 @@
-"""From views of schedules to all pictures of them, and to files."""
+"""Makes all pictures of schedules from their views, and writes them to files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ EXPLAINED: Final = (
 
 
 def count_pictures(views: Sequence[View]) -> int:
-    """Return how many pictures `draw_pictures` makes."""
+    """Return how many pictures `draw_pictures` yields."""
     return len(views) + 3
 
 
 def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
-    """Make a heatmap of each schedule, box-plots and bars of all, and what explains them, one at a time."""
+    """Yield a heatmap of each schedule, box plots and bars of all, and the explanation, one at a time."""
     names = short_names([view.name for view in views])
     heats = compute_heats(views)
     norm = make_norm(heats)
@@ -51,10 +51,8 @@ def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
 
 
 def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> None:
-    """Write a picture as one file a form. Raises OSError."""
-    for form in sorted(
-        forms, reverse=True
-    ):  # SVG first: after PNG its names for clips are not the same each time
+    """Write a picture to one file per format. Raises OSError."""
+    for form in sorted(forms, reverse=True):  # SVG first: after PNG its clip names are not deterministic
         with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
             file.write(render(picture, form))
 

@@ -1,4 +1,4 @@
-"""Draws what expected ends are, by the smallest examples: the same picture for every schedule.
+"""Explains expected ends by small examples: the same picture for every schedule.
 
 The examples are those of Tóth and Klusáček, *User-Aware Metrics for Measuring
 Quality of Parallel Job Schedules*, figures 1 to 4 and table 1.
@@ -22,7 +22,7 @@ SHARE: Final = 3
 
 
 class Block(NamedTuple):
-    """What a job has from one second on, for so long: processors from `low` on."""
+    """A job's processors, from `low` on, over a time span that starts at a given second."""
 
     job: int
     begin: int
@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
 
 def lay_into_share(jobs: Sequence[tuple[int, int, int]], share: int) -> list[Block]:
-    """Return what each job takes of a share, second by second: algorithm 1 of the paper as it is written."""
+    """Return what each job takes of a share, second by second: the paper's algorithm 1, unchanged."""
     used: dict[int, int] = {}
     blocks = []
     for number, (arrival, request, runtime) in enumerate(jobs, 1):
@@ -50,7 +50,7 @@ def lay_into_share(jobs: Sequence[tuple[int, int, int]], share: int) -> list[Blo
 
 
 def draw_explained() -> Figure:
-    """Return the picture."""
+    """Draw the explanation as one figure."""
     figure = Figure(figsize=(WIDTH, 6.6), layout="constrained")
     spaced(figure, hspace=0.12, wspace=0.08)
     parts = figure.subplot_mosaic("AB;CD;EE", height_ratios=(2, 2.4, 1.5))
@@ -74,7 +74,7 @@ def draw_explained() -> Figure:
 
 
 def _merged(blocks: Iterable[Block]) -> list[Block]:
-    """Return blocks with those of one job joined that follow each other at the same height."""
+    """Join consecutive blocks of the same job at the same height."""
     found: list[Block] = []
     for each in blocks:
         last = found[-1] if found else None
@@ -104,7 +104,7 @@ def _draw_blocks(axes: Axes, blocks: Iterable[Block], title: str, high: int, las
 
 
 def _draw_mark(axes: Axes) -> None:
-    """Draw when a job that ended too late leaves a mark in the heatmap."""
+    """Draw where in time a late job is marked in the heatmap."""
     arrival, expected, start, end = 0, 7, 6, 10
     latest = expected - (end - start)
     axes.barh(

@@ -1,4 +1,4 @@
-"""Draws users × time: how many violated expected ends there were, with use and queue underneath."""
+"""Draws a heatmap of violated expected ends, users × time, with use and queue underneath."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from jobfeatures.schedule.pictures.style import (
 from jobfeatures.schedule.pictures.view import COLUMNS, View, counted, share_words, shortened
 from jobfeatures.schedule.runs import Array
 
-MOST_ROWS: Final = 600  # no more than pixels, or some would not be seen
-NAMED_ROWS: Final = 40  # names of more users do not fit
+MOST_ROWS: Final = 600  # no more than pixels, or some would be invisible
+NAMED_ROWS: Final = 40  # with more rows, users' names do not fit
 ROW_INCHES: Final = 0.17
 LEAST_INCHES, MOST_INCHES = 0.5, 5.5
-DECADES: Final = 3  # of colours
-ALIKE: Final = 0.5  # part of all the time that schedules have in common: of one workload
+DECADES: Final = 3  # of the colour scale
+ALIKE: Final = 0.5  # schedules of one workload share at least this part of their time
 
 
 class Heat(NamedTuple):
@@ -47,12 +47,12 @@ class Heat(NamedTuple):
     cells: Array
     grid: Grid
     ranked: list[str]
-    shared: int  # users in a row
+    shared: int  # users per row
     span: tuple[float, float]
 
 
 def compute_heats(views: Sequence[View]) -> list[Heat]:
-    """Return the heatmap of each view; users and time are the same where schedules are of one workload."""
+    """Return the heatmap of each view; schedules of one workload share users and time span."""
     if are_alike(views):
         span = min(view.first_secs for view in views), max(view.last_secs for view in views)
         return [_heat(view, views, span) for view in views]
@@ -77,7 +77,7 @@ def _heat(view: View, beside: Sequence[View], span: tuple[float, float]) -> Heat
 
 
 def make_norm(heats: Sequence[Heat]) -> LogNorm:
-    """Return the scale of colours that all heatmaps have in common."""
+    """Return the colour scale that all heatmaps share."""
     found = [heat.cells[heat.cells > 0] for heat in heats]
     most = max((float(each.max()) for each in found if len(each)), default=1.0)
     least = min((float(each.min()) for each in found if len(each)), default=1.0)
@@ -87,7 +87,7 @@ def make_norm(heats: Sequence[Heat]) -> LogNorm:
 
 
 def draw_heat(view: View, heat: Heat, norm: LogNorm, title: str) -> Figure:
-    """Return the picture of one schedule."""
+    """Draw the heatmap of one schedule."""
     rows = len(heat.cells)
     tall = _inches(rows)
     use_tall, queue_tall = 1.25, 0.8
@@ -140,7 +140,7 @@ def _draw_cells(figure: Figure, axes: Axes, view: View, heat: Heat, norm: LogNor
 
 
 def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: Heat) -> None:
-    """Draw which colour is how many, above the right end: all parts below stay equally wide."""
+    """Draw the colour scale above the right end, so that all parts below stay equally wide."""
     tall = _inches(len(heat.cells))
     place = axes.inset_axes((0.7, 1 + 0.07 / tall, 0.3, 0.09 / tall))
     bar: Any = figure.colorbar(image, cax=place, orientation="horizontal")
@@ -202,7 +202,7 @@ def _draw_queue(axes: Axes, view: View) -> None:
 
 
 def _add_steps(axes: Axes, values: Any, edges: Any, **style: Any) -> None:
-    """Draw steps without looking for their limits, as `stairs` does one by one: they are set."""
+    """Draw steps without the slow search for limits that `stairs` makes: limits are set already."""
     axes.add_artist(StepPatch(values, edges, **style))
 
 

@@ -16,11 +16,11 @@ from jobfeatures.schedule.result import Schedule
 from jobfeatures.schedule.runs import Array
 
 CELL_SECS: Final = 60
-SHORT_SECS: Final = 7200  # what is shorter has cells of a second
+SHORT_SECS: Final = 7200  # shorter spans have cells of one second
 
 
 class Marks(NamedTuple):
-    """Violated jobs: place of the user, begin of the mark in seconds, and tardiness."""
+    """Violated jobs: index of the user, begin of the mark in seconds, and tardiness."""
 
     user: Array
     begin: Array
@@ -28,7 +28,7 @@ class Marks(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Columns of `width` cells each, of `cell_secs`; the first begins with the cell `first`."""
+    """Columns of `width` cells of `cell_secs` each; the first column begins with the cell `first`."""
 
     cell_secs: int
     first: int
@@ -63,7 +63,7 @@ def make_marks(schedule: Schedule) -> Marks:
 
 
 def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
-    """Return columns that cover the time, as few cells wide as `most_columns` allow."""
+    """Return columns that cover a time span, as few cells wide as `most_columns` allows."""
     cell = CELL_SECS if last_secs - first_secs > SHORT_SECS else 1
     first = int(first_secs // cell)
     cells = max(1, int(-(-last_secs // cell)) - first)
@@ -72,11 +72,11 @@ def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
 
 
 def compute_heatmap(marks: Iterable[Marks], row_of: Array, rows: int, grid: Grid) -> Array:
-    """Return rows × columns: how many marks a cell of the column has on the average, over the row's users.
+    """Return rows × columns: the mean number of marks per cell of the column, over the row's users.
 
     `row_of` is the row of each user, −1 for those left out. Begins and ends
-    are noted by row and column and summed up from left to right, so the cost
-    is that of the marks and of what is drawn, however many cells there are.
+    are entered by row and column and summed from left to right, so the cost
+    depends on the marks and the drawn area, not on the number of cells.
     """
     cells = np.zeros((rows, grid.columns + 2))
     for users, begins, lasts in marks:
@@ -103,13 +103,13 @@ def _begun(row: Array, cell: Array, rows: int, grid: Grid) -> Array:
 
 
 def rank_users(weights: Sequence[dict[str, float]], marked: Sequence[set[str]]) -> list[str]:
-    """Return the users whom any of several schedules was late for: the heaviest sum first, then by name."""
+    """Return the users with violated jobs in any schedule: the largest total weight first, then by name."""
     users = set().union(*marked)
     return sorted(users, key=lambda user: (-sum(each.get(user, 0) for each in weights), user))
 
 
 def rows_of(users: Sequence[str], ranked: Sequence[str], most_rows: int) -> tuple[Array, int, int]:
-    """Return the row of each user, −1 without, how many rows there are, and how many users share one."""
+    """Return the row of each user (−1: none), the number of rows, and the number of users per row."""
     shared = max(1, -(-len(ranked) // most_rows))
     row_of = {user: place // shared for place, user in enumerate(ranked)}
     rows = -(-len(ranked) // shared)

@@ -1,4 +1,4 @@
-"""A picture, and what it is as PNG or SVG."""
+"""A picture, and its rendering as PNG or SVG."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _DOCTYPE = re.compile(r"<!DOCTYPE[^>]*>\s*")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure and what is said of it. `kind`: pictures of one kind stand together."""
+    """A figure with its texts. `kind`: pictures of one kind are grouped."""
 
     kind: str
-    name: str  # of a file, without its ending
+    name: str  # of the file, without extension
     title: str
     alt: str  # what it shows, for those who cannot see it
     figure: Figure
-    files: dict[str, bytes] = field(default_factory=dict)  # what was rendered, by form
+    files: dict[str, bytes] = field(default_factory=dict)  # rendered content, by format
 
 
 def render(picture: Picture, form: str) -> bytes:
-    """Return a file of one of `gallery.FORMATS`: the same for the same data."""
+    """Render a picture in one of `gallery.FORMATS`: the same bytes for the same data."""
     if form not in picture.files:
         picture.files[form] = _render(picture, form)
     return picture.files[form]
@@ -47,10 +47,10 @@ def _render(picture: Picture, form: str) -> bytes:
 
         matplotlib.rcParams["svg.hashsalt"] = picture.name
         if (engine := picture.figure.get_layout_engine()) is not None:
-            engine.execute(picture.figure)  # once: it takes as long as a rendering
+            engine.execute(picture.figure)  # once: it is as slow as rendering
             picture.figure.set_layout_engine("none")
-        picture.figure.dpi = DPI  # an SVG leaves its own
-        # Not by savefig, which draws twice where there was a layout.
+        picture.figure.dpi = DPI  # rendering SVG changes it
+        # Not by savefig, which draws twice where there is a layout engine.
         canvas: Any = (FigureCanvasAgg if form == "png" else FigureCanvasSVG)(picture.figure)
         (canvas.print_png if form == "png" else canvas.print_svg)(out, metadata=_NO_METADATA[form])
     if form == "svg":

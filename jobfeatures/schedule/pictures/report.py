@@ -1,4 +1,4 @@
-"""One HTML file that holds everything: pictures, tables, words. It asks for nothing from outside."""
+"""One self-contained HTML file of pictures, tables and text. It loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from jobfeatures.schedule.tables import TOP, Table, comparison_table, make_table
 
 _TAG = re.compile(r"<[^>]*>")
 _HEAD = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
-# Colours of the pictures that follow the page into the dark.
+# Colours of the pictures that change in the page's dark theme.
 _THEMED: Final = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", "#ffffff": "var(--paper)",
            COLOURS[0].lower(): "var(--blue)", COLOURS[7].lower(): "var(--grey)"}  # fmt: skip
 _KINDS: Final = ("heatmap", "boxes", "bars", "explained")
 
 
 class Report:
-    """A page that gets its pictures one by one, so that none has to be kept."""
+    """A page to which pictures are added one by one, so that no figure is kept."""
 
     def __init__(self, views: Sequence[View], *, top: int = TOP) -> None:
-        """`top`: lines of a table of users."""
+        """`top`: maximum rows of a table of users."""
         self._documents = [view.document for view in views]
         self._top = top
         self._figures: dict[str, list[str]] = {kind: [] for kind in _KINDS}
 
     def add(self, picture: Picture) -> None:
-        """Put a picture into its section."""
+        """Add a picture to its section."""
         number = 1 + sum(map(len, self._figures.values()))
         self._figures[picture.kind].append(_figure(picture, f"f{number}-"))
 
     def page(self) -> str:
-        """Return the whole page."""
+        """Return the complete page."""
         documents = self._documents
         names = short_names([str(each["log"]) for each in documents])
         shortly = [{**document, "log": name} for document, name in zip(documents, names, strict=True)]
@@ -76,7 +76,7 @@ def _modes(documents: Sequence[Values]) -> str:
 
 
 def _card(document: Values, name: str) -> str:
-    """Return what is most worth knowing of one schedule, and what may be wrong with it."""
+    """Return the most important figures of one schedule, and its warnings."""
     violated, jobs, users = document["violated"], document["jobs"], document["users"]
     skipped = "; ".join(
         f"{count:,} × {REASONS[reason]}" for reason, count in document["skipped"].items() if count
@@ -97,7 +97,7 @@ def _card(document: Values, name: str) -> str:
 
 
 def _share_from(document: Values) -> list[str]:
-    """Return, by resource, where the default share is from."""
+    """Return, by resource, where the default share comes from."""
     sources = {"given": "as given", "log": "as the log says", "most in use": "the most that was in use"}
     return [
         "as given"
@@ -113,9 +113,9 @@ def _figure(picture: Picture, prefix: str) -> str:
 
 
 def to_inline(svg: str, prefix: str, alt: str) -> str:
-    """Return an SVG document as an element of a page: names of its parts unique there, colours by theme.
+    """Return an SVG document as an inline element of a page: with unique ids, and colours by theme.
 
-    Only tags are changed: in the SVG that matplotlib writes no text holds a `<`.
+    Only tags are changed: in SVG written by matplotlib, no text contains a `<`.
     """
     body = _TAG.sub(lambda tag: _themed(tag.group(), prefix), _HEAD.sub("", svg, count=1)).strip()
     start = re.match(r"<svg[^>]*>", body)

@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, letters, axes of time, words for numbers."""
+"""Shared style of all pictures: colours, fonts, time axes, number formats."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 INK: Final = "#21252b"
 FAINT: Final = "#8a9099"
 GRID: Final = "#d9dce1"
-EMPTY: Final = "#f3f4f6"  # where a heatmap has nothing
+EMPTY: Final = "#f3f4f6"  # a heatmap's empty cells
 ON_EMPTY: Final = "#5d636b"
 WIDTH: Final = 10.0  # inches
 DPI: Final = 120
-# Okabe and Ito: distinguished by everybody.
+# Okabe and Ito's palette, safe for colour-blind readers.
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#666666")
 RESOURCE_COLOURS: Final = {"cpu": "#0072B2", "memory": "#E69F00", "gpu": "#009E73"}
 RESOURCE_NAMES: Final = {"cpu": "CPU", "memory": "memory", "gpu": "GPU"}
@@ -55,9 +55,9 @@ _STYLE: Final[dict[str, Any]] = {
     "legend.frameon": False,
     "legend.labelcolor": INK,
     "savefig.dpi": DPI,
-    "svg.fonttype": "none",  # text stays text: it can be read aloud and searched
+    "svg.fonttype": "none",  # text stays text, for screen readers and search
     "text.color": INK,
-    "text.parse_math": False,  # names are names, also with a dollar in them
+    "text.parse_math": False,  # a name may contain a dollar sign
     "xtick.color": FAINT,
     "xtick.labelcolor": INK,
     "xtick.labelsize": 8.5,
@@ -68,16 +68,16 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def spaced(figure: Figure, **settings: float) -> None:
-    """Set the spaces between the parts of a figure, as its layout engine names them."""
+    """Set the spacing between the parts of a figure, by the layout engine's names."""
     layout: Any = figure.get_layout_engine()
     layout.set(**settings)
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in this style, whatever the user's own settings of matplotlib are."""
+    """Draw in this style, regardless of the user's matplotlib settings."""
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # A letter that the font lacks is a box in PNG, and itself in SVG.
+        # A character missing from the font is a box in PNG, and intact in SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         matplotlib.rcdefaults()
         settings: Any = matplotlib.rcParams
@@ -86,18 +86,18 @@ def styled() -> Iterator[None]:
 
 
 def dark_for_many() -> Colormap:
-    """Return colours from light to dark that everybody sees in order, and that stand out on EMPTY."""
+    """Return colours from light to dark, ordered for colour-blind readers too, and distinct from EMPTY."""
     whole = matplotlib.colormaps["viridis_r"]
     return LinearSegmentedColormap.from_list("many", [whole(0.08 + 0.92 * step / 255) for step in range(256)])
 
 
 def time_unit(span_secs: float) -> tuple[int, str]:
-    """Return the seconds and the name of the unit that a span of time is shown in."""
+    """Return the length in seconds and the name of the unit in which to show a time span."""
     return next(((secs, name) for least, secs, name in _UNITS if span_secs >= least), (1, "seconds"))
 
 
 def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
-    """Label an axis of time, which counts in seconds, from the log's time zero."""
+    """Label a time axis, which counts in seconds from the log's time zero."""
     secs, name = time_unit(last_secs - first_secs)
     locator = MaxNLocator(nbins=10, steps=_steps(name), integer=name == "seconds")
     low, high = first_secs / secs, last_secs / secs
@@ -112,7 +112,7 @@ def _steps(unit: str) -> Sequence[float]:
 
 
 def brief(value: float) -> str:
-    """Return a number in few characters."""
+    """Return a number as short text."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
     size = abs(value)
@@ -125,13 +125,13 @@ def brief(value: float) -> str:
 
 
 def duration(secs: float) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a duration in a suitable unit."""
     unit, name = time_unit(secs)
     return f"{brief(secs / unit)} {_SHORT[name]}"
 
 
 def power(value: float) -> str:
-    """Return a label of a logarithmic axis."""
+    """Return a tick label for a logarithmic axis."""
     if value <= 0:
         return "0"
     exponent = round(math.log10(value))
@@ -141,7 +141,7 @@ def power(value: float) -> str:
 
 
 def round_numbers() -> Iterator[int]:
-    """Return 10, 20, 50, 100 … for ever."""
+    """Yield 10, 20, 50, 100 … without end."""
     size = 10
     while True:
         yield from (size, 2 * size, 5 * size)

@@ -1,4 +1,4 @@
-"""What is drawn of a schedule: small, so that many can be kept while others are evaluated: numpy."""
+"""The data drawn of a schedule: small, so that many can be kept while others are evaluated: numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobfeatures.schedule.result import QUEUE, Schedule
 from jobfeatures.schedule.runs import AT_ONCE, Array, Run, Store
 from jobfeatures.schedule.whole import Use, Whole, add_steps
 
-COLUMNS: Final = 900  # about as many as there are pixels
+COLUMNS: Final = 900  # about one per pixel
 USE_COLUMNS: Final = 600
 _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, COMPRESSIONS))})?\Z")
 
@@ -28,14 +28,14 @@ MARKS: Final = np.dtype([("user", np.int64), ("begin", np.float64), ("tardiness"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
-    """One schedule as it is drawn. Times are seconds of its log."""
+    """The data drawn of one schedule. Times are seconds since its log's time zero."""
 
-    document: Values  # as `make_document` gives it
+    document: Values  # as `make_document` returns it
     users: list[str]
     runs: list[Run]  # of MARKS
     first_secs: float
     last_secs: float
-    edges: Array  # of the intervals of use and queue
+    edges: Array  # of the intervals for use and queue
     use: dict[str, Use]
     waiting: Array
 
@@ -46,7 +46,7 @@ class View:
 
     @property
     def marks(self) -> Iterator[Marks]:
-        """Yield the marks of violated jobs, some at a time."""
+        """Yield the marks of violated jobs, in blocks."""
         for run in self.runs:
             for first in range(0, run.size, AT_ONCE):
                 rows = run.read(first, AT_ONCE)
@@ -59,7 +59,7 @@ class View:
 
 
 class Sketch:
-    """What is drawn of a schedule, as long as it is evaluated: the marks lie in a store."""
+    """Collects the data drawn of a schedule during its evaluation, with marks in a store."""
 
     def __init__(self, whole: Whole, store: Store) -> None:
         self._whole, self._store = whole, store
@@ -68,7 +68,7 @@ class Sketch:
         self._steps: dict[str, Array] = {}
 
     def add(self, hand: Schedule, first_user: int) -> None:
-        """Take some users' jobs; the first of them has this place among all."""
+        """Add the jobs of a hand, whose first user has the index `first_user` among all users."""
         marks = make_marks(hand)
         rows = np.empty(len(marks.user), MARKS)
         for name, column in marks._replace(user=marks.user + first_user)._asdict().items():
@@ -77,7 +77,7 @@ class Sketch:
         add_steps(self._steps, hand.steps(self._edges))
 
     def view(self, document: Values) -> View:
-        """Return what is drawn; `document` is what `make_document` says of it."""
+        """Return the view; `document` is the schedule's from `make_document`."""
         whole = self._whole
         return View(
             document=document,
@@ -92,7 +92,7 @@ class Sketch:
 
 
 def short_names(names: Sequence[str], most: int = 28) -> list[str]:
-    """Return names of logs for pictures: without directories and endings, where they stay different."""
+    """Return names of logs for pictures: without directories and extensions where they stay unique."""
     bare = [_ENDING.sub("", each.rpartition("/")[2]) or each for each in names]
     if len(set(bare)) < len(set(names)):
         bare = list(names)
@@ -103,12 +103,12 @@ def short_names(names: Sequence[str], most: int = 28) -> list[str]:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things."""
+    """Return a count with its noun."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def share_words(document: Values) -> str:
-    """Return the default shares of a schedule in few words."""
+    """Return a short description of a schedule's default shares."""
     words = []
     for resource, shares in document["shares"].items():
         amount = shares["default"]
@@ -122,7 +122,7 @@ def share_words(document: Values) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """Return a name without characters that cannot be shown, and cut in the middle where it is long."""
+    """Return a name without unprintable characters, shortened in the middle where it is too long."""
     name = shown_name(name)
     if len(name) <= most:
         return name
