@@ -1,6 +1,6 @@
-"""What administrators look at beside queue and nodes: the scheduler, licences, shares, reservations.
+"""Data for administrators besides queue and nodes: scheduler, licences, fair shares, reservations.
 
-One record an answer of a batch system. Unknown is None; what an answer does not name is not there.
+One record per answer of a batch system. Unknown values are None; entries missing from an answer are omitted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jobfeatures.errors import Rejected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer."""
+    """An answer of a batch system."""
 
     source: str
     taken_at_secs: float
@@ -31,14 +31,14 @@ class Requests:
 
 
 class UserRequests(Requests):
-    """Those of the user of this name."""
+    """Requests by one user."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of one scheduler since the statistics began."""
+    """The cycles of one scheduler since the statistics began."""
 
     count: int | None = None
     last_secs: float | None = None
@@ -50,7 +50,7 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler(Answer):
-    """How busy the controller is. `jobs` counts events, `queued` what waits to be sent, by their names."""
+    """The controller's load. `jobs` counts events, `queued` pending messages, both by name."""
 
     threads: int | None = None
     queued: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Scheduler(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licence:
-    """Licences of one name."""
+    """The licences of one name."""
 
     name: str
     total: int
@@ -74,21 +74,21 @@ class Licence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licences(Answer):
-    """All licences that the batch system gives out."""
+    """All licences that the batch system manages."""
 
     licences: tuple[Licence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShare:
-    """An account's share, or with `user` a user's within it. Shares and usage are parts of the whole."""
+    """An account's share, or with `user` a user's within it. Shares and usage are fractions of the total."""
 
     account: str
     user: str = ""
     shares_ratio: float | None = None
     usage_ratio: float | None = None
     usage_secs: int | None = None  # decayed, weighted as the site weights resources
-    factor: float | None = None  # 0 to 1: what its jobs' priority gets
+    factor: float | None = None  # 0 to 1: its contribution to the priority of its jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class FairShares(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Nodes that are kept for somebody or for maintenance. Times are epoch seconds."""
+    """Nodes reserved for users or maintenance. Times are epoch seconds."""
 
     name: str
     start_secs: int
@@ -112,7 +112,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservations(Answer):
-    """All reservations that are not over."""
+    """All reservations that have not ended."""
 
     reservations: tuple[Reservation, ...] = ()
 
@@ -121,7 +121,7 @@ Named = TypeVar("Named", Licence, Reservation)
 
 
 def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> tuple[Named, ...]:
-    """Return the first of each name, for each has its series; any other is added to `rejected`."""
+    """Return the first of each name, as names label time series; add duplicates to `rejected`."""
     kept: dict[str, Named] = {}
     for each in found:
         if kept.setdefault(each.name, each) is not each:

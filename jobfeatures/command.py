@@ -1,4 +1,4 @@
-"""The only place that starts a program: an argument list, a time limit, a size cap, a plain locale."""
+"""The only module that starts programs: from argument lists, with time and size limits, in the C locale."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import IO, Any, NamedTuple
 from jobfeatures.errors import CommandError, SourceError, shown
 
 KEPT_VARIABLES = ("PATH", "HOME")
-MAX_COMPLAINT = 240  # characters of a program's own words
+MAX_COMPLAINT = 240  # characters of a program's own error message
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Python's own descriptors are closed where the program begins. Closed one by one before, one of a file system
-# that does not answer would hold up all our threads: they wait until the program has begun.
+# Python's own descriptors close at exec. With close_fds they would be closed one by one before it, and one on
+# a hung file system would block all our threads, which wait until the program has started.
 CLOSES_FILES = False
 
 
@@ -39,14 +39,14 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     kept: Sequence[str] = (),
 ) -> CommandOutput:
-    """Run a program without a shell and return what it printed.
+    """Run a program without a shell and return its output.
 
-    `environment` adds to a minimal one (PATH, HOME and LC_ALL=C), and so do those of our own
-    variables that `kept` names. The program gets a session of its own, so that a time limit
-    ends its children too. At most 64 KiB of `stdin` are passed.
+    `environment`, and those of our own variables that `kept` names, are added to a minimal
+    environment (PATH, HOME and LC_ALL=C). The program runs in its own session, so that a
+    timeout ends its children too. At most 64 KiB of `stdin` are passed.
 
     Raises CommandError: "missing" if it cannot be started, "timeout", "too
-    large" past `max_bytes`. A bad exit status is the caller's to judge.
+    large" past `max_bytes`. Checking the exit status is left to the caller.
     """
     ours = {name: os.environ[name] for name in (*KEPT_VARIABLES, *kept) if name in os.environ}
     deadline = time.monotonic() + timeout_secs
@@ -69,7 +69,7 @@ def run_command(
 
 
 def ask_command(argv: Sequence[str], **bounds: Any) -> str:
-    """Return what a program prints that has to end well; see `run_command`. Raises SourceError."""
+    """Return the output of a program that must exit with 0; see `run_command`. Raises SourceError."""
     output = run_command(argv, **bounds)
     if output.status != 0:
         raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
@@ -119,7 +119,7 @@ def _talk(
 
 
 def _late(name: str, timeout_secs: float, stderr: list[bytes]) -> CommandError:
-    """Return the error of a program without an end, with the last of its complaints: why it waits."""
+    """Return the timeout error, with the program's last error output, which may say why it hangs."""
     said = b"".join(stderr).decode("utf-8", "replace").strip()
     words = f"; it says: {shown(said.splitlines()[-1], MAX_COMPLAINT)}" if said else ""
     return CommandError("timeout", f"{name}: no end after {timeout_secs:g} s{words}")
@@ -140,13 +140,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def first_line(output: bytes) -> str:
-    """Return the first line of a program's complaint, fit for an error message."""
+    """Return the first line of a program's error output, made safe for an error message."""
     text = output.decode("utf-8", "replace").strip()
     return shown(text.splitlines()[0], MAX_COMPLAINT) if text else "no message"
 
 
 class BackgroundProcess:
-    """A program that runs beside us in a session, and so a process group, of its own."""
+    """A program that runs in the background in its own session, and so its own process group."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start it. Raises CommandError "missing"."""
@@ -164,11 +164,11 @@ class BackgroundProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it has ended by itself or been ended."""
+        """Return whether it has exited or been terminated."""
         return self._process.poll() is not None
 
     def end(self, grace_secs: float = 1.0) -> None:
-        """End it and all of its group: politely, then for sure."""
+        """End it and its whole process group: SIGTERM, then SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -180,9 +180,9 @@ class BackgroundProcess:
 
 @contextlib.contextmanager
 def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Run a program and give its standard input and output; it ends when its input does.
+    """Run a program and yield its standard input and output; closing its input ends it.
 
-    One that has not ended after so many seconds is killed. Raises OSError.
+    It is killed if it has not exited `end_secs` after that. Raises OSError.
     """
     with subprocess.Popen(
         list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=CLOSES_FILES
@@ -192,7 +192,7 @@ def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[b
         try:
             yield process.stdin, process.stdout
         finally:
-            with contextlib.suppress(OSError):  # it may have ended before it has read all
+            with contextlib.suppress(OSError):  # it may have exited before reading everything
                 process.stdin.close()
             try:
                 process.wait(end_secs)

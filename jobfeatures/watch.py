@@ -1,4 +1,4 @@
-"""Tell when files of a folder change: at once where the kernel can, by looking again where it cannot."""
+"""Detect changes to the files in a folder: at once with inotify, else by polling."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def watch_directory(
     is_wanted: Callable[[str], bool] = is_visible_name,
     directories: bool = False,
 ) -> Iterator[None]:
-    """Call `notify`, from other threads, after a file with a wanted name came, changed or went.
+    """Call `notify`, from other threads, after a file with a wanted name is created, changed or removed.
 
-    With `directories` also after such a directory came or went.
+    With `directories`, also after such a directory is created or removed.
 
-    Reading files does not notify. Where inotify does not reach, or its limits are exhausted, the folder is
-    looked at every second. While it cannot be watched at all, because it is missing, `notify` is called every
-    CHECK_SECS; a folder that was replaced is found within that time.
+    Reading files does not notify. Where inotify does not work, or its limits are exhausted, the folder is
+    polled every second. While it cannot be watched at all, because it is missing, `notify` is called every
+    CHECK_SECS; the replacement of the folder is detected within that time.
     """
     watcher = _Watcher(directory, notify, is_wanted, directories)
     watcher.start()
@@ -60,7 +60,7 @@ def watch_directory(
 
 
 class _Watcher:
-    """Keeps an observer on whatever folder has the name."""
+    """Keeps an observer on whichever folder currently has the name."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class _Watcher:
         self._thread = threading.Thread(target=self._run, name="watch-directory", daemon=True)
 
     def start(self) -> None:
-        """Begin; changes from here on are seen."""
+        """Start watching; changes from now on are detected."""
         self._observe()
         self._thread.start()
 
     def stop(self) -> None:
-        """End; a thread that hangs in a file system is left behind."""
+        """Stop watching; a thread that hangs in a file system is abandoned."""
         self._stopping.set()
         self._thread.join(JOIN_SECS)
         self._unobserve()
@@ -94,7 +94,7 @@ class _Watcher:
             if not self._is_observing():
                 self._unobserve()
                 self._observe()
-                self._notify()  # what happened in between was seen by nobody
+                self._notify()  # changes in between went undetected
 
     def _is_observing(self) -> bool:
         observer = self._observer
@@ -116,7 +116,7 @@ class _Watcher:
         for make in makers:
             try:
                 self._observer = start_observer(make, handler, self._directory, directories=self._directories)
-            except (OSError, RuntimeError) as error:  # limits of the kernel; no thread to be had
+            except (OSError, RuntimeError) as error:  # kernel limits; no thread available
                 log.info("cannot watch %s: %s", self._directory, error)
             else:
                 return
@@ -129,7 +129,7 @@ class _Watcher:
 
 
 def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
-    """Return a handler that passes on what concerns wanted names, of what `start_observer` asks for."""
+    """Return a handler that notifies of events on wanted names, of those `start_observer` requests."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
@@ -149,7 +149,7 @@ def make_inotify_observer() -> BaseObserver:
 
 
 def make_polling_observer() -> BaseObserver:
-    """Return an observer that looks every second. It follows no links: they may lead anywhere."""
+    """Return an observer that polls every second. It follows no links: they may lead anywhere."""
     from watchdog.observers.polling import PollingObserverVFS
 
     return PollingObserverVFS(stat=os.lstat, listdir=list_directory, polling_interval=POLL_SECS)
@@ -168,7 +168,7 @@ def start_observer(
     *,
     directories: bool = False,
 ) -> BaseObserver:
-    """Return a running observer of a directory or link. Raises OSError, RuntimeError, leaving nothing."""
+    """Return a running observer of a directory or link. Cleans up on failure: OSError or RuntimeError."""
     from watchdog.events import (
         DirCreatedEvent,
         DirDeletedEvent,
@@ -181,7 +181,7 @@ def start_observer(
         FileSystemEvent,
     )
 
-    # Not among them: opened and closed_no_write, which are our own reading.
+    # Without opened and closed_no_write, which our own reading causes.
     wanted: list[type[FileSystemEvent]] = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent]
     wanted += [FileModifiedEvent, FileMovedEvent]
     if directories:
@@ -197,7 +197,7 @@ def start_observer(
 
 
 def identify(directory: str) -> tuple[int, int] | None:
-    """Return what tells a directory from another one of the same name, None if there is none."""
+    """Return the identity of the directory that now has this name, None if there is none."""
     try:
         status = os.stat(directory)
     except OSError:
@@ -206,12 +206,12 @@ def identify(directory: str) -> tuple[int, int] | None:
 
 
 def is_remote(file_system: str | None) -> bool:
-    """Return whether others may change a file system of this type without this kernel's knowledge."""
+    """Return whether files on this type of file system may change without this kernel's knowledge."""
     return file_system is None or file_system in REMOTE_TYPES or file_system.startswith("fuse")
 
 
 def file_system_of(directory: str) -> str | None:
-    """Return the type of the file system of a directory, None if it cannot be found out."""
+    """Return the type of the file system of a directory, None if it cannot be determined."""
     try:
         with (
             opened(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as folder,
@@ -234,7 +234,7 @@ def parse_mount_id(text: str) -> str:
 
 
 def parse_mount_types(text: str) -> dict[str, str]:
-    """Return the types of mounted file systems by mount id; lines of another form are left out.
+    """Return the types of mounted file systems by mount id; malformed lines are left out.
 
     Source: ``/proc/PID/mountinfo``, proc_pid_mountinfo(5), e.g.
     ``36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw``.

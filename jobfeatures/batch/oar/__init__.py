@@ -1,15 +1,15 @@
-"""OAR: the files that it keeps of a job on its nodes, and what ``oarstat -J -f`` says of all jobs at once.
+"""OAR: the files that it keeps about a job on its nodes, and ``oarstat -J -f`` for all jobs at once.
 
-values.py         ids, states, ends: all that more than one of the others needs
-nodefiles.py      /var/lib/oar → the jobs of this node, without asking anybody
+values.py         ids, hosts, limits: shared by the modules below
+nodefiles.py      /var/lib/oar → the jobs of this node, without any query
 answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
 clustersource.py  the source of the controller role, which answers for all nodes
-prolog.py         what prologue and epilogue hand over
+prolog.py         the environment of prologue and epilogue
 groups.py         control groups
-site.py           settings → what the daemon and the hooks make of them
+site.py           settings → sources for the daemon and the controller role
 
-``oarstat`` puts several questions a job to the database, so that nodes never ask
-it: a node reads its own files, or asks the controller role (``oar.ask``).
+``oarstat`` sends several database queries per job, so nodes never run it: a node
+reads its own files, or asks the controller role (``oar.ask``).
 Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1), and the scripts of OAR 2.5.9.
 """
 
@@ -23,7 +23,7 @@ from jobfeatures.settings import PATH, TEXT, choice, node_option
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class OarSettings:
-    """Where OAR is, and how it is asked."""
+    """Where OAR is installed, and how to query it."""
 
     oar_directory: str = node_option(PATH, "/var/lib/oar", "OAR_RUNTIME_DIRECTORY")
     oar_oarstat: str = node_option(

@@ -1,8 +1,8 @@
 """The JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5: jobs, records of jobs, nodes. Pure.
 
-Each is one object, keyed by job or resource id; where there is nothing, the answer is empty. Times are epoch
-seconds, 0: not yet; ``walltime`` is seconds; ``exit_code`` is a wait status, null of what was killed and of
-interactive jobs. A job that waits for its reservation, or was refused one, has a ``startTime`` to come.
+Each is one object, keyed by job or resource id; without jobs or resources, the answer is empty. Times are
+epoch seconds, 0: not yet; ``walltime`` is in seconds; ``exit_code`` is a wait status, null for killed and for
+interactive jobs. A job that waits for its reservation, or was refused one, has a ``startTime`` in the future.
 Source: oarstat(1), oarnodes(1).
 """
 
@@ -56,7 +56,7 @@ class Values:
         return clean(value) if value else None
 
     def count(self, name: str) -> int | None:
-        """Return a whole number, None for null and 0, which say that there is nothing."""
+        """Return an integer, None for null and 0, which both mean that there is no value."""
         value = self.asked.get(name)
         if value is None:
             return None
@@ -75,9 +75,9 @@ class Values:
 
 
 def state_of(job: Values) -> tuple[JobState, str | None]:
-    """Return a job's state, and what ended it if not itself.
+    """Return a job's state, and what ended it unless it ended by itself.
 
-    ``events`` tell why a job is in Error; WALLTIME is also that of a wall limit that was changed.
+    ``events`` say why a job is in Error; a WALLTIME event may also mean that the wall limit was changed.
     """
     word = job.text("state") or ""
     events = job.asked.get("events")
@@ -100,7 +100,7 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
 
 
 def array_of(values: Any) -> str | None:
-    """Return the array of a job that is not its first: that one looks like a plain job. Raises ParseError.
+    """Return a job's array, None for its first job, which looks like a plain one. Raises ParseError.
 
     A job that was resubmitted keeps the array of its first run.
     """
@@ -111,14 +111,14 @@ def array_of(values: Any) -> str | None:
 
 
 def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the arrays of which answers hold more than the first job."""
+    """Return the arrays of which the answers hold a job other than the first."""
     return frozenset(
         filter(None, parse_each(array_of, (each for found in answers for each in found.values()), []))
     )
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a job of the queue and its resources; `arrays` are those of `arrays_in`. Raises ParseError."""
+    """Return a queued job and its resources; `arrays` come from `arrays_in`. Raises ParseError."""
     job = Values(values)
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
@@ -159,7 +159,7 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
         "job_user",
         "cpuset_name",
         "scheduledStart",
-    }  # said elsewhere, or no more than a plan
+    }  # redundant, or only planned
     count_not_taken(notes, answer.asked)
     return record_of(
         job,
@@ -178,7 +178,7 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins like the answer of ``oarstat -J``."""
+    """Return whether a text starts like the output of ``oarstat -J``."""
     return _HEAD.match(head) is not None
 
 
@@ -209,7 +209,7 @@ def parse_nodes(text: str, *, source: str) -> dict[str, str]:
 
 
 def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
-    """Return the nodes: a resource of type default is a CPU. Raises ParseError where there is no list."""
+    """Return the nodes: a resource of type default is a CPU. Raises ParseError if there is no list."""
     cpus: Counter[str] = Counter()
     busy: Counter[str] = Counter()
     words: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The source that asks OAR about all jobs and nodes, for the controller role: one question for all."""
+"""The controller role's source for OAR: one query serves all jobs and nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES = 512 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """What was reported about all nodes at one time; `shares` are the CPUs of each job, by node."""
+    """The report about all nodes at one time; `shares` are the CPUs of each job by node."""
 
     taken_at_secs: float
     queue: JobTable
@@ -38,7 +38,7 @@ class JobsByNode:
     rejected: tuple[Rejected, ...] = ()
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return what the node would be told; None where OAR knows no node of this name."""
+        """Return the answer for the node; None if OAR knows no node of this name."""
         del now_secs
         name = find_host([each.name for each in self.cluster.nodes], node_name)
         if name is None:
@@ -65,16 +65,16 @@ class OarCluster:
     name = NAME
 
     def __init__(self, clock: Clock, *, oarstat: str = "oarstat", timeout_secs: float = 60.0) -> None:
-        """`timeout_secs` limits each question."""
+        """`timeout_secs` limits each query."""
         self._clock = clock
         self._programs = Programs(
             oarstat, "oarstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
         )
         self._oarnodes = self._programs.path("oarnodes")
-        self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs of the latest queue
+        self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs that are pending or running. What is cut off is no answer."""
+        """Return the pending and running jobs. Truncated output counts as no answer."""
         taken_at_secs = self._clock.now_secs()
         jobs: dict[JobKey, Job] = {}
         resources: dict[JobKey, tuple[str, ...]] = {}
@@ -92,7 +92,7 @@ class OarCluster:
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
-        """Return the answer to each node about its jobs in `queue`."""
+        """Return the jobs of `queue` by node."""
         text = self._programs.ask("oarnodes", "-J")
         with failing_source(self._oarnodes, ParseError):
             nodes = parse_nodes(text, source="oarnodes")
@@ -104,7 +104,7 @@ class OarCluster:
         return JobsByNode(taken_at_secs=queue.taken_at_secs, queue=queue, shares=shares, cluster=cluster)
 
     def poll_cluster(self) -> Cluster:
-        """Return the nodes. OAR's queues are of all nodes."""
+        """Return the nodes. Every queue of OAR spans all nodes."""
         taken_at_secs = self._clock.now_secs()
         with failing_source(self._oarnodes, ParseError):
             cluster = parse_cluster(
@@ -115,7 +115,7 @@ class OarCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs that are pending or running, and those that have ended since then."""
+        """Return the pending and running jobs, and those that have ended since then."""
         taken_at_secs = self._clock.now_secs()
         since = max(0, math.floor(since_secs))
         answers = (self._ask("-J", "-f"), self._ask("-J", "-f", "--sql", f"stop_time >= {since}"))

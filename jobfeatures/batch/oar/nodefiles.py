@@ -1,9 +1,9 @@
-"""The jobs of this node by the files that OAR keeps of them there: nobody is asked.
+"""The jobs of this node from the files that OAR keeps there, without any query.
 
-Source: oarexec and bipbip of OAR 2.5.9. In OAR_RUNTIME_DIRECTORY, on each node of a job from Launching on
-until it has ended: ``alice_10.env``, shell lines such as ``export OAR_JOB_NAME='fit'``, made within 2 s of
+Source: oarexec and bipbip of OAR 2.5.9. OAR_RUNTIME_DIRECTORY on each node of a job holds, from Launching
+until the job ends: ``alice_10.env``, shell lines such as ``export OAR_JOB_NAME='fit'``, written within 2 s of
 the start, and ``10``, the node file, with a line for each resource of the whole job. OAR escapes nothing: a
-name with a newline may hold a line of any kind, so a variable that is set twice is not known.
+name with a newline can inject arbitrary lines, so a variable that is set twice is treated as unknown.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from jobfeatures.quantities import parse_count
 
 MAX_FILES = 100_000
 MAX_BYTES = 16 * 2**20
-DOUBT_SECS = 60  # the clock may have been set since
+DOUBT_SECS = 60  # the clock may have been adjusted since
 _NAME = re.compile(r"(?P<user>.{1,255})_(?P<job_id>[1-9][0-9]{0,9})\.env\Z", re.ASCII)
 _BOOT = re.compile(rb"^btime ([0-9]{1,18})$", re.MULTILINE)
 _LINE = re.compile(r"export (OAR_[A-Z_]{1,60})='([^'\n]*)'$", re.MULTILINE)
 
 
 def parse_environment(text: str) -> dict[str, str]:
-    """Return the variables of a job's file; one that is set twice is left out. Never raises."""
+    """Return the variables in a job's file, without any set twice. Never raises."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for name, value in _LINE.findall(text):
@@ -42,7 +42,7 @@ def parse_environment(text: str) -> dict[str, str]:
 
 
 def read_boot_secs(procfs: str) -> int:
-    """Return when the node was started (epoch), 0 where that is not known."""
+    """Return when the node was booted (epoch), 0 if unknown."""
     with contextlib.suppress(OSError):
         match = _BOOT.search(read_bounded(f"{procfs}/stat", MAX_BYTES)[0])
         return int(match[1]) if match else 0
@@ -50,10 +50,10 @@ def read_boot_secs(procfs: str) -> int:
 
 
 class OarSource(PolledSource):
-    """Reads the folder. A job that had files here and has none any more has ended.
+    """Reads the folder. A job whose files have been removed has ended.
 
-    Of one that never had, that is believed where nothing of it lives here: the folder may be the wrong one.
-    Files from before the node was started are none: a node that crashes cannot take them away.
+    A job that never had files counts as ended only if it has no processes here: the folder may be the wrong
+    one. Files from before the node was booted are ignored: a node that crashes cannot remove them.
     """
 
     name = NAME
@@ -69,7 +69,7 @@ class OarSource(PolledSource):
         self._here: frozenset[JobKey] = frozenset()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs that have files. Raises SourceError if the folder cannot be listed whole."""
+        """Return the jobs that have files. Raises SourceError if the folder cannot be listed completely."""
         taken_at_secs = self._clock.now_secs()
         jobs: dict[JobKey, Job] = {}
         rejected: list[Rejected] = []
@@ -80,7 +80,7 @@ class OarSource(PolledSource):
             try:
                 job = self._read(job_id, user, name)
             except FileNotFoundError:
-                continue  # it has ended meanwhile
+                continue  # it has just ended
             except (OSError, ParseError) as error:
                 rejected.append(Rejected(f"{self._folder}/{name}", str(error)))
                 job = Job(key=JobKey(NAME, job_id), state=JobState.RUNNING, user=user)
@@ -103,7 +103,7 @@ class OarSource(PolledSource):
         )
 
     def read_job(self, job_id: str) -> Job | None:
-        """Return one job, None where it has no files here. Raises SourceError or ParseError."""
+        """Return one job, None if it has no files here. Raises SourceError or ParseError."""
         found = self._list().get(job_id)
         with failing_source(self._folder, OSError):
             return None if found is None else self._read(job_id, *found)
@@ -113,7 +113,7 @@ class OarSource(PolledSource):
         found: dict[str, tuple[str, str]] = {}
         with failing_source(self._folder, OSError), os.scandir(self._folder) as entries:
             for count, entry in enumerate(entries):
-                if count >= MAX_FILES:  # a job whose file was not reached would seem to have ended
+                if count >= MAX_FILES:  # jobs not listed would seem to have ended
                     raise SourceError(f"{self._folder}: more than {MAX_FILES} files")
                 if match := _NAME.match(entry.name):
                     found[match["job_id"]] = match["user"], entry.name

@@ -1,7 +1,7 @@
-"""What prologue and epilogue hand over of their job. Pure.
+"""Job data from the environment of prologue and epilogue. Pure.
 
 Source: OAR 2.5.9. OAR sets OAR_JOB_ID and others below in the environment of
-jobs and of both; ``packaging/oar/prologue.sh`` adds the user's id and the time.
+jobs and both hooks; ``packaging/oar/prologue.sh`` adds the user's id and the time.
 """
 
 from __future__ import annotations

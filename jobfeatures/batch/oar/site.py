@@ -1,4 +1,4 @@
-"""What the daemon and the hooks make of OAR with a site's settings."""
+"""Make OAR's sources from a site's settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CONFIGURATION = "/etc/oar/oar.conf"
 
 
 def is_here(config: Config) -> bool:
-    """Return whether OAR is installed here: its configuration, or its oarstat, is."""
+    """Return whether OAR is installed here, judging by its configuration or its oarstat."""
     import shutil  # a hook has no use for it
 
     return os.path.exists(CONFIGURATION) or shutil.which(config.oar_oarstat) is not None
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source of a daemon. Raises ConfigurationError."""
+    """Return the daemon's source. Raises ConfigurationError."""
     from jobfeatures.batch.oar.nodefiles import OarSource  # a hook has no use for it
 
     files = OarSource(config.oar_directory, clock, node_name=node_name, procfs=procfs_of(config))
@@ -43,7 +43,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
 
 
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role."""
+    """Return the controller role's source."""
     from jobfeatures.batch.oar.clustersource import OarCluster  # a hook has no use for it
 
     return OarCluster(clock, oarstat=config.oar_oarstat, timeout_secs=timeout_secs)

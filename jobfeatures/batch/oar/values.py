@@ -1,4 +1,4 @@
-"""What a hook, a node and the controller role have in common: ids, hosts, limits. Pure."""
+"""Ids, hosts and limits, shared by hooks, nodes and the controller role. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def parse_id(text: str, field: str) -> str:
 
 
 def make_limits(wall_secs: int | None, total_cpus: int | None) -> Limits:
-    """Return a job's limits; OAR core has none of memory."""
+    """Return a job's limits; OAR core has no memory limit."""
     wall_secs = wall_secs or None
     return Limits(wall_secs=wall_secs, cpu_secs=multiplied(wall_secs, total_cpus))
