@@ -1,22 +1,22 @@
-"""IBM Spectrum LSF, version 10.1: its commands on jobs and hosts, and the environment of its hooks.
+"""IBM Spectrum LSF 10.1: its commands for jobs and hosts, and the environment of its hooks.
 
 basics.py         ids and hosts
 values.py         states, times, limits, sizes
-answers.py        the JSON of ``-o … -json``, and what stands beside it
+answers.py        the JSON of ``-o … -json``, and messages on standard error
 jobs.py           bjobs → jobs
 hosts.py          bhosts, bqueues, lshosts → hosts and queues
-limits.py         lsf.conf, bparams, bqueues -l, lshosts → the rules by which limits are understood
-asking.py         the commands
+limits.py         lsf.conf, bparams, bqueues -l, lshosts → the rules for interpreting limits
+asking.py         runs the commands
 source.py         the jobs of this node
 clustersource.py  the whole cluster
 prolog.py         the environment of a pre-execution command
 accounting.py     lsb.acct → records of jobs
 groups.py         control groups
-site.py           settings → what the daemon and the hooks make of them
+site.py           settings → sources and commands
 
-Nothing of LSF could be tried: all is made from its manuals and from what
-others have published of its output. LSF keeps no file on a node that could be read
-instead of asking.
+None of this could be tested against LSF itself: it follows the manuals and
+published samples of its output. LSF keeps no files on a node that could be read
+instead of running its commands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jobfeatures.settings import TEXT, choice, node_option
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LsfSettings:
-    """How LSF is asked."""
+    """How to query LSF."""
 
     lsf_bjobs: str = node_option(TEXT, "bjobs", "bjobs command; the others lie beside it")
     lsf_user: str | None = node_option(

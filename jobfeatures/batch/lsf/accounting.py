@@ -1,9 +1,9 @@
-"""lsb.acct, the accounting file of LSF 10.1: one record a line, JOB_FINISH for each job that ended. Pure.
+"""lsb.acct, the accounting file of LSF 10.1: one record per line, JOB_FINISH for each ended job. Pure.
 
 Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html. Fields are separated by
-blanks; texts stand in double quotes, which are doubled inside. Lists have their length before them, so that
-the place of a field depends on what stands before it. What newer versions add at the end is left out; records
-of versions before 10 are read up to the memory used, whose fields were the same.
+blanks; strings are in double quotes, doubled inside. Lists are preceded by their length, so the position of
+a field depends on the fields before it. Fields that newer versions append are ignored; records of versions
+before 10 are read up to the memory usage, as those fields were the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_LINE_CHARACTERS: Final = 2**20
 MAX_LIST: Final = 1_000_000
 EXIT, DONE = 32, 64  # jStatus
 JOB_FINISH: Final = "JOB_FINISH"
-# Of lsb.acct too: reservations that ended, and jobs whose allocation grew or shrank.
+# Also in lsb.acct: ended reservations, and jobs whose allocation grew or shrank.
 OTHER_RECORDS: Final = frozenset({"EVENT_ADRSV_FINISH", "JOB_RESIZE"})
 USAGE_FIELDS: Final = 19  # of lsfRusage, from user time to exact user time
 
@@ -51,14 +51,14 @@ _VERSION = re.compile(r"([0-9]{1,3})(?:\.[0-9]{1,6})?\Z")
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text is lsb.acct: its first line is a record of one of its kinds."""
+    """Return whether a text is lsb.acct, judging by the record type of its first line."""
     return _HEAD.match(head) is not None
 
 
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of a file, as they come."""
+    """Yield the jobs of a file in order."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -73,7 +73,7 @@ def read_records(
 
 
 def split_fields(text: str) -> list[tuple[str, bool]]:
-    """Return the fields of a line, each with whether it stood in quotes. Raises ParseError."""
+    """Return the fields of a line, each with whether it was quoted. Raises ParseError."""
     if len(text) > MAX_LINE_CHARACTERS:
         raise ParseError("longer than any record", text=text)
     whole = _LINE.match(text)
@@ -89,7 +89,7 @@ class _Fields:
     def __init__(self, fields: list[tuple[str, bool]]) -> None:
         self._fields = fields
         self.position = 0
-        self.passed_over: list[str] = []  # the names of those that say something
+        self.passed_over: list[str] = []  # names of skipped fields with a value
 
     def _take(self, name: str) -> tuple[str, bool]:
         if self.position >= len(self._fields):
@@ -114,7 +114,7 @@ class _Fields:
         return float(value)
 
     def skip(self, count: int, name: str) -> None:
-        """Pass over fields, each with its name where there are so many words."""
+        """Skip `count` fields; `name` may hold as many words, one name for each."""
         names = name.split(" ")
         for place in range(count):
             each = names[place] if len(names) == count else name
@@ -128,7 +128,7 @@ class _Fields:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """Return a list that has its length before it."""
+        """Return a list that is preceded by its length."""
         return [self.text(name) for _ in range(self.count(name))]
 
     def are_limits(self) -> bool:
@@ -139,7 +139,7 @@ class _Fields:
 
 
 def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
-    """Return the job of one line, None of a record of another kind. Raises ParseError.
+    """Return the job of one line, None for other record types. Raises ParseError.
 
     Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
     "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
@@ -216,7 +216,7 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
 
 
 class _Tail:
-    """What stands behind the memory used, and is read of version 10."""
+    """The fields after the memory usage, which are only read for version 10."""
 
     reservation = ""
     exit_info = 0
@@ -238,7 +238,7 @@ def _tail(fields: _Fields) -> _Tail:
     fields.skip(1, "jobDescription")
     fields.skip(2 * fields.count("submitEXT"), "submitEXT")
     _skip_host_usage(fields)
-    # The manual has options3 before runLimit. In published records it is the other way round: 43200 0
+    # The manual lists options3 before runLimit. Published records have the reverse order: 43200 0
     # for a job with bsub -W 12:00, -1 and a power of two for jobs that asked for no limit.
     run_limit = fields.whole("runLimit")
     tail.run_limit = run_limit if run_limit > 0 else None
@@ -254,11 +254,11 @@ def _tail(fields: _Fields) -> _Tail:
 
 
 def _skip_host_usage(fields: _Fields) -> None:
-    """Pass over the usage of each host: name, memory, swap, user and system time.
+    """Skip the usage of each host: name, memory, swap, user and system time.
 
-    Published records have a further list in each, of pairs with their count
-    before them, which the manual has not: the one is taken that leads to three
-    whole numbers and a text (runLimit, options3, avgMem, effectiveResReq).
+    In published records each host also has a list of pairs, preceded by its
+    length, that the manual lacks. The layout is chosen that leads to three integers
+    and a string (runLimit, options3, avgMem, effectiveResReq).
     """
     count = fields.count("numHostRusage")
     start = fields.position
@@ -289,7 +289,7 @@ def _state(status: int, exit_info: int, has_started: bool) -> JobState:
 
 
 def _suspended(run_secs: int | None, started: int, ended: int) -> int | None:
-    """Return for how long a job did not run though it had started, None where that was not recorded."""
+    """Return for how long a started job was not running, None if that was not recorded."""
     if not run_secs or run_secs < 0:
         return None
     return max(0, ended - started - run_secs) or None

@@ -1,8 +1,8 @@
-"""Answers in the JSON of ``-o … -json``: text to records. Pure.
+"""Parses the JSON output of ``-o … -json`` into records. Pure.
 
 bjobs, bhosts, bqueues and lshosts print one object: the command's name, a count under ``JOBS``, ``HOSTS`` or
-``QUEUES``, and ``RECORDS``, whose values are texts; ``-`` or nothing stands for what is not known. Names of
-fields are in capitals but for some of lshosts; they are read without regard to case. Source: bjobs -json,
+``QUEUES``, and ``RECORDS``, whose values are strings; ``-`` or an empty one means unknown. Field names
+are in capitals except for some of lshosts; they are read case-insensitively. Source: bjobs -json,
 https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
 """
 
@@ -25,11 +25,11 @@ _WAITING = re.compile(r".*(?:Please wait ?\.\.\.|still trying)\Z")
 
 
 def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Record]:
-    """Return the records of an answer; lines before its first brace are a banner and left out.
+    """Return the records of an answer; lines before its first brace are a banner and ignored.
 
     Sample: ``{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN"}]}``. Raises
-    ParseError where it is no such answer, is cut off, holds another number of
-    records than it says, or a name twice: then somebody's text stands as such in it.
+    ParseError if it is no such answer, is truncated, has another number of records
+    than it states, or a duplicate name, as a user's unescaped text would cause.
     """
     start = 0 if text.startswith("{") else text.find("\n{") + 1
     if not text.startswith("{", start):
@@ -52,7 +52,7 @@ def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Reco
 
 
 class _DoubledError(ParseError, ValueError):
-    """A name stands twice in one object."""
+    """A name occurs twice in one object."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _record(value: object, source: str) -> Record:
-    """Return one record with its names in capitals; what is no text or number is a broken answer."""
+    """Return one record, names in capitals. Raises ParseError unless values are strings or numbers."""
     if not isinstance(value, dict):
         raise ParseError("a record is no object", source=source)
     record: dict[str, str] = {}
@@ -75,31 +75,31 @@ def _record(value: object, source: str) -> Record:
 
 
 def text_of(record: Record, field: str) -> str | None:
-    """Return a field's text, None where nothing is known."""
+    """Return a field's text, None if unknown."""
     value = record.get(field, "")
     return None if value in NOTHING else value
 
 
 def count_of(record: Record, field: str) -> int | None:
-    """Return a whole number. Raises ParseError."""
+    """Return a field as an integer, None if unknown. Raises ParseError."""
     value = text_of(record, field)
     return None if value is None else parse_count(value, field=field)
 
 
 def complaints(stderr: str) -> list[str]:
-    """Return what standard error says, but for waiting for a daemon that answered in the end."""
+    """Return the lines on standard error, except notices of waiting for a daemon that did answer."""
     lines = (line.strip() for line in stderr.splitlines())
     return [line for line in lines if line and not _WAITING.match(line)]
 
 
 def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
-    """Return whether bjobs says nothing but ``No unfinished job found on host/group <n1>``."""
+    """Return whether bjobs prints nothing but ``No unfinished job found on host/group <n1>``."""
     said = [*lines, *complaints(stdout)]
     return bool(said) and all(_NOTHING_FOUND.match(line) for line in said)
 
 
 def unknown_jobs(lines: Sequence[str]) -> frozenset[str] | None:
-    """Return the jobs that ``Job <7> is not found`` names, None where something else is said too."""
+    """Return the jobs that lines ``Job <7> is not found`` name, None if there are other lines too."""
     matches = [_UNKNOWN_JOB.match(line) for line in lines]
     found = frozenset(match[1] for match in matches if match)
     return found if all(matches) else None

@@ -1,4 +1,4 @@
-"""Questions to LSF's commands: one process a question, bounded."""
+"""Runs LSF's commands: one process per query, with bounds on time and size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_CONFIGURATION_BYTES = 2**20
 
 
 class Output(NamedTuple):
-    """What a command printed, and what it complained of."""
+    """A command's output and its error messages."""
 
     stdout: str
     complaints: tuple[str, ...]
@@ -29,10 +29,10 @@ class Output(NamedTuple):
 
 
 class Commands:
-    """LSF's commands as a site has them.
+    """LSF's commands as installed at a site.
 
-    Where `user` is set they are run as that user: newer fix packs of 10.1 refuse most of them to root unless
-    LSF_ROOT_USER=Y. `timeout_secs` limits each.
+    If `user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
+    LSF_ROOT_USER=Y. `timeout_secs` applies to each.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Commands:
             timeout_secs=timeout_secs,
             max_bytes=max_bytes,
             kept=SYSTEM.variables,
-            environment={"LSB_HMS_TIME_FORMAT": "N"},  # beats lsf.conf: limits with their host
+            environment={"LSB_HMS_TIME_FORMAT": "N"},  # overrides lsf.conf: limits with their host
         )
 
     def run(self, name: str, *arguments: str) -> Output:
-        """Run a command; a bad exit status is the caller's to judge. Raises CommandError."""
+        """Run a command; checking the exit status is left to the caller. Raises CommandError."""
         output = self._programs.run(name, *arguments)
         return Output(
             output.stdout.decode("utf-8", "replace"),
@@ -63,7 +63,7 @@ class Commands:
         )
 
     def text(self, name: str, *arguments: str) -> str:
-        """Return what a command prints. Raises SourceError where it fails or prints nothing."""
+        """Return a command's output. Raises SourceError if it fails or prints nothing."""
         output = self.run(name, *arguments)
         if output.status != 0 or not output.stdout.strip():
             raise SourceError(_refusal(name, output))
@@ -81,9 +81,9 @@ class Commands:
 
 
 class JobCommand:
-    """Asks bjobs, for the further fields as long as that goes well, else for the plain ones for a while.
+    """Runs bjobs with the further fields; after a failure, only with the plain ones for a while.
 
-    `is_proof`: that a job is not in an answer means something, so that nothing else may be complained of.
+    `is_proof`: a job's absence from an answer counts as proof, so any other error message is a failure.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class JobCommand:
         self._commands = commands
         self._refresh_secs = refresh_secs
         self._is_proof = is_proof
-        self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
+        self._plain_until_secs = 0.0  # monotonic: until then only plain fields are requested
 
     def ask(self, *arguments: str) -> list[Record]:
-        """Return what bjobs says. Raises SourceError."""
+        """Return the records that bjobs prints. Raises SourceError."""
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:
             try:
@@ -104,7 +104,7 @@ class JobCommand:
             except CommandError:
                 raise
             except SourceError:
-                # A field that this version has not, or a user's text that breaks the answer.
+                # A field unknown to this version, or a user's text that breaks the JSON.
                 records = self._ask_for(PLAIN_FIELDS, arguments)
                 self._plain_until_secs = now_secs + self._refresh_secs
                 return records
@@ -133,7 +133,7 @@ def _refusal(name: str, output: Output) -> str:
 
 
 def read_limit_unit() -> str:
-    """Return the unit of sizes that lsf.conf sets, LSF's default where it cannot be read."""
+    """Return the unit of sizes set in lsf.conf, LSF's default if it cannot be read."""
     path = os.path.join(os.environ.get("LSF_ENVDIR", "/etc"), "lsf.conf")
     try:
         with opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:

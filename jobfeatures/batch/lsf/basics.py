@@ -1,4 +1,4 @@
-"""What a hook and a source have in common: little, as a hook pays for every import."""
+"""Ids and hosts, shared by hooks and sources; kept small, as every import slows a hook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254}
 
 
 def is_plain_id(text: str) -> bool:
-    """Return whether a text is a job id, ``123`` or ``123[4]``, fit to be asked about."""
+    """Return whether a text is a job id, ``123`` or ``123[4]``, that is safe to pass to bjobs."""
     return _ID.match(text) is not None
 
 
@@ -31,9 +31,9 @@ def split_id(text: str) -> tuple[str, str | None]:
 
 
 def make_id(job_id: str, index: str) -> str:
-    """Return a job's id as its control group has it: ``123[4]`` of an array, else ``123``.
+    """Return a job's id as in its control group: ``123[4]`` in an array, else ``123``.
 
-    `index` is LSB_JOBINDEX or JOBINDEX: 0, or nothing, where there is no array. Raises ParseError.
+    `index` is LSB_JOBINDEX or JOBINDEX: 0 or empty outside arrays. Raises ParseError.
     """
     number, known = split_id(job_id)
     if index in NOTHING:
@@ -48,7 +48,7 @@ def make_id(job_id: str, index: str) -> str:
 
 
 def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
-    """Return the slots of each host, in order, of ``4*n1:2*n2`` or ``n1:n1:n2``; none of nothing.
+    """Return the slots of each host, in order, from ``4*n1:2*n2`` or ``n1:n1:n2``; none if unknown.
 
     Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError.
     """
@@ -56,7 +56,7 @@ def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
 
 
 def count_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
-    """Return the slots of each host, in order, of ``4*n1`` or ``n1``. Raises ParseError."""
+    """Return the slots of each host, in order, from ``4*n1`` or ``n1``. Raises ParseError."""
     slots: dict[str, int] = {}
     for host in hosts:
         match = _SHARE.match(host)
@@ -69,5 +69,5 @@ def count_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
 
 
 def share_of(slots: dict[str, int], node_name: str | None) -> int | None:
-    """Return the slots on this node, None where it is not among the hosts."""
+    """Return the slots on this node, None if it is not among the hosts."""
     return slots.get(find_host(slots, node_name) or "")

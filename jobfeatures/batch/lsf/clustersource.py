@@ -1,4 +1,4 @@
-"""The source that asks LSF about the whole cluster, for the controller role."""
+"""The controller role's source for LSF: queries about the whole cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobfeatures.model import Cluster, JobTable
 
 
 class LsfCluster:
-    """Asks ``bjobs``, ``bhosts``, ``bqueues`` and ``lshosts``: one process a question."""
+    """Runs ``bjobs``, ``bhosts``, ``bqueues`` and ``lshosts``: one process per query."""
 
     name = NAME
 
@@ -31,7 +31,7 @@ class LsfCluster:
         self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs)
 
     def poll_queue(self) -> JobTable:
-        """Return the queue, with jobs that ended within CLEAN_PERIOD; limits depend on the host."""
+        """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ."""
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
         jobs, rejected = parse_jobs(
@@ -40,13 +40,13 @@ class LsfCluster:
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
     def poll_cluster(self) -> Cluster:
-        """Return hosts and queues. Hosts stand under no queue: bqueues reports groups of hosts only."""
+        """Return hosts and queues. Hosts have no queues, as bqueues only reports host groups."""
         taken_at_secs = self._clock.now_secs()
         hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X")
         queues = self._commands.records(BQUEUES, BQUEUES_FIELDS)
         try:
             memory = parse_memory(self._commands.records(LSHOSTS, HOST_FIELDS))
-        except SourceError:  # hosts without their memory are better than no hosts
+        except SourceError:  # hosts without memory sizes are better than none
             memory = {}
         cluster = parse_cluster(hosts, queues, memory, taken_at_secs=taken_at_secs)
         if not cluster.nodes:

@@ -1,4 +1,4 @@
-"""Hosts and queues as bhosts, lshosts and bqueues tell them. Pure."""
+"""Hosts and queues as reported by bhosts, lshosts and bqueues. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BQUEUES = "bqueues"
 BHOSTS_FIELDS = ("host_name", "status", "max", "njobs")
 BQUEUES_FIELDS = ("queue_name", "status")
 
-# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bhosts, "STATUS": what is more than
-# that a host is full for now. Of the words with closed_ those here are somebody's doing.
+# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bhosts, "STATUS": empty for a host
+# that is merely full for now. Some closed_ states are set by administrators.
 STATES: Mapping[str, tuple[str, ...]] = {
     "ok": (),
     "closed_Full": (),
@@ -40,11 +40,11 @@ _STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
 
 
 def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None:
-    """Return whether this host starts no more jobs, None where that is not reported.
+    """Return whether this host is draining, None if not reported.
 
     Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is full, runs an
-    exclusive job or is too busy takes jobs again by itself, and does not drain.
-    Raises ParseError where the host is not in the answer.
+    exclusive job or is too busy accepts jobs again by itself: it is not draining.
+    Raises ParseError if the host is not in the answer.
     """
     for record in records:
         name = text_of(record, "HOST_NAME")
@@ -57,7 +57,7 @@ def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None
 
 
 def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
-    """Return one host. MAX slots are its CPUs; ``-`` is no bound. Raises ParseError."""
+    """Return one host. MAX slots are its CPUs; ``-`` means no limit. Raises ParseError."""
     name = record.get("HOST_NAME", "")
     if not is_host_name(name):
         raise ParseError("not a host", field="HOST_NAME", text=name)
@@ -82,7 +82,7 @@ def parse_queue(record: Record) -> Partition:
 
 
 def _queue_state(status: str) -> str | None:
-    """Return UP for a queue that takes and starts jobs, DRAIN if it only starts, INACTIVE if only takes."""
+    """Return UP if a queue accepts and starts jobs, DRAIN if it only starts, INACTIVE if it only accepts."""
     opened, _, active = status.partition(":")
     known = {
         ("Open", "Active"): "UP",
@@ -96,13 +96,13 @@ def _queue_state(status: str) -> str | None:
 
 
 def parse_memory(records: Iterable[Record]) -> dict[str, int]:
-    """Return the memory of hosts that lshosts tells (``31.2G``, ``31998M``; MiB without a letter)."""
+    """Return the memory of hosts from lshosts (``31.2G``, ``31998M``; MiB without a letter)."""
     memory: dict[str, int] = {}
     for record in records:
         name = text_of(record, "HOST_NAME")
         try:
             size = parse_size(record.get("MAXMEM", ""), bare_unit="M")
-        except ParseError:  # a size more or less is not worth a word for every host
+        except ParseError:  # a missing size is not worth a message for every host
             continue
         if name is not None and size is not None:
             memory[name] = size
@@ -112,7 +112,7 @@ def parse_memory(records: Iterable[Record]) -> dict[str, int]:
 def parse_cluster(
     hosts: Iterable[Record], queues: Iterable[Record], memory: Mapping[str, int], *, taken_at_secs: float
 ) -> Cluster:
-    """Return hosts and queues; a bad record costs itself only."""
+    """Return hosts and queues; only bad records are rejected."""
     rejected: list[Rejected] = []
     nodes: dict[str, ClusterNode] = {}
     partitions: dict[str, Partition] = {}

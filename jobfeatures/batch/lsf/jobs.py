@@ -1,4 +1,4 @@
-"""Jobs as ``bjobs -o … -json`` tells them: records to jobs. Pure.
+"""Converts records of ``bjobs -o … -json`` to jobs. Pure.
 
 Fields: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.o.1.html
 """
@@ -18,12 +18,12 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits
 
 BJOBS = "bjobs"
-# What only LSF and its administrator write. All of version 10.1.
+# Written only by LSF and its administrator; available in every version of 10.1.
 PLAIN_FIELDS = (
     *("jobid", "jobindex", "stat", "user", "queue", "exec_host", "alloc_slot", "nreq_slot", "submit_time"),
     *("start_time", "finish_time", "runtimelimit", "memlimit", "exit_reason"),
 )
-# What users write, and what not every version of 10.1 has: asked for as long as that goes well.
+# Written by users, or missing from some versions of 10.1: requested until a query with them fails.
 FURTHER_FIELDS = ("job_name", "proj_name", "gpu_alloc")
 
 _GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9,]{1,4096})\Z")
@@ -31,17 +31,17 @@ _GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9,]{1,4096})\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What is needed to understand a record: when and where it was asked for, and the site's rules."""
+    """The context for parsing a record: when and where it was queried, and the site's rules."""
 
     now_secs: float
-    node_name: str | None = None  # None: asked for the whole cluster
-    asked_by_host: bool = False  # every job is on this node, whatever LSF calls it
+    node_name: str | None = None  # None: queried for the whole cluster
+    asked_by_host: bool = False  # every job is on this node, whatever name LSF has for it
     rules: Rules
     tz: tzinfo | None = None
 
 
 def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
-    """Return the jobs of an answer, and bad records: one whose id can be read is a job too, UNKNOWN."""
+    """Return jobs and bad records; a bad record with a readable id is also a job in state UNKNOWN."""
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     for record in records:
@@ -59,7 +59,7 @@ def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[J
 
 
 def key_of(record: Record) -> JobKey:
-    """Return a record's job. Raises ParseError."""
+    """Return the key of a record's job. Raises ParseError."""
     return JobKey(NAME, make_id(record.get("JOBID", ""), record.get("JOBINDEX", "")))
 
 
@@ -71,8 +71,8 @@ def parse_job(record: Record, around: Circumstances) -> Job:
     "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1",
     "MEMLIMIT":"8 Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
 
-    Slots count as CPUs. FINISH_TIME is a guess until the job has ended. A limit that is not there may be the
-    queue's. SWAPLIMIT is not asked for: it is of virtual memory.
+    Slots count as CPUs. FINISH_TIME is an estimate until the job has ended. If a limit is missing, the
+    queue's may apply. SWAPLIMIT is not requested, as it limits virtual memory.
     """
     key = key_of(record)
     array, index = split_id(key.job_id)
@@ -122,9 +122,9 @@ def _time(record: Record, field: str, around: Circumstances) -> int | None:
 
 
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
-    """Return the cards on this node in ``n1:0,1,0,1;n2:0,1``, a number for each task; none of anything else.
+    """Return this node's GPUs in ``n1:0,1,0,1;n2:0,1``, a number per task; none for any other text.
 
-    Tasks may share cards, so that a number comes again.
+    Tasks may share GPUs, so that a number may repeat.
     """
     found: dict[str, None] = {}
     for part in text.split(";"):

@@ -1,4 +1,4 @@
-"""The site's rules by which LSF's limits are understood: lsf.conf, bparams, bqueues, lshosts. Pure."""
+"""The site's rules for interpreting LSF's limits: lsf.conf, bparams, bqueues, lshosts. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfeatures.errors import ParseError, Rejected, parse_each
 LSHOSTS = "lshosts"
 HOST_FIELDS = ("host_name", "cpuf", "ncpus", "maxmem")
 _PARAMETERS = re.compile(r"\A.*lsb\.params configuration", re.IGNORECASE | re.DOTALL)
-# Spaces of one line: \s* would look at all empty lines again from each of them.
+# Blanks of one line only: \s* would rescan all following empty lines from each of them.
 _ABSOLUTE = re.compile(r"^[ \t]*ABS_RUNLIMIT[ \t]*=[ \t]*\"?([YyNn])", re.MULTILINE)
 _UNIT = re.compile(
     r"^[ \t]*LSF_UNIT_FOR_LIMITS[ \t]*=[ \t]*\"?([KMGTPEZ])B?\"?[ \t\r]*(?:#.*)?$",
@@ -31,7 +31,7 @@ _FACTOR = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """The time limits of a queue for jobs that ask for none."""
+    """The time limits of a queue for jobs that set none."""
 
     run: TimeLimit | None = None
     cpu: TimeLimit | None = None
@@ -39,7 +39,7 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the site has set. `absolute` is None where it is not known: then no wall limit is stated."""
+    """The site's rules. If `absolute` is None (unknown), no wall limit is reported."""
 
     node_name: str | None = None
     absolute: bool | None = None
@@ -49,7 +49,7 @@ class Rules:
 
     @property
     def cpu_factor(self) -> str | None:
-        """Return this node's CPU factor as a decimal, None where it is not known."""
+        """Return this node's CPU factor as a decimal, None if unknown."""
         factor = self.factors.get(self.node_name or "")
         return None if factor is None else f"{Decimal(factor.numerator) / factor.denominator:f}"
 
@@ -70,10 +70,10 @@ class Rules:
 
 
 def parse_parameters(text: str) -> bool:
-    """Tell from ``bparams -a`` whether run limits are wall-clock time as they stand (ABS_RUNLIMIT).
+    """Return whether run limits are plain wall-clock time (ABS_RUNLIMIT), from ``bparams -a``.
 
     Sample: ``lsb.params configuration at Sat Nov 21 12:30:00 2026`` and lines ``ABS_RUNLIMIT = Y``.
-    The default is N. Raises ParseError where it is no answer of bparams.
+    The default is N. Raises ParseError if the text is not output of bparams.
     Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bparams.1.html, lsb.params(5).
     """
     match = _ABSOLUTE.search(text)
@@ -83,14 +83,14 @@ def parse_parameters(text: str) -> bool:
 
 
 def parse_limit_unit(text: str) -> str:
-    """Return the unit in lsf.conf(5), ``LSF_UNIT_FOR_LIMITS=MB``; K where it sets none."""
+    """Return the unit in lsf.conf(5), ``LSF_UNIT_FOR_LIMITS=MB``; K if it sets none."""
     found: list[str] = _UNIT.findall(text)
     unit = found[-1].upper() if found else "K"
     return unit if unit in UNITS else "K"
 
 
 def parse_queues(text: str) -> dict[str, QueueLimits]:
-    """Return the time limits of the queues of ``bqueues -l``.
+    """Return the time limits of the queues from ``bqueues -l``.
 
     Sample, shortened::
 
@@ -104,8 +104,8 @@ def parse_queues(text: str) -> dict[str, QueueLimits]:
          CPULIMIT                 RUNLIMIT
          720.0 min                1440.0 min of n1
 
-    The default is what counts for a job that asks for nothing, else the maximum. A queue that has only one
-    kind prints no heads. Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bqueues.1.html
+    The default applies to a job that sets no limit; without one, the maximum. A queue that has only one
+    kind prints no headings. Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bqueues.1.html
     """
     queues: dict[str, dict[str, TimeLimit]] = {}
     found: dict[str, TimeLimit] = {}
@@ -129,7 +129,7 @@ def parse_queues(text: str) -> dict[str, QueueLimits]:
 
 
 def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_default: bool) -> None:
-    """Keep the values below the heads; where their number differs nothing is known."""
+    """Store the values below the headings; none if their numbers differ."""
     values = _MINUTES.findall(line)
     if len(values) != len(heads):
         return
@@ -140,7 +140,7 @@ def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_defaul
 
 
 def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple[Rejected, ...]]:
-    """Return the CPU factors that ``lshosts -o "host_name cpuf …" -json`` tells; not 0 and ``-``."""
+    """Return the CPU factors that ``lshosts -o "host_name cpuf …" -json``, without 0 and ``-``."""
     factors: dict[str, Fraction] = {}
     rejected: list[Rejected] = []
     for record in records:
@@ -155,7 +155,7 @@ def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple
 
 
 def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> set[str]:
-    """Return the hosts whose speed limits are meant for. What cannot be read is reported with its record."""
+    """Return the hosts whose speed limits refer to. Bad values are reported when their record is parsed."""
     own = parse_each(lambda record: parse_limit(record.get("RUNTIMELIMIT", "")), records, [])
     limits = chain(own, (limit for queue in queues for limit in (queue.run, queue.cpu)))
     return {limit.host for limit in limits if limit is not None and limit.host is not None}

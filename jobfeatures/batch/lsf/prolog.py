@@ -1,4 +1,4 @@
-"""What the environment of a pre-execution command reports about its job. Pure."""
+"""Job data from the environment of a pre-execution command. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_NAME_CHARACTERS = 4094  # of a job's name, bsub -J
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the id of the job whose environment this is, ``123[4]`` of an array. Raises ParseError."""
+    """Return the job id in an environment, ``123[4]`` in an array. Raises ParseError."""
     return make_id(environ.get("LSB_JOBID", ""), environ.get("LSB_JOBINDEX", ""))
 
 
@@ -25,7 +25,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:
     https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
 
-    It tells no times and no limits, and nothing that is in files of the user's (LSB_DJOB_HOSTFILE) is read. A
+    It has no times and no limits, and the user's own files (LSB_DJOB_HOSTFILE) are not read. A
     malformed value is reported to `note` and stays unknown. Raises ParseError without a plain LSB_JOBID.
     """
     job_id = job_id_of(environ)
@@ -55,7 +55,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
 
 def parse_mcpu_hosts(text: str) -> dict[str, int]:
-    """Return the slots of each host of ``n1 4 n2 2``. Raises ParseError."""
+    """Return the slots of each host from ``n1 4 n2 2``. Raises ParseError."""
     words = text.split()
     slots: dict[str, int] = {}
     if len(words) % 2:

@@ -1,4 +1,4 @@
-"""What the daemon and the hooks make of LSF with a site's settings."""
+"""Make LSF's sources and commands from a site's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIGURATION = "/etc/lsf.conf"
 
 
 def is_here(config: Config) -> bool:
-    """Return whether LSF is installed or configured here, for those who leave the choice of sources to us."""
+    """Return whether LSF is installed or configured here, for automatic choice of sources."""
     import shutil  # a hook has no use for it
 
     return (
@@ -30,7 +30,7 @@ def is_here(config: Config) -> bool:
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source of a daemon."""
+    """Return the daemon's source."""
     from jobfeatures.batch.lsf.source import LsfSource  # a hook has no use for it
 
     return LsfSource(
@@ -43,7 +43,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
 
 
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role. The other commands are those beside bjobs."""
+    """Return the source of the controller role. The other commands are taken from the directory of bjobs."""
     from jobfeatures.batch.lsf.clustersource import LsfCluster  # a hook has no use for it
 
     return LsfCluster(
@@ -54,7 +54,7 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
 
 
 def make_commands(config: Config, timeout_secs: float, max_bytes: int = 64 * 2**20) -> Commands:
-    """Return LSF's commands as the site has them."""
+    """Return LSF's commands as configured by the site."""
     from jobfeatures.batch.lsf.asking import Commands  # a hook has no use for it
 
     return Commands(
@@ -63,9 +63,9 @@ def make_commands(config: Config, timeout_secs: float, max_bytes: int = 64 * 2**
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return the job with its user's id; None if there is none of that name.
+    """Return the job with its user's id; None if no such user exists.
 
-    mbatchd is not asked: a job of many hosts starts on all of them at once. The
+    mbatchd is not queried: a job of many hosts starts on all of them at once. The
     limits come with the daemon's next poll.
     """
     del config, node_name, timeout_secs

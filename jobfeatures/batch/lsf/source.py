@@ -1,4 +1,4 @@
-"""The source that asks LSF about the jobs of this node."""
+"""The source that queries LSF for the jobs of this node."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
-MAX_ASKED_BY_ID = 100  # of one poll
+MAX_ASKED_BY_ID = 100  # per poll
 MAX_HOSTS_ASKED = 20
 
 
 class LsfSource(PolledSource):
-    """Asks for the jobs that were dispatched to this host, and by id for those it should have but has not.
+    """Queries the jobs dispatched to this host, and by id those expected here but not listed.
 
-    A poll is one ``bjobs``, and another one if jobs that live here, or have published directories, are
-    missing from its answer. What changes seldom (the host's state, CPU factors, limits of queues,
-    ABS_RUNLIMIT) is asked for once in `refresh_secs`.
+    A poll runs one ``bjobs``, and a second one if jobs that have processes or published directories here are
+    missing from the first answer. Data that rarely changes (the host's state, CPU factors, limits of queues,
+    ABS_RUNLIMIT) is queried every `refresh_secs`.
     """
 
     name = NAME
@@ -51,7 +51,7 @@ class LsfSource(PolledSource):
         abs_runlimit: bool | None = None,
         refresh_secs: float = 300.0,
     ) -> None:
-        """`abs_runlimit` None: bparams is asked."""
+        """If `abs_runlimit` is None, bparams is queried."""
         self._clock = clock
         self._commands = commands
         self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs, is_proof=True)
@@ -61,8 +61,8 @@ class LsfSource(PolledSource):
         self._rules = Rules(node_name=node_name, absolute=abs_runlimit)
         self._node = NodeQuestion(BHOSTS, refresh_secs)
         self._refreshed_secs: float | None = None  # monotonic
-        self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
-        self._reported: frozenset[Rejected] = frozenset()  # problems that were reported already
+        self._without_factor: frozenset[str] = frozenset()  # unknown to lshosts: models, or removed hosts
+        self._reported: frozenset[Rejected] = frozenset()  # problems already reported
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -87,18 +87,18 @@ class LsfSource(PolledSource):
                 rejected.append(Rejected(BJOBS, str(error)))
                 complete = False
             else:
-                # What runs on other hosts only has left this one.
+                # Jobs that run only on other hosts have left this one.
                 jobs |= {
                     key: job
                     for key, job in more.items()
                     if key in ours and not is_elsewhere(job, self._node_name)
                 }
                 rejected += bad
-                # LSF says that it does not know a job too where jobs of others are hidden from us.
+                # LSF also reports jobs of other users as not found if they are hidden from us.
                 hidden = {key for key in missing if key in seen} - more.keys()
                 complete = complete and not bad and not hidden and asked == missing
         jobs = {key: replace(job, uid=self._users.uid(job.user)) for key, job in jobs.items()}
-        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
+        # Jobs whose ids are not plain cannot be queried: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if not is_plain_id(key.job_id)}
         return JobTable(
             source=NAME,
@@ -110,10 +110,10 @@ class LsfSource(PolledSource):
             node_problem=str(self._node.problem or ""),
         )
 
-    # --- what changes seldom ------------------------------------------------------
+    # --- rarely changing data -----------------------------------------------------
 
     def _refresh(self, records: Sequence[Record]) -> tuple[Rejected, ...]:
-        """Ask for the rest when it is time, and keep the old where unanswered; return the new problems."""
+        """Refresh the other data when due, keeping old values if a query fails; return new problems."""
         now_secs = self._clock.monotonic_secs()
         due = self._refreshed_secs is None or now_secs - self._refreshed_secs >= self._refresh_secs
         problems = set(self._node.ask(self._read_notice, now_secs))
@@ -154,7 +154,7 @@ class LsfSource(PolledSource):
             self._rules = replace(self._rules, queues={**self._rules.queues, **found})
 
     def _refresh_factors(self, hosts: Collection[str], problems: set[Rejected]) -> None:
-        """Ask for CPU factors: of this host, then of the hosts that limits name, which may be models."""
+        """Query CPU factors: of this host, then of the hosts that limits name, which may be models."""
         factors: dict[str, Fraction] = {}
         rest = sorted(host for host in hosts if is_host_name(host) and host != self._node_name)
         for asked in ([self._node_name], *([host] for host in rest[:MAX_HOSTS_ASKED])):

@@ -1,4 +1,4 @@
-"""Values as LSF's commands print them: states, times, limits, sizes. Pure."""
+"""Parses values printed by LSF's commands: states, times, limits, sizes. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES: Mapping[str, JobState] = {
     "SSUSP": JobState.SUSPENDED,
     "DONE": JobState.COMPLETED,
     "EXIT": JobState.FAILED,
-    # mbatchd cannot reach the host, or could not when it killed the job: the job may live
+    # mbatchd cannot reach the host, or could not when it killed the job: the job may still run
     "UNKWN": JobState.UNKNOWN,
     "ZOMBI": JobState.UNKNOWN,
 }
@@ -57,14 +57,14 @@ _REASON = re.compile(r"TERM_[A-Z_]{1,40}")
 
 
 class TimeLimit(NamedTuple):
-    """A limit as it was set: seconds on hosts of a certain speed, and which host or model has that."""
+    """A limit as it was set: seconds at the speed of the named host or model."""
 
     secs: Fraction
     host: str | None = None
 
 
 def parse_state(stat: str, exit_reason: str = "") -> JobState:
-    """Return the state of a job; EXIT is distinguished by the keyword that ``exit_reason`` begins with."""
+    """Return the state of a job; EXIT is refined by the keyword at the start of ``exit_reason``."""
     state = STATES.get(stat, JobState.UNKNOWN)
     if stat != "EXIT":
         return state
@@ -73,12 +73,12 @@ def parse_state(stat: str, exit_reason: str = "") -> JobState:
 
 
 def parse_time(text: str, *, now_secs: float, tz: tzinfo | None = None, field: str = "") -> int | None:
-    """Return epoch seconds of a time stamp, None of nothing.
+    """Return a timestamp as epoch seconds, None if unknown.
 
-    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each also with a word behind it that tells how an end
+    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each optionally followed by a letter for how an end
     was estimated: L by the run limit, E and X by the job's own estimate. LSF documents no epoch form. The
-    time is local to `tz` (None: this machine's zone). Without a year it is the last such day that was not
-    later than a day after `now_secs`; without seconds it is up to a minute early. Raises ParseError.
+    time is local to `tz` (None: this machine's zone). Without a year, it is the latest such date at most a
+    day after `now_secs`; without seconds, it is up to a minute early. Raises ParseError.
     """
     if text in NOTHING:
         return None
@@ -90,7 +90,7 @@ def parse_time(text: str, *, now_secs: float, tz: tzinfo | None = None, field: s
     if match[6]:
         return _epoch((int(match[6]), month, day), clock, tz, field, text)
     latest = datetime.fromtimestamp(now_secs, tz) + timedelta(days=1)
-    for year in range(latest.year, latest.year - 9, -1):  # 29 February: every eighth year at the worst
+    for year in range(latest.year, latest.year - 9, -1):  # 29 February: at worst eight years apart
         try:
             found = _epoch((year, month, day), clock, tz, field, text)
         except ParseError:
@@ -110,10 +110,10 @@ def _epoch(
 
 
 def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
-    """Return a run or CPU limit, None of nothing.
+    """Return a run or CPU limit, None if unknown.
 
     Samples: ``1440.0`` and ``240.0/hostA`` (minutes), ``24:00`` (hours and minutes), ``24:00:00``
-    (``LSB_HMS_TIME_FORMAT``). Behind the slash stands the host or model whose speed is meant. Source: bjobs
+    (``LSB_HMS_TIME_FORMAT``). The slash precedes the host or model whose speed is meant. Source: bjobs
     -o and -hms, bsub -W. Raises ParseError.
     """
     if text in NOTHING:
@@ -129,13 +129,13 @@ def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
 def compute_limit_secs(
     limit: TimeLimit, *, absolute: bool, node_name: str | None, factors: Mapping[str, Fraction]
 ) -> int | None:
-    """Return the seconds that a limit comes to on this node, None where a CPU factor is not known.
+    """Return a limit in seconds on this node, None if a CPU factor is unknown.
 
     Source: "CPU time and run time normalization",
     https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
     the time times the factor of the host it was set for, divided by the factor
-    of the host it is spent on, unless it is `absolute` (ABS_RUNLIMIT=Y). Where
-    no host is named, the factor that it was set for is 1. `factors` are by host.
+    of the host it is used on, unless it is `absolute` (ABS_RUNLIMIT=Y). If no host
+    is named, the factor that it was set for is 1. `factors` are by host.
     """
     if absolute:
         return int(limit.secs)
@@ -159,9 +159,9 @@ def _factor(name: str | None, factors: Mapping[str, Fraction]) -> Fraction | Non
 
 
 def parse_size(text: str, *, field: str = "", bare_unit: str = "K") -> int | None:
-    """Return bytes of ``9 Mbytes``, ``5.2 Gbytes``, ``100M`` or ``2048``, None of nothing; powers of 1024.
+    """Return bytes from ``9 Mbytes``, ``5.2 Gbytes``, ``100M`` or ``2048`` (powers of 1024), None if unknown.
 
-    A bare number counts in `bare_unit`, LSF_UNIT_FOR_LIMITS of lsf.conf. Raises ParseError.
+    A bare number is in `bare_unit`, LSF_UNIT_FOR_LIMITS of lsf.conf. Raises ParseError.
     """
     if text in NOTHING:
         return None
