@@ -1,7 +1,7 @@
 """Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
 
-A sample is its label values, in the order of its declaration, and a value.
-Only here do labels become text, which is kept from one page to the next.
+A sample is a tuple of label values, in the order of their declaration, and a value.
+Labels become text only here; the text is cached from one page to the next.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple, TypeGuard
 
 from jobfeatures.metrics import Metric
 
-# Half characters, as JSON may hold them; those that stand for bytes are not among them.
+# Lone surrogates, as JSON may hold them, except those that stand for undecodable bytes.
 _LONE_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 Number = int | float
 Values = tuple[str, ...]  # of labels
 Sample = tuple[Values, Number]
 
-SUM, COUNT = "sum", "count"  # stand in the place of `le` on the samples of a histogram that are no classes
-MAX_HEADS = 1024  # that are kept: names with another's before them are made anew
-SPARE_TEXTS = 1024  # label texts that may be kept beside those in use
+SUM, COUNT = "sum", "count"  # take the place of `le` on a histogram's samples that are not buckets
+MAX_HEADS = 1024  # cached; beyond that, the cache is cleared
+SPARE_TEXTS = 1024  # label texts that may be cached besides those in use
 
 
 def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
@@ -30,24 +30,24 @@ def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
 
 
 class Family(NamedTuple):
-    """A metric with its samples of one scrape; those of histograms are made by `histogram_samples`."""
+    """A metric with its samples of one scrape; `histogram_samples` makes those of histograms."""
 
     metric: Metric
     samples: Sequence[Sample]
 
     @classmethod
     def single(cls, metric: Metric, value: Number | None) -> Family:
-        """Return a family of one sample without labels, of none where the value is not known."""
+        """Return a family of one sample without labels, or of no sample if the value is unknown."""
         return cls(metric, () if value is None else (((), value),))
 
     @classmethod
     def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
-        """Return a family of the values that are known."""
+        """Return a family of the known values; unknown ones are left out."""
         return cls(metric, [sample for sample in values if _is_known(sample)])
 
     @classmethod
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
-        """Return a family with one label, by its values."""
+        """Return a family with one label; `values` are by label value."""
         return cls(metric, [((word,), value) for word, value in values.items()])
 
 
@@ -55,7 +55,7 @@ Block = tuple[Metric, str]  # lines of samples
 
 
 class _Texts(dict[Values, str]):
-    """The text of labels by their values, for one set of names; made when it is first asked for."""
+    """The text of labels by their values, for one set of names; made on first use."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -67,32 +67,32 @@ class _Texts(dict[Values, str]):
 
 
 class LabelTexts:
-    """Keeps the texts of labels from one page to the next; those of jobs that have ended go in time."""
+    """Caches the texts of labels between pages; those of ended jobs are dropped in time."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, ...], _Texts] = {}
 
     def of(self, names: tuple[str, ...]) -> _Texts:
-        """Return the texts for some names of labels."""
+        """Return the texts for these label names."""
         found = self._kept.get(names)
         if found is None:
             found = self._kept[names] = _Texts(names)
         return found
 
     def forget_unused(self, series: int) -> None:
-        """Begin anew once most texts belong to no series any more: a page of `series` needs no more."""
+        """Clear the cache once most texts belong to no series; the last page had `series` of them."""
         if sum(map(len, self._kept.values())) > 2 * series + SPARE_TEXTS:
             self._kept = {}
 
 
 def label_text(names: Iterable[str], values: Iterable[str]) -> str:
-    """Return labels as they stand on a line: ``{job_id="12",mode="user"}``; empty without any."""
+    """Return labels as written on a line: ``{job_id="12",mode="user"}``; empty without labels."""
     text = ",".join([f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)])
     return f"{{{text}}}" if text else ""
 
 
 def escape(value: str) -> str:
-    """Return a label value escaped as both formats ask; what is not Unicode becomes U+FFFD."""
+    """Return a label value escaped for both formats; what is not Unicode becomes U+FFFD."""
     if not value.isascii():
         value = _LONE_HALF.sub("\ufffd", value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if "\\" in value or '"' in value or "\n" in value:
@@ -117,14 +117,14 @@ def histogram_samples(
 
 
 def choose_format(accept: str) -> tuple[bool, str]:
-    """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics where it is taken at all."""
+    """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics if it is accepted."""
     if takes(accept, "application/openmetrics-text"):
         return True, "application/openmetrics-text; version=1.0.0; charset=utf-8"
     return False, "text/plain; version=0.0.4; charset=utf-8"
 
 
 def takes(header: str, name: str) -> bool:
-    """Return whether an Accept or Accept-Encoding header names something, and not in order to refuse it."""
+    """Return whether an Accept or Accept-Encoding header names something without refusing it (q=0)."""
     for each in header.lower().split(","):
         found, *parameters = (part.strip() for part in each.split(";"))
         if found == name and not any(re.fullmatch(r"q=0(\.0*)?", part) for part in parameters):
@@ -133,7 +133,7 @@ def takes(header: str, name: str) -> bool:
 
 
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
-    """Return the text of all families that have samples. Of several with one name the first declares it."""
+    """Return the text of all families that have samples. Of several with one name, the first declares it."""
     texts = LabelTexts() if texts is None else texts
     sized = [(family, len(family.samples)) for family in families]
     blocks = [block for family, size in sized if size for block in blocks_of(family, texts)]
@@ -144,7 +144,7 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
 def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
     """Return the lines of a family, and those under its former name."""
     metric, samples = family
-    lines = getattr(samples, "lines", None)  # of `rows.Column`, which keeps them
+    lines = getattr(samples, "lines", None)  # of `rows.Column`, which caches them
     blocks = [(metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts)))]
     if metric.former is not None:
         blocks += blocks_of(Family(metric.former, list(samples)), texts)
@@ -152,7 +152,7 @@ def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
 
 
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
-    """Return the text of blocks, those of one name together."""
+    """Return the text of blocks, grouped by name."""
     parts: dict[str, list[str]] = {}
     heads = _HEADS[openmetrics]
     for metric, lines in blocks:
@@ -166,7 +166,7 @@ def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
 
 
 def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> list[str]:
-    """Return a line for each sample. Where all numbers are finite, as their sum tells, none is looked at."""
+    """Return a line for each sample. If the sum of all values is finite, none is checked by itself."""
     if metric.kind == "histogram":
         return [_histogram_line(metric, values, value, texts) for values, value in samples]
     name, made = metric.sample_name, texts.of(metric.label_names)
@@ -175,7 +175,7 @@ def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -
         return [f"{name}{made[values]} {format_value(value)}\n"]
     try:
         finite = math.isfinite(sum([value for _, value in samples]))
-    except OverflowError:  # an integer beyond what a float can be
+    except OverflowError:  # an integer beyond the range of a float
         finite = False
     if finite:
         return [f"{name}{made[values]} {value!r}\n" for values, value in samples]
@@ -190,7 +190,7 @@ def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelT
 
 
 class _Heads(dict[Metric, str]):
-    """What declares families in one format; made when it is first asked for."""
+    """The declarations of families in one format; made on first use."""
 
     def __init__(self, *, openmetrics: bool) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ def head(metric: Metric, *, openmetrics: bool) -> str:
 def _head_openmetrics(metric: Metric) -> str:
     name, kind = metric.name, metric.kind
     if metric.verbatim and kind == "counter":
-        # The format knows counters by the suffix of their samples; one without it has no kind there.
+        # Counters' samples need a suffix in this format; a counter without it is of unknown type.
         name, kind = (name[: -len("_total")], kind) if name.endswith("_total") else (name, "unknown")
     unit = f"# UNIT {name} {metric.unit}\n" if metric.unit and kind != "info" else ""
     return f"# TYPE {name} {kind}\n{unit}# HELP {name} {escape(metric.meaning)}\n"

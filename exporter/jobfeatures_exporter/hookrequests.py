@@ -1,4 +1,4 @@
-"""The daemon's side of what prologs and epilogs ask for: keeps the process that serves them.
+"""The daemon's side of requests by prologs and epilogs: runs the process that serves them.
 
 See `jobfeatures.hookserver`, which is that process, and `jobfeatures.publish.intake`.
 """
@@ -32,17 +32,17 @@ log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "jobfeatures.hookserver")
 LOOK_SECS = 3.0  # between two calls of `on_beat`
-AGAIN_SECS = 5.0  # after which a process that has ended is replaced
-END_SECS = 2.0  # that it may take to end
+AGAIN_SECS = 5.0  # before a process that has ended is restarted
+END_SECS = 2.0  # for the process to end
 
 
 class HookServer:
-    """One thread runs it; the other methods may be called by any."""
+    """One thread calls `run`; any thread may call the other methods."""
 
     def __init__(
         self, tree: FeatureTree, config: DaemonConfig, ask: Callable[[Collection[str]], None]
     ) -> None:
-        """`ask` has these batch systems asked about jobs that start."""
+        """`ask` has these batch systems polled for jobs that start."""
         self.config = config
         self.on_beat: Callable[[], None] = lambda: None  # called every few seconds
         self._tree = tree
@@ -52,7 +52,7 @@ class HookServer:
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
-        """Keep the process until `stop`; hooks do their work by themselves while there is none."""
+        """Keep the process running until `stop`; without it, hooks do the work themselves."""
         while not self._stopping.is_set():
             try:
                 self._serve()
@@ -62,18 +62,18 @@ class HookServer:
                 log.warning("the process that serves hooks has ended: another one is started")
 
     def stop(self) -> None:
-        """Make `run` end."""
+        """Make `run` return."""
         self._stopping.set()
         self._wake()
 
     def reconfigure(self, config: DaemonConfig) -> None:
-        """Serve by other settings from now on."""
+        """Apply new settings."""
         self.config = config
         self._changed.set()
         self._wake()
 
     def keep_config(self, content: bytes) -> None:
-        """Keep a good configuration file for hooks. Raises JobfeaturesError or OSError."""
+        """Keep a copy of a valid settings file for hooks. Raises JobfeaturesError or OSError."""
         with self._tree.folder(INTAKE) as folder:
             replace_file(folder, folder, CONFIG, content, 0o600)
 
@@ -82,7 +82,7 @@ class HookServer:
             os.write(self._wake_writer, b"x")
 
     def _serve(self) -> None:
-        """Start the process and stay with it to its end. Raises OSError."""
+        """Start the process and talk to it until it ends. Raises OSError."""
         with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
             self._talk(their_input, their_output.fileno())
 
@@ -112,11 +112,11 @@ class HookServer:
             self.on_beat()
         except (JobfeaturesError, OSError) as error:
             log.warning("settings cannot be kept for hooks: %s", error)
-        except Exception:  # supervised: hooks are served all the same
+        except Exception:  # supervised: hooks are still served
             log.exception("settings cannot be checked")
 
 
 def settings_of(config: DaemonConfig) -> Settings:
-    """Return what requests are served by: no more than hooks know."""
+    """Return the settings for serving requests: only those that hooks know."""
     plain = Config(**{each.name: getattr(config, each.name) for each in fields(Config)})
     return Settings(plain, make_site(config, plain), config.log_level, config.log_format)

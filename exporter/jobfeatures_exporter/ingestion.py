@@ -1,4 +1,4 @@
-"""Puts the parts together for the daemon, in both of its roles."""
+"""Assembles the receiver of other agents' documents, for both roles of the daemon."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATH = "/sonar/metrics"
 
 
 class Ingest:
-    """What comes in from other agents, through a listener, a folder or both."""
+    """Receives documents of other agents, through a listener, a folder or both."""
 
     def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
         """Raise ConfigurationError if the settings cannot be used."""
@@ -40,16 +40,16 @@ class Ingest:
         self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
         kinds = frozenset(map(Kind, config.jobs_kinds))
         self._page = SonarPage(nodes, clock, kinds, config.metrics_max_series, make_privacy(config))
-        self._metrics = make_scrapes(self._page.exposition, 1)  # one after the other: they share what is kept
+        self._metrics = make_scrapes(self._page.exposition, 1)  # one at a time: they share a cache
         self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return what the metrics listener has to offer beside its own pages."""
+        """Return the routes that the metrics listener serves besides its own pages."""
         return [web.get(PATH, handler_of(self._metrics))]
 
     @contextlib.asynccontextmanager
     async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:
-        """Take documents until the context is left; gives the address that is listened on."""
+        """Accept documents until the context is left; yields the address of the listener."""
         async with contextlib.AsyncExitStack() as stack:
             address = None
             config = self._config

@@ -1,4 +1,4 @@
-"""What is measured only where a site asks for it: frozen records, parts of a snapshot."""
+"""Optional measurements, made only if a site enables them: frozen records, parts of a snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSample:
-    """What the whole machine draws, by sensor; a sensor that does not answer has no watts."""
+    """The power draw of the whole machine, by sensor; one that does not answer has no watts."""
 
     watts: Mapping[str, float]
     joules: Mapping[str, float]  # since our start
@@ -17,7 +17,7 @@ class BoardSample:
 
 
 class OpenFiles(NamedTuple):
-    """File descriptors of a process, and how many it may have."""
+    """The open file descriptors of a process, and their limit."""
 
     opened: int
-    limit: int | None  # None is unlimited
+    limit: int | None  # None: unlimited

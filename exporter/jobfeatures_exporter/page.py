@@ -16,7 +16,7 @@ from jobfeatures_exporter.rows import KeptRows
 
 
 class PageMaker:
-    """Makes pages, for several scrapers and in both formats at once."""
+    """Makes pages; several scrapers may ask for either format concurrently."""
 
     def __init__(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         self._collectors = collectors
@@ -27,13 +27,13 @@ class PageMaker:
         self._rows = KeptRows()
 
     def reconfigure(self, config: DaemonConfig) -> None:
-        """Make pages by these settings from now on; sums over jobs without series of their own go on."""
+        """Apply new settings; sums over jobs without series of their own continue."""
         self._collectors, self._profiles = config.enabled_collectors(), config.metrics_profile
         with self._budget_lock:
             self._budget.limit(config.metrics_max_series)
 
     def collected(self, context: Context) -> list[Family]:
-        """Return all families of our own, as many as there are."""
+        """Return the families of all collectors, without profiles and not limited by the budget."""
         return collect(replace(context, rows=self._rows), self._collectors)
 
     def families(self, context: Context) -> list[Family]:

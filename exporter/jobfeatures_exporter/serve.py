@@ -27,8 +27,8 @@ from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners
 from jobfeatures_exporter.web.sockets import find_kept
 
-# What a daemon does only where it is asked to is imported only then: it runs
-# on every node, and its memory is the jobs'.
+# Optional parts are imported only if they are enabled: the daemon runs on every
+# node, and its memory is taken from the jobs.
 if TYPE_CHECKING:
     from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
     from jobfeatures_exporter.controller import Controller
@@ -51,8 +51,8 @@ def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
-    `reread` returns the settings as they are now: SIGHUP takes them over. Where `settings_file` is given, it
-    is looked at now and then: see `keptsettings`. `on_listening` is called with HOST:PORT once the port is
+    `reread` returns the current settings: SIGHUP applies them. `settings_file`, if given, is checked
+    periodically: see `keptsettings`. `on_listening` is called with HOST:PORT once the port is
     open. `choose_reader` says how processes are read. Raises ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
@@ -76,7 +76,7 @@ async def _serve(
 ) -> None:
     served = make_served(config)
     if isinstance(served, Daemon):
-        # Before there is a listener or another thread: it takes rights that are given up for good.
+        # Before any listener or other thread: it needs privileges that are then dropped permanently.
         served.read_by(_choose(config, choose_reader, notifier))
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
@@ -107,19 +107,19 @@ async def _serve(
             reloader.listen(asyncio.get_running_loop())
             notifier.ready(reloader.status())
             threading.Thread(target=load_all, args=(config.enabled_collectors(),), daemon=True).start()
-            gc.freeze()  # what has been made by now stays: it need not be gone through for garbage any more
+            gc.freeze()  # objects made so far stay: exempt them from garbage collection
             async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), duration_secs)
                 notifier.stopping()
-    finally:  # after the listeners: no scrape is taken that nobody would answer
+    finally:  # after the listeners: no scrape is accepted that would get no answer
         if started:
             await asyncio.to_thread(served.stop)
     log.info("stopped")
 
 
 def _choose(config: DaemonConfig, choose_reader: ReaderChooser, notifier: Notifier) -> Choice:
-    """Return how processes are read; what a restart should find again, the service manager keeps."""
+    """Return how processes are read; the service manager stores descriptors for the next start."""
     kept = find_kept()
     choice = choose_reader(config, kept)
     if choice.descriptors.keys() != kept.keys():
@@ -131,7 +131,7 @@ def _choose(config: DaemonConfig, choose_reader: ReaderChooser, notifier: Notifi
 
 
 def _end_signals() -> asyncio.Event:
-    """Return what the first SIGINT or SIGTERM sets; the next one ends the process as if nobody took it."""
+    """Return the event that the first SIGINT or SIGTERM sets; the next one has its default effect."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -149,7 +149,7 @@ def _end_signals() -> asyncio.Event:
 
 @contextlib.asynccontextmanager
 async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Let these run until the context is left."""
+    """Run these tasks until the context is left."""
     tasks = [asyncio.create_task(each) for each in work]
     for task in tasks:
         task.add_done_callback(_log_end)
@@ -167,19 +167,19 @@ def _log_end(task: asyncio.Task[None]) -> None:
 
 
 def make_served(config: DaemonConfig) -> Daemon | Controller:
-    """Return what the role asks for, not started. Raises ConfigurationError."""
+    """Return the daemon or controller for the role, not started. Raises ConfigurationError."""
     check(config)
     if config.role == CONTROLLER:
         from jobfeatures_exporter.controller import Controller
 
         return Controller(config)
-    daemon = Daemon(config)  # what settings contradict is said before what this machine refuses
+    daemon = Daemon(config)  # reports contradictory settings before what this machine refuses
     check_features_root(config)
     return daemon
 
 
 def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
-    """Return what the metrics listener has to offer beside its own pages."""
+    """Return the routes that the metrics listener serves besides its own pages."""
     from jobfeatures_exporter.web.app import discovery_route
 
     routes = [] if isinstance(served, Daemon) else [discovery_route(served.targets)]
@@ -187,7 +187,7 @@ def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
 
 
 def make_ingest(config: DaemonConfig) -> Ingest | None:
-    """Return what takes other agents' documents, or None; it is to be started. Raises ConfigurationError."""
+    """Return the receiver of other agents' documents, not started, or None. Raises ConfigurationError."""
     check(config)
     if not config.awaits_documents:
         return None
@@ -199,10 +199,10 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
 async def _serve_nodes(
     stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
 ) -> Callable[[], None]:
-    """Let nodes ask the controller role; return what reads its secret again."""
+    """Let nodes query the controller role; return the function that rereads its secret."""
     from jobfeatures_exporter.web.nodes import NodeListener, listening
 
-    assert config.controller_listen is not None  # noqa: S101  # else nothing would answer, see `check`
+    assert config.controller_listen is not None  # noqa: S101  # required for an answer, see `check`
     assert config.controller_secret_file is not None  # noqa: S101
     listener = NodeListener(answers, config.controller_secret_file, SystemClock())
     opened = listening(
@@ -218,7 +218,7 @@ async def _serve_nodes(
 
 
 async def _serve_own(stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon) -> None:
-    """Show users their own jobs, where that is asked for."""
+    """Show users their own jobs, if enabled."""
     if config.web_own_socket is None:
         return
     from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
@@ -231,7 +231,7 @@ async def _serve_own(stack: contextlib.AsyncExitStack, config: DaemonConfig, dae
 async def _serve_features(
     stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon, listeners: Listeners
 ) -> None:
-    """Serve the features of a node as well, where that is asked for."""
+    """Serve the features of a node as well, if enabled."""
     if config.features_listen_address is None:
         return
     from jobfeatures.publish.http.server import FeatureServer, listening

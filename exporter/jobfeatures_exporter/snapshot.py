@@ -1,6 +1,6 @@
-"""One look at the node: frozen records with one timestamp. Sizes are bytes, times seconds.
+"""One sample of the node: frozen records with one timestamp. Sizes are in bytes, times in seconds.
 
-A reading that could not be made is None, never 0, which would be a counter reset.
+A failed reading is None, never 0, which would look like a counter reset.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class CpuSecs(NamedTuple):
 
 
 class DiskSample(NamedTuple):
-    """One block device, see Documentation/admin-guide/iostats.rst: `stats` are its fields as they stand."""
+    """One block device, see Documentation/admin-guide/iostats.rst: `stats` are its unconverted fields."""
 
     major: int
     minor: int
     stats: tuple[int, ...]
-    whole: bool | None = None  # a disk; not one that is made of others or memory; None: a part, or unknown
+    whole: bool | None = None  # a disk not composed of others or memory; None: a partition, or unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +48,18 @@ class NodeSample:
     load1: float | None = None
     load5: float | None = None
     load15: float | None = None
-    runnable_entities: int | None = None  # of /proc/loadavg: threads that run or would
+    runnable_entities: int | None = None  # of /proc/loadavg: runnable threads
     existing_entities: int | None = None
     disks: Mapping[str, DiskSample] = field(default_factory=dict)  # by name
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)  # see JobSample
     energy_joules: Mapping[str, float] = field(default_factory=dict)  # since our start, by RAPL domain
     board: BoardSample | None = None
-    work_up: Mapping[str, bool] = field(
-        default_factory=dict
-    )  # what is counted of programs' work, if it can be
+    work_up: Mapping[str, bool] = field(default_factory=dict)  # whether each hardware event can be counted
     oom_kills: int | None = None  # since boot
 
 
 class MemoryBytes(NamedTuple):
-    """Memory of a job by component, meaning the same on cgroup v1, v2 and for sums over processes."""
+    """Memory of a job by component, with one meaning on cgroup v1, v2 and for sums over processes."""
 
     anon: int | None = None
     file: int | None = None  # page cache, without shmem
@@ -75,9 +73,9 @@ class MemoryBytes(NamedTuple):
 
     @property
     def used(self) -> int | None:
-        """Return what counts against the limit and the kernel cannot take back: all but page cache.
+        """Return what counts against the limit and the kernel cannot reclaim: all but page cache.
 
-        Only this brings a job to its limit: page cache is charged too, and dropped before anything is killed.
+        Only this drives a job to its limit: page cache is charged too, but dropped before an OOM kill.
         """
         return None if self.anon is None else self.anon + (self.shmem or 0) + (self.kernel or 0)
 
@@ -90,7 +88,7 @@ class Accounting(enum.Enum):
 
 
 class BlockIo(NamedTuple):
-    """What a control group moved to and from block devices, all devices together."""
+    """What a control group read from and wrote to block devices, summed over devices."""
 
     read_bytes: int
     written_bytes: int
@@ -101,7 +99,7 @@ class BlockIo(NamedTuple):
 class ProcessIo(NamedTuple):
     """What processes read and wrote, proc_pid_io(5): `data_` reached the storage, the others are calls."""
 
-    read_bytes: int  # rchar: by read(2) and the like, page cache and pipes included
+    read_bytes: int  # rchar: by read(2) and similar calls, page cache and pipes included
     written_bytes: int
     data_read_bytes: int
     data_written_bytes: int
@@ -115,12 +113,12 @@ class Scheduling(NamedTuple):
     major_faults: int
     voluntary_switches: int
     involuntary_switches: int
-    running: int  # threads that run or would
-    blocked: int  # that wait for a disk or the like
+    running: int  # runnable threads
+    blocked: int  # threads in uninterruptible sleep, mostly waiting for a disk
 
 
 class Kind(enum.Enum):
-    """What a set of processes is."""
+    """The kind of a set of processes."""
 
     # One object a member: its identity hashes faster than its name, and the key of every process is hashed.
     __hash__ = object.__hash__
@@ -181,7 +179,7 @@ class ProcessSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSample:
-    """What one step of a job uses, as its control group says."""
+    """What one step of a job uses, from its control group."""
 
     step: str
     user_cpu_secs: float | None = None
@@ -206,7 +204,7 @@ class JobSample:
 
     key: WorkKey
     accounting: Accounting
-    user_cpu_secs: float | None = None  # neither ever falls while the job lives
+    user_cpu_secs: float | None = None  # neither decreases while the job lives
     system_cpu_secs: float | None = None
     memory: MemoryBytes = field(default_factory=MemoryBytes)
     processes: int = 0
@@ -214,36 +212,36 @@ class JobSample:
     uid: int | None = None  # of one of its processes, where readable
     node: str | None = None  # the node name in the control group's path, where there is one
     sluid: str | None = None  # Slurm's own unique id, where the control group is named by it
-    slot: str | None = None  # HTCondor's, where the control group is named by it
+    slot: str | None = None  # HTCondor's slot, where the control group is named by it
     oom_kills: int | None = None  # counters: they never decrease either
     memory_limit_hits: int | None = None
     throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     block_io: BlockIo | None = None
     process_io: ProcessIo | None = None
     scheduling: Scheduling | None = None
-    network: tuple[int, ...] | None = None  # bytes and packets received by IP, the same sent
+    network: tuple[int, ...] | None = None  # bytes and packets received by IP, then bytes and packets sent
     # Seconds stalled, by resource (cpu, memory, io) and share of tasks (some, full).
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    cpus: int | None = None  # that its cpuset lets it use
-    cpu_numbers: frozenset[int] | None = None  # which they are
+    cpus: int | None = None  # number of CPUs that its cpuset allows
+    cpu_numbers: frozenset[int] | None = None  # the CPUs that its cpuset allows
     core_nanosecs: Mapping[int, int] = field(default_factory=dict)  # by CPU, where v1 counts them; on request
     steps: tuple[StepSample, ...] = ()
     energy_joules: float | None = None  # of the CPU packages, by its share of CPU time
     board_joules: Mapping[str, float] = field(default_factory=dict)  # of the whole machine's, by sensor
-    work: Mapping[str, float] = field(default_factory=dict)  # done, by figure; empty: not counted
-    cgroup: str | None = None  # the path of its control group, of the first where there are several
+    work: Mapping[str, float] = field(default_factory=dict)  # counters, by name; empty: not counted
+    cgroup: str | None = None  # the path of its control group, the first if there are several
     cgroup_version: int | None = None  # 1 or 2
-    in_group: bool = False  # there are control groups of it, be they such as count nothing (freezer)
+    in_group: bool = False  # it has a control group, even if only one without accounting (freezer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCard:
-    """A card, or a part of one that is a device of its own (MIG). Unknown is None or empty, never 0."""
+    """A card, or a MIG instance, which is a device of its own. Unknown is None or empty, never 0."""
 
     uuid: str
     index: int | None = None  # of the driver's library; may change at boot
     minor: int | None = None  # of /dev/nvidiaN or /dev/dri/cardN
-    parent_uuid: str | None = None  # of the card that an instance is a part of
+    parent_uuid: str | None = None  # of the card that an instance belongs to
     instance_id: int | None = None  # of the GPU instance on that card
     address: str = ""
     manufacturer: str = ""  # NVIDIA, AMD, Intel
@@ -259,28 +257,28 @@ class GpuCard:
     max_memory_clock_mhz: int | None = None
 
     def memory_percent(self, used_bytes: int | None) -> float | None:
-        """Return a part of its memory in percent, None where either is unknown."""
+        """Return `used_bytes` in percent of the card's memory, None if either is unknown."""
         return None if used_bytes is None or not self.memory_bytes else 100.0 * used_bytes / self.memory_bytes
 
 
 class GpuProcess(NamedTuple):
-    """What one process does on one card."""
+    """The use of one card by one process."""
 
     pid: int
     memory_bytes: int | None = None
     ce_util_percent: float | None = None
 
 
-GpuCount = tuple[str, ...]  # what a card counts on request, and further words for it: ("ecc", "corrected")
+GpuCount = tuple[str, ...]  # an optional counter of a card, by name and qualifiers: ("ecc", "corrected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """The state of one card at its own time: drivers answer when they like."""
+    """The state of one card, with a time of its own: drivers may answer late."""
 
     card: GpuCard
     taken_at_secs: float
-    failing: int = 0  # an error code, 1 where nothing better is known; see SampleGpu of Sonar's format
+    failing: int = 0  # an error code, 1 if no other is known; see SampleGpu of Sonar's format
     fan_percent: float | None = None
     compute_mode: str = ""
     performance_state: int | None = None
@@ -291,17 +289,17 @@ class GpuSample:
     power_limit_watts: float | None = None
     ce_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
-    energy_joules: float | None = None  # a counter since our start: by the driver's, else power integrated
+    energy_joules: float | None = None  # a counter since our start: the driver's, else integrated power
     busy_secs: float | None = None  # a counter: utilisation integrated since our start
     processes: tuple[GpuProcess, ...] = ()
-    counts: Mapping[GpuCount, float] = field(default_factory=dict)  # what is not known is missing, as below
-    clock_reasons: Mapping[str, bool] = field(default_factory=dict)  # whether each holds clocks back now
+    counts: Mapping[GpuCount, float] = field(default_factory=dict)  # unknown ones are absent, here and below
+    clock_reasons: Mapping[str, bool] = field(default_factory=dict)  # whether each throttles the clocks now
     flags: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGpu:
-    """One job on one card; counters since we first saw it there. Without use they are None."""
+    """One job on one card; counters since it was first seen there. Without use they are None."""
 
     key: WorkKey
     uuid: str
@@ -310,46 +308,46 @@ class JobGpu:
     energy_joules: float | None = None
     memory_bytes: int | None = None
     ce_util_percent: float | None = None
-    counts: Mapping[GpuCount, float] = field(default_factory=dict)  # of times when the job held it alone
+    counts: Mapping[GpuCount, float] = field(default_factory=dict)  # over times of exclusive use by the job
 
 
 class ProcessReader(NamedTuple):
-    """How processes are read: bpf or procfs, and why not the other."""
+    """How processes are read: bpf or procfs, and why not by the other."""
 
     name: str = "procfs"
     reason: str = ""
 
 
 class KernelChecks(NamedTuple):
-    """What the kernel says of its own sums, since it began; `threads` of the latest look."""
+    """The kernel's counters on its own sums, since the start; `threads` is of the latest sample."""
 
-    full: int  # charges for which there was no room
-    without_storage: int  # tasks that could not be followed for a moment
-    tails: int  # ends of which the last moment is missing
+    full: int  # charges dropped for lack of room for another control group
+    without_storage: int  # tasks that could briefly not be tracked
+    tails: int  # exits whose last moment was not counted
     threads: int
-    misses: int  # hooks that were not run because the processor was in one of them
+    misses: int  # hooks skipped because the CPU was already running one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything that was read at one time.
 
-    Where the kernel sums what processes do, only some of them are listed, unless all were asked for.
+    If the kernel sums the use of processes, only some are listed, unless all were requested.
     """
 
     taken_at_secs: float
     duration_secs: float
     node: NodeSample | None
     jobs: Mapping[WorkKey, JobSample]
-    final: Mapping[JobKey, JobSample] = field(default_factory=dict)  # of jobs that have gone since the last
+    final: Mapping[JobKey, JobSample] = field(default_factory=dict)  # of jobs that ended since the last one
     read_at_secs: float = 0.0  # monotonic; when the jobs' figures were read
     processes: Mapping[int, ProcessSample] = field(default_factory=dict)  # by pid
-    lists_all: bool = True  # of them
-    process_count: int | None = None  # of all, where these are not listed
+    lists_all: bool = True  # whether `processes` is complete
+    process_count: int | None = None  # of all processes, if not all are listed
     reader: ProcessReader | None = None
-    no_network: str | None = None  # why packets of jobs are not counted, "" where they are; None: nobody asks
-    kernel_checks: KernelChecks | None = None  # where the kernel's sums are read
-    # Whose each process is, by pid; a bare number is a process group without a job, see `key_of`.
+    no_network: str | None = None  # why jobs' packets are not counted, "" if they are; None: disabled
+    kernel_checks: KernelChecks | None = None  # if the kernel's sums are read
+    # The owner of each process, by pid; a bare number is a process group without a job, see `key_of`.
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)
     epoch: int | None = None  # of GroupKey
     commands: Mapping[JobKey, tuple[CommandSample, ...]] = field(default_factory=dict)  # on request
@@ -357,15 +355,15 @@ class Snapshot:
     gpus: tuple[GpuSample, ...] = ()
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid
-    gpu_drivers: Mapping[str, bool] = field(default_factory=dict)  # whether each has answered of late
-    # Exit records of the kernel since start, by what became of them: counted, elsewhere, unknown.
+    gpu_drivers: Mapping[str, bool] = field(default_factory=dict)  # whether each has answered recently
+    # Exit records of the kernel since start, by outcome: counted, elsewhere, unknown.
     exit_records: Mapping[str, int] = field(default_factory=dict)
-    unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind
-    kept_files: Mapping[str, int] = field(default_factory=dict)  # open, by how often they are read
-    reopened: int | None = None  # times since start that no more descriptors could be kept
+    unreadable: Mapping[str, int] = field(default_factory=dict)  # failed readings since start, by kind
+    kept_files: Mapping[str, int] = field(default_factory=dict)  # kept open, by how often they are read
+    reopened: int | None = None  # how often since start no more descriptors could be kept open
 
     def key_of(self, pid: int) -> WorkKey | None:
-        """Return whose a process is, None for one that was not there or where the boot time is unknown."""
+        """Return a process's owner, None if it was not listed or the boot time is unknown."""
         key = self.keys.get(pid)
         if isinstance(key, int):
             return None if self.epoch is None else GroupKey(key, self.epoch)
@@ -373,16 +371,16 @@ class Snapshot:
 
 
 class ProcessDetail(NamedTuple):
-    """What is read of a process only when it is asked for; None where it cannot be read."""
+    """What is read of a process only on request; None if it cannot be read."""
 
     uid: int | None = None
-    anon_bytes: int | None = None  # resident memory of its own, RssAnon of proc_pid_status(5)
+    anon_bytes: int | None = None  # private resident memory, RssAnon of proc_pid_status(5)
     data_bytes: int | None = None  # data and stack, of proc_pid_statm(5)
     io: ProcessIo | None = None
 
 
 class Software(NamedTuple):
-    """A package that is installed for all."""
+    """A software package that is installed for all users."""
 
     key: str
     name: str
@@ -391,9 +389,9 @@ class Software(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoSample:
-    """How the node is made. A number that cannot be found out is None.
+    """The hardware of the node. A number that cannot be determined is None.
 
-    All cores are taken to be alike: `sockets` × `cores_per_socket` × `threads_per_core` logical processors.
+    All cores are assumed to be alike: `sockets` × `cores_per_socket` × `threads_per_core` logical processors.
     """
 
     taken_at_secs: float
@@ -409,4 +407,4 @@ class SysinfoSample:
     topology_svg: str = ""  # hwloc's drawing, and its text
     topology_text: str = ""
     cards: tuple[GpuCard, ...] = ()
-    software: tuple[Software, ...] = ()  # for cards, where a folder of it is named
+    software: tuple[Software, ...] = ()  # software for cards, if its folder is configured
