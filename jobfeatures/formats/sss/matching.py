@@ -54,7 +54,7 @@ def parse_nodes(text: str) -> list[Candidate]:
     if text.lstrip().startswith("["):
         found = _parse(text)
     else:
-        lines = enumerate(text.splitlines(), 1)
+        lines = enumerate(text.split("\n"), 1)  # splitlines() would split strings at U+2028
         found = [_parse(line, number) for number, line in lines if line.strip()]
     if len(found) > MAX_NODES:
         raise ParseError(f"more than {MAX_NODES} nodes")

@@ -75,3 +75,10 @@ def test_a_line_that_cannot_be_read_is_named(wrong):
     with pytest.raises(ParseError) as refused:
         parse_nodes(f'{{"Node": "n1"}}\n\n{wrong}\n')
     assert refused.value.line == 3
+
+
+def test_a_separator_within_a_string_ends_no_line():
+    assert parse_nodes('{"Node": "n1", "OpSys": "a\u2028b"}\r\n{"Node": "n2"}\n') == [
+        {"Node": "n1", "OpSys": "a\u2028b"},
+        {"Node": "n2"},
+    ]

@@ -64,6 +64,18 @@ def test_a_log_comes_back_byte_for_byte_through_a_pipe_too(tmp_path, capsys, mon
     assert (tmp_path / "out.swf").read_bytes() == data
 
 
+def test_comments_with_separators_that_are_no_line_ends_come_back():
+    lines = [
+        "; Version: 2.2\n",
+        "; one\f12 or\u2028 7 -5 0\x1c two\n",
+        "1 0 10 60 2 25 1024 2 60 -1 1 9 2 2 0 1 -1 -1\n",
+    ]
+    found = list(read_log(lines, "swf", source="log", keep_text=True))
+    changed = [replace(each, user="bob") if isinstance(each, JobRecord) else each for each in found]
+    for records in (found, changed):
+        assert written(records)[0].startswith("".join(lines[:2]))
+
+
 def test_with_one_job_dropped_all_other_lines_keep_their_bytes():
     found = read(LOG)
     lines = LOG.splitlines(keepends=True)
