@@ -13,29 +13,29 @@ from typing import Final
 from jobfeatures.simulate.jobs import Blank, Jobs, Tick
 
 FOREVER: Final = float("inf")
-TICK_JOBS: Final = 4096  # a progress bar moves on after so many
+TICK_JOBS: Final = 4096  # jobs per step of a progress bar
 
 
 class Arrivals:
-    """The jobs in the order in which they come; `places` says which place each has in it."""
+    """The jobs in order of arrival; `places` holds each job's place in it."""
 
     def __init__(self, jobs: Jobs, blank: Blank | None = None, tick: Tick | None = None) -> None:
-        """`blank` makes room for so many numbers, all −1; `tick` is called while these are gone through."""
+        """Take jobs; `blank` allocates a column of numbers, all −1; `tick` reports progress."""
         everybody = range(len(jobs.submits))
         self.order: Sequence[int] = everybody
         self.places: Sequence[int] = everybody
         self._submits, self._thinks = jobs.submits, jobs.thinks
         self._alone: Sequence[int] = everybody
-        self._due: list[tuple[int, int]] = []  # (when, job): a heap of followers
+        self._due: list[tuple[int, int]] = []  # (arrival, job): a heap of followers
         self._is_linked = bool(jobs.preceding)
-        self._came = 0  # how many have, where jobs follow others
+        self._came = 0  # how many have arrived, where jobs follow others
         if self._is_linked:
             blank = blank or (lambda count: [-1] * count)
             self._order, self._places, self._follower, self._beside = (
                 blank(len(everybody)) for _ in range(4)
             )
             for job, before in enumerate(jobs.preceding):
-                if before >= 0:  # one follower of each job, and beside each the next of the same
+                if before >= 0:  # a linked list of each job's followers
                     self._beside[job] = self._follower[before]
                     self._follower[before] = job
                 if tick is not None and job % TICK_JOBS == 0:
@@ -44,14 +44,14 @@ class Arrivals:
             self._alone = jobs.alone or sorted(alone, key=jobs.submits.__getitem__)
             self.order, self.places = self._order, self._places
         self._next = 0
-        self.soonest = self._time_of_next()  # when the next job comes, as far as that is known
+        self.soonest = self._time_of_next()  # the next known arrival
         self.first = jobs.submits[self._alone[0]] if self._alone else 0
 
     def _time_of_next(self) -> float:
         return self._submits[self._alone[self._next]] if self._next < len(self._alone) else FOREVER
 
     def ended(self, job: int, now: int) -> None:
-        """Note that a job has ended: those that follow it will come."""
+        """Note the end of a job: its followers' arrivals are known now."""
         each = self._follower[job]
         while each >= 0:
             think = self._thinks[each]

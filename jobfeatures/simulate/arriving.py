@@ -1,4 +1,4 @@
-"""A log's jobs in order of arrival: in memory, or, where they do not fit, some at a time from disk: numpy."""
+"""A log's jobs in order of arrival: in memory, or, where they do not fit, in blocks from disk: numpy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jobfeatures.spill import DiskSorter
 
 
 class Arriving(NamedTuple):
-    """What is known of a log, and its jobs, as often as they are asked for; they may lie in a store."""
+    """A log's facts and its jobs, which can be iterated repeatedly and may be in a store."""
 
     log: ScheduleLog
     reads: Callable[[], Iterable[Read]]
@@ -35,15 +35,15 @@ class Arriving(NamedTuple):
     store: Store | None = None
 
     def columns(self) -> Iterator[SwfColumns]:
-        """Yield the jobs of a log in SWF as they stand there."""
+        """Yield the jobs of a log in SWF as its columns."""
         return (each.columns for each in self.reads() if each.columns is not None)
 
     def logs(self) -> Iterator[ScheduleLog]:
-        """Yield the jobs."""
+        """Yield the jobs in pieces."""
         return (each.log for each in self.reads())
 
     def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
-        """Return what is to be simulated, on the log's own machine where none is given."""
+        """Return the workload to simulate, on the log's own machine where none is given."""
         return make_workload(
             self.log,
             pool or choose_pool(self.log, self.logs(), self.store or Store(sys.maxsize)),
@@ -55,7 +55,7 @@ class Arriving(NamedTuple):
 
 
 def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
-    """Return the jobs of a file by arrival, or, where some follow others, as they stand in it.
+    """Return the jobs of a file by arrival, or, where some follow others, in the file's order.
 
     Raises what `read_log` raises, and SpillError.
     """

@@ -1,12 +1,11 @@
-"""EASY backfilling: who may start before a job that has to wait: pure.
+"""EASY backfilling: which jobs may start before a job that has to wait: pure.
 
-The job at the head has a reservation: its shadow time is when it can start if the running jobs end when they
-are estimated to, and the spare is what will be free beside it then. Another job may start now if it is
-estimated to end at the shadow time at the latest, or if it takes no more than the spare, which it then uses
-up.
+The job at the head has a reservation: its shadow time is when it can start if running jobs end at their
+estimates, and the spare is what will be free beside it then. Another job may start now if its estimated end
+is at most the shadow time, or if it fits into the spare, which it then uses up.
 
-Jobs that wait are kept in lines: of one user (under fairshare), size and estimate. Those behind in a line can
-do no more than the one before, so that only the first of each is looked at, and only of sizes that have room.
+Waiting jobs are kept in lines of equal user (under fairshare), size and estimate. No job can start before the
+one in front of it in its line, so only the first of each line is tried, and only for sizes that have room.
 """
 
 from __future__ import annotations
@@ -35,29 +34,29 @@ class Backfill:
         self._starts = starts
         self._running: list[tuple[int, int]] = []  # (estimated end, job), sorted
         self._lines: dict[int, dict[tuple[int, int], Line]] = {}  # by size, then (group, estimate)
-        self._known = 0  # jobs that came before it have been put into a line, if they had to wait
+        self._known = 0  # earlier arrivals are in a line already, if they had to wait
         self._reserved = WAITING  # the job that has the reservation
         self._shadow = 0
 
     def started(self, job: int, now: int) -> None:
-        """Note that the job at the head runs now: a reservation of another has to be made anew."""
+        """Note that the job at the head has started: another job's reservation must be recomputed."""
         self._reserved = WAITING
         self._run(job, now)
 
     def ended(self, job: int, start: int) -> None:
-        """Note that a job has ended: the reservation has to be made anew."""
+        """Note that a job has ended: the reservation must be recomputed."""
         self._reserved = WAITING
         running = self._running
         del running[bisect_left(running, (start + self._estimates[job], job))]
 
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
-        """Start what may go before the head, in order of the queue.
+        """Start the jobs that may go before the head, in queue order.
 
-        So many jobs have come as `behind` says. `start` is called with each job that has been placed.
+        `behind` jobs have arrived. `start` is called with each job that was placed.
         """
         fresh = self._add_lines(behind)
         if head == self._reserved and now <= self._shadow:
-            lines = fresh  # who was refused can have become no better by waiting
+            lines = fresh  # refused jobs still cannot start
         else:
             has_room = self._machine.has_room
             lines = [line for size, same in self._lines.items() if has_room(size) for line in same.values()]
@@ -68,11 +67,11 @@ class Backfill:
             self._start_some(lines, now, start)
 
     def no_one_waits(self, behind: int) -> None:
-        """Note that all of so many jobs that came have started."""
+        """Note that all of the `behind` jobs that arrived have started."""
         self._known = behind
 
     def _add_lines(self, behind: int) -> list[Line]:
-        """Put the jobs that have come since into lines; return the lines whose first one is among them."""
+        """Put new arrivals into lines; return the lines that have one of them as their first job."""
         found = []
         for job in self._order[self._known : behind]:
             if self._starts[job] != WAITING:
@@ -91,7 +90,7 @@ class Backfill:
             size, key = self._machine.sizes[job], self._key(job)
             same = self._lines[size]
             line = same[key]
-            line.popleft()  # it is the first: of its line it was nearest to the head
+            line.popleft()  # the head is always the first of its line
             if not line:
                 del same[key]
                 if not same:
@@ -120,7 +119,7 @@ class Backfill:
             line = lines[place]
             job = line[0]
             take = machine.take if estimates[job] <= longest else machine.take_spare
-            if take(job):  # else none of its line finds room any more
+            if take(job):  # else no job of its line fits either
                 start(job)
                 self._run(job, now)
                 if line:

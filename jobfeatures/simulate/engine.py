@@ -1,8 +1,8 @@
-"""The loop over time: pure, whole ticks, nothing at random.
+"""The loop over time: pure, whole ticks, deterministic.
 
-At each instant jobs end, jobs come, and jobs start: under fairshare in the
-order of what their users have used until then. A job that runs for no time ends at the same
-instant, and what then has room starts too, and who follows it comes.
+At each instant jobs end, jobs arrive, and jobs start: under fairshare ordered
+by their users' usage until then. A job with runtime 0 ends at the same instant;
+then jobs that now fit start too, and its followers arrive.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def simulate(
     blank: Blank | None = None,
     progress: Tick | None = None,
 ) -> Numbers:
-    """Return when each job starts; each fits the empty machine. `ticks` make a second; `rules` in seconds.
+    """Return when each job starts; each fits the empty machine. `ticks` per second; `rules` are in seconds.
 
-    What a user's processors are charged with is multiplied by the `weights`, if there are any. `blank` makes
-    room for a number a job, all `WAITING`.
+    A user's processors are charged multiplied by the user's weight, if `weights` are given. `blank` allocates
+    a column of one number per job, all `WAITING`.
     """
     runtimes = jobs.runtimes
     blank = blank or (lambda count: [WAITING] * count)

@@ -1,7 +1,7 @@
-"""What part of a machine is free now, and what will be free when a job can start: pure.
+"""Which part of a machine is free now, and which will be free when a job can start: pure.
 
-Two kinds of machine with the same methods. `sizes` says what each job asks for: of `Processors` how many, of
-`Nodes` its place in `shapes`. Only equality of sizes means anything to others.
+Two kinds of machine with the same methods. `sizes` holds each job's request: for `Processors` a count, for
+`Nodes` an index into `shapes`. Other modules may only compare sizes for equality.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from jobfeatures.simulate.pools import Node
 
-UNLIMITED: Final = 2**62  # KiB of a node that does not say its memory
+UNLIMITED: Final = 2**62  # KiB of a node of unknown memory
 
 
 class Processors:
-    """One number of processors, wherever they are."""
+    """A number of processors, wherever they are."""
 
     __slots__ = ("_free", "_spare", "sizes")
 
@@ -42,10 +42,10 @@ class Processors:
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return when a job can start if running ones end when they are estimated to: its shadow time.
+        """Return when a job can start if running jobs end at their estimates: its shadow time.
 
-        `running` are (estimated end, job), sorted; an end that has passed may come at any moment, and counts
-        as now. What will be free beside the job at that time is kept as the spare.
+        `running` holds (estimated end, job), sorted; a past estimate means that the job may end at any time,
+        and counts as now. What will be free beside the job at the shadow time is kept as the spare.
         """
         sizes, wanted = self.sizes, self.sizes[job]
         free, shadow = self._free, now
@@ -59,11 +59,11 @@ class Processors:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Return whether a job of this size can be placed now and stay beyond the shadow time."""
+        """Return whether a job of this size can be placed now and run beyond the shadow time."""
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
-        """Place a job that stays beyond the shadow time if it can; what it takes is spare no longer."""
+        """Place a job that runs beyond the shadow time if there is room, and deduct it from the spare."""
         size = self.sizes[job]
         if size > self._spare or size > self._free:
             return False
@@ -73,7 +73,7 @@ class Processors:
 
 
 class Shape(NamedTuple):
-    """What a job asks for: so many equal parts, each of which is on one node."""
+    """A job's request: a number of equal parts, each of which is on one node."""
 
     parts: int
     cpus: int
@@ -82,7 +82,7 @@ class Shape(NamedTuple):
 
 
 def make_shape(cpus: int, memory_kib: int, gpus: int) -> Shape:
-    """Return the smallest equal parts of what a job asks for; without cards, of one processor each."""
+    """Split a job's request into the smallest equal parts; without cards, of one processor each."""
     parts = gcd(cpus, gpus) if gpus else cpus
     if not parts:
         return Shape(1, 0, memory_kib, 0) if memory_kib else Shape(0, 0, 0, 0)
@@ -90,11 +90,11 @@ def make_shape(cpus: int, memory_kib: int, gpus: int) -> Shape:
 
 
 Free = tuple[int, int, int]  # processors, KiB, cards of one node
-Placed = list[tuple[int, int]]  # which node, how many parts
+Placed = list[tuple[int, int]]  # index of the node, number of parts
 
 
 def count_parts(free: Free, shape: Shape, most: int) -> int:
-    """Return how many parts have room on a node, at most so many."""
+    """Return how many parts fit on a node, at most `most`."""
     _, cpus, memory_kib, gpus = shape
     if cpus and free[0] < most * cpus:
         most = free[0] // cpus
@@ -106,7 +106,7 @@ def count_parts(free: Free, shape: Shape, most: int) -> int:
 
 
 def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
-    """Return where the parts of a job go: as many as there is room for on each node in turn, else None."""
+    """Place the parts of a job, as many as fit on each node in turn; return None if some do not fit."""
     left = shape.parts
     placed: Placed = []
     if not left:
@@ -176,11 +176,11 @@ class Nodes:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Return whether a job of this size can be placed now and stay beyond the shadow time."""
+        """Return whether a job of this size can be placed now and run beyond the shadow time."""
         return place_first_fit(self._both(), self._shapes[size]) is not None
 
     def take_spare(self, job: int) -> bool:
-        """Place a job that stays beyond the shadow time if it can."""
+        """Place a job that runs beyond the shadow time if there is room."""
         if not self._take(job, self._both()):
             return False
         _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)
@@ -197,7 +197,7 @@ class Nodes:
         return True
 
     def _both(self) -> list[Free]:
-        """Return what is free now and also beside the reservation."""
+        """Return what is free both now and beside the reservation."""
         return [
             (min(a, x), min(b, y), min(c, z))
             for (a, b, c), (x, y, z) in zip(self._frees, self._spares, strict=True)
@@ -208,7 +208,7 @@ Machine = Processors | Nodes
 
 
 def whole(node: Node) -> Free:
-    """Return what of an empty node is free."""
+    """Return what is free on an empty node."""
     return (node.cpus, UNLIMITED if node.memory_kib is None else node.memory_kib, node.gpus)
 
 

@@ -1,4 +1,4 @@
-"""The schedulers that are simulated, and their settings: pure."""
+"""The simulated schedulers, and their settings: pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobfeatures.schedule.shares import CPU, STEPS, ShareRules
 
 
 class Policy(enum.Enum):
-    """Who is next, and whether others may go before a job that has to wait."""
+    """Which job is next, and whether others may start before a job that has to wait."""
 
     FIFO = "fifo"
     FAIRSHARE = "fairshare"
@@ -19,7 +19,7 @@ class Policy(enum.Enum):
 
     @property
     def is_fair(self) -> bool:
-        """Return whether users who have used less go first, not jobs that came first."""
+        """Return whether users with less usage go first, rather than earlier jobs."""
         return self in {Policy.FAIRSHARE, Policy.FAIRSHARE_EASY}
 
     @property
@@ -33,9 +33,9 @@ REFRESH_SECS: Final = 3600
 
 
 class Fairshare(NamedTuple):
-    """How often the order may change though no job comes or ends, and when usage is halved; 0: never.
+    """How often the order is refreshed between events, and the half-life of usage, in seconds; 0: never.
 
-    Who has twice the share of another is next to him when he has used twice as much: "the amount of used
+    A user with twice another's share ranks equal to them after using twice as much: "the amount of used
     resources will converge toward the amount designated by a user priority".
     """
 
@@ -45,7 +45,7 @@ class Fairshare(NamedTuple):
 
 
 def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
-    """Return some of the policies, each once, or all. Raises ConfigurationError."""
+    """Parse a list of policies, each kept once, or all. Raises ConfigurationError."""
     if text == ALL:
         return tuple(Policy)
     known = {policy.value: policy for policy in Policy}

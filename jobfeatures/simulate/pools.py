@@ -1,4 +1,4 @@
-"""Machines as they are given to a simulation: pure."""
+"""Machines as given to a simulation: pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEVICES = re.compile(r"([0-9]{1,10}) ?(cpu|gpu)s?\Z", re.ASCII)
 
 
 class Node(NamedTuple):
-    """What one node has. Memory None: it is unknown, and limits nothing."""
+    """The resources of one node. Memory None is unknown, and limits nothing."""
 
     cpus: int
     memory_kib: int | None = None
@@ -24,27 +24,27 @@ class Node(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A machine: nodes in the order in which they are filled, or one number of processors."""
+    """A machine: nodes in the order in which they are filled, or a number of processors."""
 
-    text: str  # as it was given
+    text: str  # as given
     processors: int
-    nodes: tuple[Node, ...] = ()  # empty: only processors count, and they are everywhere
+    nodes: tuple[Node, ...] = ()  # empty: only the number of processors matters
 
 
 def one_pool(processors: int) -> Pool:
-    """Return a machine of so many processors, wherever they are."""
+    """Return a machine of `processors`, wherever they are."""
     return Pool(f"{processors} processors", processors)
 
 
 def parse_processors(key: str, text: str) -> Pool:
-    """Return a machine of one number of processors. Raises ConfigurationError."""
+    """Parse a machine given as a number of processors. Raises ConfigurationError."""
     if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 10 and 1 <= int(text) <= MOST_OF_A_KIND):
         raise ConfigurationError(key, f"not a number from 1 to {MOST_OF_A_KIND}: {shown(text)}")
     return one_pool(int(text))
 
 
 def parse_nodes(key: str, text: str) -> Pool:
-    """Return nodes like ``7x80cpu,504GB,4gpu;…``; sizes in powers of 1024. Raises ConfigurationError."""
+    """Parse nodes like ``7x80cpu,504GB,4gpu;…``; sizes in powers of 1024. Raises ConfigurationError."""
     nodes: list[Node] = []
     kinds = [kind.strip() for kind in text.split(";")]
     for kind in kinds:

@@ -1,7 +1,7 @@
-"""Which of the waiting jobs is next: pure.
+"""Which waiting job is next: pure.
 
-A queue gets every job that comes, in that order. Jobs that have a start
-have left it, wherever in it they stood.
+Every arriving job is added to a queue, in order of arrival. A job has left the
+queue once it has a start, whatever its position was.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jobfeatures.simulate.arrivals import FOREVER, Arrivals
 from jobfeatures.simulate.jobs import Jobs, Numbers
 from jobfeatures.simulate.policies import Fairshare
 
-WAITING: Final = -1  # the start of a job that has none
+WAITING: Final = -1  # the start of a job that has not started
 
 
 class FifoQueue:
-    """First come, first served: `_next` is a place in the order of arrival."""
+    """First come, first served: `_next` is an index in the order of arrival."""
 
     def __init__(self, coming: Arrivals, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -28,11 +28,11 @@ class FifoQueue:
         self._behind = 0
 
     def add_all(self, first: int, behind: int) -> None:
-        """Add the jobs from `first` up to, and without, `behind`."""
+        """Add the jobs from `first` up to, but excluding, `behind`."""
         self._behind = behind
 
     def head(self) -> int:
-        """Return the job that is next, WAITING where none waits."""
+        """Return the next job, WAITING where none waits."""
         place, behind, order, starts = self._next, self._behind, self._order, self._starts
         while place < behind and starts[order[place]] != WAITING:
             place += 1
@@ -40,21 +40,20 @@ class FifoQueue:
         return order[place] if place < behind else WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
-        """Return what is less for the one of two jobs that is nearer to the head."""
+        """Return a sort key: jobs nearer to the head have smaller ones."""
         return (0, self._places[job])
 
     def group(self, job: int) -> int:
-        """Return a number that two jobs share only if the first to come is always before the other: 0."""
+        """Return a number that jobs share only if they always stay in order of arrival: 0."""
         return 0
 
 
 class FairQueue:
-    """Whose user has used least is first, then who came first.
+    """Jobs of the user with the least usage first, then in order of arrival.
 
-    What a user has used counts up to now: a job is charged while it runs. The order is made at each decision,
-    and at each refresh, of which there is one every `refresh_secs` from the first submission on: who waits
-    longest may be another by then. One queue a user; those who wait stand in a heap by (what was used, first
-    job), which holds for one instant.
+    Usage counts up to now: a job is charged while it runs. The order is recomputed at each decision, and at
+    each refresh, every `refresh_secs` from the first submission on, as usage grows meanwhile. There is one
+    queue per user; users with waiting jobs are in a heap by (usage, first job), valid for one instant.
     """
 
     def __init__(
@@ -72,20 +71,20 @@ class FairQueue:
         self._cpus, self._weights = jobs.cpus, weights or [1] * users
         self._used: list[float] = [0] * users  # until `_since`
         self._since = [0] * users
-        self._rate = [0] * users  # weighted processors that run for each user now
+        self._rate = [0] * users  # weighted processors in use by each user now
         self._running = 0
         self._waiting: list[deque[int]] = [deque() for _ in range(users)]
-        self._here: set[int] = set()  # users with jobs that wait, or have left since
-        self._heap: list[tuple[float, int, int]] = []  # what was used, place of the first job, user
-        self._is_ordered = False  # the heap holds for this instant
+        self._here: set[int] = set()  # users with waiting jobs, or whose last has just left
+        self._heap: list[tuple[float, int, int]] = []  # usage, index of the first job, user
+        self._is_ordered = False  # the heap is valid for this instant
         self._refresh = rules.refresh_secs * ticks
         self._halving = rules.halving_secs * ticks
         self._first = coming.first
         self._now = self._first
-        self._halved = 0  # how often it was time
+        self._halved = 0  # how many half-lives have passed
 
     def add_all(self, first: int, behind: int) -> None:
-        """Add the jobs from `first` up to, and without, `behind`."""
+        """Add the jobs from `first` up to, but excluding, `behind`."""
         for job in self._order[first:behind]:
             user = self._users[job]
             self._waiting[user].append(job)
@@ -93,7 +92,7 @@ class FairQueue:
         self._is_ordered = False
 
     def head(self) -> int:
-        """Return the job that is next, WAITING where none waits."""
+        """Return the next job, WAITING where none waits."""
         if not self._is_ordered:
             self._heap = [
                 (self._used_now(user), self._places[job], user)
@@ -124,7 +123,7 @@ class FairQueue:
         return WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
-        """Return what is less for the one of two jobs that is nearer to the head."""
+        """Return a sort key: jobs nearer to the head have smaller ones."""
         return (self._used_now(self._users[job]), self._places[job])
 
     def group(self, job: int) -> int:
@@ -139,7 +138,7 @@ class FairQueue:
         self._since[user] = at
 
     def started(self, job: int) -> None:
-        """Charge a job from now on."""
+        """Charge a job to its user from now on."""
         self._charge(job, 1)
 
     def ended(self, job: int) -> None:
@@ -154,13 +153,13 @@ class FairQueue:
         self._running += rate
 
     def next_refresh(self) -> float:
-        """Return when a refresh may change the order of those who wait."""
+        """Return when the next refresh may change the order of waiting jobs."""
         if not self._running or len(self._here) < 2:
             return FOREVER
         return self._first + ((self._now - self._first) // self._refresh + 1) * self._refresh
 
     def pass_to(self, now: int, *, inclusive: bool) -> None:
-        """Go on to `now`: halve what was used before it, also at it if `inclusive`."""
+        """Advance to `now`: halve usage at each half-life before it, also at it if `inclusive`."""
         passed = now - self._first - (0 if inclusive else 1)
         if self._halving and passed >= 0 and (times := passed // self._halving) > self._halved:
             at = self._first + (self._halved + 1) * self._halving
@@ -171,11 +170,11 @@ class FairQueue:
         self._is_ordered = False
 
     def _halve(self, user: int, at: int, times: int) -> None:
-        """Halve what a user had used at a time, and so often after it, with what runs in between."""
+        """Halve a user's usage at `at` and at later half-lives, `times` in all, with what runs in between."""
         self._settle(user, at)
         if not self._used[user] and not self._rate[user]:
             return
-        factor = 0.5 ** min(times - 1, 1100)  # beyond it nothing is left of any number
+        factor = 0.5 ** min(times - 1, 1100)  # any further, and every float is 0
         between = self._rate[user] * self._halving * (1 - factor)
         self._used[user] = self._used[user] / 2 * factor + between
         self._since[user] = at + (times - 1) * self._halving

@@ -22,7 +22,7 @@ KEPT: Final = ("arrays", "workflows", "is_cancelled", "cpus", "memory_kib", "gpu
 def make_logs(
     log: ScheduleLog, pieces: Iterable[ScheduleLog], workload: Workload, outcome: Outcome, name: str
 ) -> Iterator[ScheduleLog]:
-    """Yield the simulated schedule as pieces of a log: of the jobs that were simulated, by their places."""
+    """Yield the simulated schedule as pieces of a log, with the simulated jobs only."""
     first, ticks, jobs = 0, workload.ticks, workload.jobs
     warnings: tuple[str, ...] = (*log.warnings, *remarks(workload))
     is_first = True

@@ -1,4 +1,4 @@
-"""How large jobs are, and which are too large for a machine: numpy."""
+"""The sizes of jobs, and which jobs are too large for a machine: numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY_CPUS: Final = "too_many_cpus"
 MUCH_MEMORY: Final = "too_much_memory"
 MANY_GPUS: Final = "too_many_gpus"
 NO_ROOM: Final = "no_room"
-# Why a job is not simulated; the first that holds is reported.
+# Why a job is not simulated; the first reason that holds is reported.
 REASONS: Final = {
     **{each: NOT_COUNTED[each] for each in (NO_SUBMIT, NEVER_STARTED, NO_RUNTIME)},
     NEGATIVE: "it ran for less than no time, or for longer than any clock",
@@ -30,7 +30,7 @@ REASONS: Final = {
 
 
 class Sizes:
-    """The sizes of jobs, as numbers, and what they mean."""
+    """The sizes of jobs as numbers, and what these mean."""
 
     def __init__(self, pool: Pool) -> None:
         self.shapes: list[Shape] = []
@@ -40,7 +40,7 @@ class Sizes:
         self._reasons: list[int] = []
 
     def of(self, log: ScheduleLog) -> tuple[Array, Array]:
-        """Return the size of each job, and why it is too large, by place in REASONS from 1."""
+        """Return each job's size, and why it is too large: a 1-based index into REASONS, else 0."""
         pool = self._pool
         if not pool.nodes:
             return log.cpus, np.where(log.cpus > pool.processors, self._places[MANY_CPUS], 0)
@@ -62,7 +62,7 @@ class Sizes:
 
 
 def _why_too_large(pool: Pool, shape: Shape, row: tuple[int, ...]) -> str:
-    """Return a reason, empty where the empty machine has room."""
+    """Return a reason, empty where the job fits the empty machine."""
     if place_first_fit([whole(node) for node in pool.nodes], shape) is not None:
         return ""
     cpus, memory_kib, gpus = (sum(each) for each in zip(*map(whole, pool.nodes), strict=True))

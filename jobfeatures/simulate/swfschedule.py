@@ -1,7 +1,7 @@
 """A simulated schedule as lines of the Standard Workload Format: pure, numpy.
 
-Of a log in that format all fields stay but wait and allocated processors, and of its header what is reported
-about jobs and users, not of its scheduler; other kinds are written as `jobfeatures convert` writes them.
+For a log in that format, all fields but wait and allocated processors are kept, and header fields about jobs
+and users, but not about its scheduler; other formats are written as `jobfeatures convert` writes them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from jobfeatures.schedule.shares import CPU, plain
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Outcome, Workload, seconds
 
-# What a header reports about jobs and of where they are from; a simulation changes nothing of it.
+# Header fields about jobs and their origin, which a simulation does not change.
 KEPT: Final = (
     "Installation", "Acknowledge", "Information", "UnixStartTime", "TimeZoneString", "MaxRuntime",
     "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition",
 )  # fmt: skip
-AT_ONCE: Final = 2**16  # jobs that are made into lines together
+AT_ONCE: Final = 2**16  # jobs formatted at a time
 _NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
 
 
 def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) -> list[tuple[str, str]]:
-    """Return what the header of a simulated schedule says of it, by label."""
+    """Return the header fields that describe a simulation, as (label, value)."""
     pool = workload.pool
     log = shown_name(source.rpartition("/")[2])
     texts = [
@@ -73,7 +73,7 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
 class _Part(NamedTuple):
     """The simulated jobs of one piece of a log."""
 
-    first: int  # of them, in the workload
+    first: int  # index of the first, in the workload
     position: Array  # of each in its piece
     submits: Array  # in seconds
     starts: Array
@@ -98,10 +98,10 @@ def swf_lines(
     about: Sequence[tuple[str, str]],
     store: Store | None = None,
 ) -> Iterator[str]:
-    """Return the lines of a schedule of jobs that were read as columns, without newlines.
+    """Return the lines, without newlines, of a schedule of jobs that were read as columns.
 
-    They are in order of submission, for which they lie in the store where jobs follow others; job numbers
-    stay where all are different ones from 1.
+    They are in order of submission, sorted in the store where jobs follow others; job numbers are kept
+    where all are unique and positive.
     """
     headers: list[Header] = []
     last, different, are_numbers = 0, Different(), True
@@ -143,7 +143,7 @@ def swf_lines(
 
 
 def _blocks(pieces: Iterable[SwfColumns], workload: Workload, outcome: Outcome) -> Iterator[Array]:
-    """Yield simulated jobs, those of a piece in order of submission, as rows of the fields of SWF."""
+    """Yield simulated jobs as rows of SWF fields, each piece in order of submission."""
     for columns, part in zip(pieces, _parts(workload, outcome), strict=True):
         table = whole_jobs(columns)[0]
         given, asked = table["processors"], table["requested_processors"]
@@ -169,7 +169,7 @@ def record_lines(
     about: Sequence[tuple[str, str]],
     sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
-    """Return the lines of a schedule of jobs that were read as records, without newlines."""
+    """Return the lines, without newlines, of a schedule of jobs that were read as records."""
     header = [f"{label}: {value}" for label, value in about]
     parts = zip(reads(), _parts(workload, outcome), strict=True)
     found = chain.from_iterable(_make_records(*each, workload.jobs.preceding) for each in parts)
@@ -231,7 +231,7 @@ def _make_header(old: Header, jobs: int, last: Number, about: Sequence[tuple[str
 
 
 def _clocks(old: Header, last: Number) -> list[tuple[str, str]]:
-    """Return when the schedule begins and ends by the clock on the wall, where the log's header tells."""
+    """Return the schedule's begin and end as wall-clock times, where the log's header has them."""
     try:
         start_secs = old.start_secs()
         comment = old.value("TimeZoneString")

@@ -1,7 +1,7 @@
 """A log → the jobs of a simulation, and a simulated schedule → a log: numpy.
 
-Times of a log that are whole seconds stay so; others are simulated in
-microseconds, so that sums of them are exact.
+A log in whole seconds is simulated in seconds; others are simulated in
+microseconds, so that sums of times are exact.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ MICROSECONDS: Final = 1_000_000
 
 
 class Workload(NamedTuple):
-    """The simulated jobs by arrival (of the log, where jobs follow others), and the machine."""
+    """The simulated jobs by arrival (in the log's order where jobs follow others), and the machine."""
 
     pool: Pool
     position: Array  # of each job in its piece of the log
     counts: list[int]  # how many jobs of each piece are simulated
     jobs: Jobs
-    submits: Array  # as the log tells them, −1: it does not
+    submits: Array  # as in the log, −1 where unknown
     users: list[str]  # by number from 1
     groups: dict[str, set[str]]  # of each user
     sizes: memoryview[int]
-    shapes: list[Shape]  # of a pool of nodes: what the sizes mean
-    ticks: int  # a second
+    shapes: list[Shape]  # for a pool of nodes: what the sizes mean
+    ticks: int  # per second
     skipped: dict[str, int]
     notes: tuple[str, ...]
     columns: Columns
@@ -64,9 +64,9 @@ class Outcome(NamedTuple):
 
 
 def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -> Pool:
-    """Return a pool: the log's machine, else the most in use by the jobs of its pieces. Raises ScheduleError.
+    """Return the log's machine, else one of the peak use by the jobs of its pieces. Raises ScheduleError.
 
-    What is to be sorted lies in the `store`.
+    Data are sorted in the `store`.
     """
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])
@@ -93,11 +93,11 @@ def make_workload(
     is_linked: bool = False,
     ticks: int = 1,
 ) -> Workload:
-    """Return what is to be simulated. Raises ScheduleError where there is nothing.
+    """Return the workload to simulate. Raises ScheduleError where it is empty.
 
-    The jobs of a log that holds none are in its `pieces`, in order of arrival, or of the log where jobs
-    follow others (`is_linked`); the workload is in files of the `store` then. `ticks` is the least that are
-    taken for a second.
+    If `log` itself has no jobs, these are in its `pieces`, in order of arrival, or the log's order where jobs
+    follow others (`is_linked`), and the workload is in files of the `store`. `ticks` is the minimum number of
+    ticks per second.
     """
     made, sizes = Columns(None if store is None else store.folder), Sizes(pool)
     again, is_linked = pieces or (lambda: [log]), is_linked or log.links is not None
@@ -149,7 +149,7 @@ def make_workload(
         made.add("reported", _in_ticks(log, piece.submit[position], ticks))
         made.add("runtimes", runtimes)
         made.add("estimates", estimates)
-        made.add("users", np.array([*numbers, 0])[piece.user.codes[position]])  # the unknown are of one
+        made.add("users", np.array([*numbers, 0])[piece.user.codes[position]])  # all unknown users are one
         made.add("cpus", piece.cpus[position])
         made.add("sizes", size[position])
         notes.update(_notes(piece, pool, position))
@@ -192,7 +192,7 @@ def make_workload(
 
 
 def _find_reasons(log: ScheduleLog, arrival: Array, reasons: Array) -> None:
-    """Put the first reason why a job is not simulated, by place in REASONS from 1, before those of sizes."""
+    """Set in `reasons` why jobs are not simulated (1-based index into REASONS); overrides reasons of size."""
     rules = compute_rules(
         arrival=arrival if log.links is None else np.where(log.links.preceding >= 0, 0, arrival),
         start=log.start,
@@ -215,18 +215,18 @@ def _arrival(log: ScheduleLog, *, by_eligible: bool) -> Array:
 
 
 class _Settled(NamedTuple):
-    """Of all jobs: why each is not simulated, whom it follows, which place it has among the others."""
+    """By job: why it is not simulated, which job it follows, its index among the simulated jobs."""
 
     reasons: Array
     before: Array
     places: Array
-    cut: int  # how many follow one that is not simulated
+    cut: int  # how many follow a job that is not simulated
 
 
 def _settle_links(
     pieces: Iterable[ScheduleLog], sizes: Sizes, made: Columns, *, by_eligible: bool
 ) -> _Settled:
-    """Return who is left out: also who follows one of those and has no submit time."""
+    """Return which jobs are left out, including their followers without a submit time."""
     for piece in pieces:
         arrival, (_, reasons) = _arrival(piece, by_eligible=by_eligible), sizes.of(piece)
         _find_reasons(piece, arrival, reasons)
@@ -275,8 +275,8 @@ def run_policy(
 ) -> Outcome:
     """Return the schedule of a policy. Raises ScheduleError.
 
-    Who follows another is submitted its think time after the other's end;
-    without one, when it was, if that is known.
+    A follower is submitted its think time after the other job's end; without a
+    think time, when it was in the log, if that is known.
     """
     jobs, columns = workload.jobs, workload.columns
     weights = [1] * (len(workload.users) + 1)
@@ -313,22 +313,22 @@ def _too_late(log: ScheduleLog) -> ScheduleError:
 
 
 def _weights(workload: Workload, rules: ShareRules) -> list[int]:
-    """Return what a user's use is multiplied by, instead of divided by the share: whole numbers."""
+    """Return the factors of users' usage, integers that replace a division by the share."""
     found = make_shares(CPU, rules, total=0, total_from="", all_users=1, groups_of=workload.groups)
-    shares = [found.default, *map(found.of, workload.users)]  # the first of those whose user is unknown
+    shares = [found.default, *map(found.of, workload.users)]  # first: jobs of unknown users
     common = lcm(*shares)
     return [common // share for share in shares]
 
 
 def mean_wait_secs(workload: Workload, outcome: Outcome) -> float:
-    """Return how long jobs waited on the average."""
+    """Return the jobs' mean wait in seconds."""
     parts = workload.columns.parts(outcome.submits, outcome.starts)
     sums = ((starts - submits).sum(dtype=float).item() for submits, starts in parts)
     return float(sum(sums)) / len(outcome.starts) / workload.ticks
 
 
 def remarks(workload: Workload) -> list[str]:
-    """Return what was left out of a workload and what was taken for unknown values, in words."""
+    """Return remarks on what was left out of a workload, and on assumptions for unknown values."""
     return [
         *(f"not simulated: {count} × {REASONS[reason]}" for reason, count in workload.skipped.items()),
         *workload.notes,
@@ -336,7 +336,7 @@ def remarks(workload: Workload) -> list[str]:
 
 
 def seconds(times: Array, ticks: int) -> Array:
-    """Return ticks as seconds: equal ones are equal."""
+    """Return ticks as seconds; equal ticks give equal seconds."""
     return times if ticks == 1 else times / ticks
 
 
@@ -349,7 +349,7 @@ def _ticks(log: ScheduleLog, *others: Array) -> int:
 
 
 def _in_ticks(log: ScheduleLog, times: Array, ticks: int) -> Array:
-    """Return whole ticks. Raises ScheduleError of microseconds of a log that is beyond belief."""
+    """Return times as whole ticks. Raises ScheduleError where they are too large to be true."""
     if ticks == 1:
         return times
     if len(times) and times.max() >= MOST / ticks:
@@ -358,7 +358,7 @@ def _in_ticks(log: ScheduleLog, times: Array, ticks: int) -> Array:
 
 
 def _notes(log: ScheduleLog, pool: Pool, position: Array) -> dict[str, int]:
-    """Count values that are not known, and would have counted."""
+    """Count unknown values that would have affected the simulation."""
     counts = {"do not say for how long they ask: they are estimated to run for what they ran": len(position)}
     if log.requested_secs is not None:
         counts = {what: int((log.requested_secs[position] <= 0).sum()) for what in counts}
