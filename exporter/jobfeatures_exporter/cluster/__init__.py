@@ -1,1 +1,1 @@
-"""The controller role: what is known about a whole cluster, and how good its schedule is."""
+"""The controller role: the state of a whole cluster, and the quality of its schedule."""

@@ -1,4 +1,4 @@
-"""What administrators look at beside queue and nodes: which question each collector needs, and how often."""
+"""Administrative data besides queue and nodes: the query that each collector needs, and how often."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobfeatures.batch.source import AdministrationSource, ClusterSource, Keeper
 from jobfeatures.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
 
-# By collector, with a setting of how often; what is not shown is not asked.
+# By collector, with the setting of its interval; disabled collectors cause no queries.
 QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], Answer]]] = {
     "scheduler": lambda source: source.poll_scheduler,
     "licences": lambda source: source.poll_licences,
@@ -21,7 +21,7 @@ QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], Answer]]] = {
 def make_keepers(
     config: DaemonConfig, sources: Iterable[ClusterSource], clock: Clock
 ) -> Iterator[Keeper[Answer]]:
-    """Yield what asks each batch system that can tell; nothing for the others."""
+    """Yield the pollers of each batch system that supports the query; nothing for the others."""
     enabled = config.enabled_collectors()
     for source in sources:
         if not isinstance(source, AdministrationSource):

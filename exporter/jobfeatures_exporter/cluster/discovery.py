@@ -1,7 +1,7 @@
-"""The nodes that batch systems know, as Prometheus' HTTP service discovery takes them. Pure.
+"""The nodes that batch systems know, in the format of Prometheus' HTTP service discovery. Pure.
 
 Format: https://prometheus.io/docs/prometheus/latest/http_sd/. Lists in labels
-stand between commas on both sides, so that a rule can match ``.*,gpu,.*``.
+begin and end with a comma, so that a rule can match ``.*,gpu,.*``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from jobfeatures.model import Cluster, ClusterNode
 
 TargetGroup = dict[str, Any]
-NAME, ADDRESS = "name", "address"  # of a node, as its exporter's host
+NAME, ADDRESS = "name", "address"  # which of a node's to use as its exporter's host
 
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}\Z")
 
@@ -22,11 +22,11 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}\Z")
 def make_targets(
     clusters: Iterable[Cluster], *, port: int, host: str = NAME, skip: Collection[str] = ()
 ) -> list[TargetGroup]:
-    """Return one group a node; a node of two batch systems stands under the first.
+    """Return one target group a node; a node of two batch systems is listed under the first.
 
-    Nodes in one of the states `skip` are left out, and those whose name can be
-    none of a host: Prometheus would ask whoever `user@host` or `host/path`
-    names. Where the batch system tells no address, the name stands in its place.
+    Nodes in one of the states `skip` are left out, and those whose name is no
+    valid host name: Prometheus would query whatever `user@host` or `host/path`
+    names. If the batch system reports no address, the name is used instead.
     """
     groups: dict[str, TargetGroup] = {}
     for cluster in clusters:

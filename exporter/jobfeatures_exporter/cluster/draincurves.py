@@ -1,7 +1,7 @@
-"""What a shutdown of a whole pool of nodes would waste, by its time: from the queue alone. Pure.
+"""What a shutdown of a whole pool of nodes would waste, by shutdown time: from the queue alone. Pure.
 
 The same arithmetic as `jobfeatures.drains.plan`, for jobs of which only start, wall limit and CPUs are known:
-without reports of their own all that a killed job has done is lost, and none of its CPUs is idle before its
+without reports by the jobs, all work of a killed job is lost, and none of its CPUs is idle before its
 end. One pass over the jobs in the order of their ends, since queues are long.
 
 Partitions that share nodes are one pool: their jobs have to be drained together.
@@ -33,19 +33,19 @@ class CurvePoint:
 
     @property
     def core_secs(self) -> float:
-        """Return the whole cost."""
+        """Return the total cost."""
         return self.idle_core_secs + self.kill_core_secs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainCurve:
-    """A pool: points at now and at each end of a job. Jobs of which too little is known are only counted."""
+    """A pool: points for now and for each end of a job. Jobs with too little data are only counted."""
 
     partitions: tuple[str, ...]
     total_cpus: int
     jobs: int
     unknown_jobs: int
-    endless_jobs: int  # without a known end: they run at every time
+    endless_jobs: int  # without a known end: they run at any shutdown time
     points: tuple[CurvePoint, ...]
 
     @property
@@ -56,7 +56,7 @@ class DrainCurve:
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """What the curve needs of a job: CPUs, seconds since its start and to its end (infinite: not known)."""
+    """What the curve needs of a job: CPUs, seconds since its start and to its end (infinite: unknown)."""
 
     cpus: int
     run_secs: float
@@ -93,7 +93,7 @@ def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) 
 
 
 def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
-    """Return the partitions, those together that share a node with another."""
+    """Return the partitions, grouped if they share a node."""
     pools: list[tuple[set[str], set[str]]] = []  # partitions, nodes
     for partition in cluster.partitions:
         names, nodes = {partition.name}, set(partition.nodes)
@@ -109,14 +109,14 @@ def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
 
 
 def usable_cpus(node: ClusterNode) -> int:
-    """Return the CPUs that a drain takes from jobs: all of a node that starts jobs, else those in use."""
+    """Return the CPUs that a drain denies to jobs: all of a node that accepts jobs, else those in use."""
     base, *flags = node.states or ("UNKNOWN",)
     starts_jobs = base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags)
     return (node.cpus if starts_jobs else node.allocated_cpus) or 0
 
 
 def read_running(job: Job, now_secs: float) -> RunningJob | None:
-    """Return what the curve needs, None for a job whose CPUs or start are not known."""
+    """Return what the curve needs, None for a job whose CPUs or start are unknown."""
     if job.total_cpus is None or job.start_secs is None:
         return None
     end = job.end_limit_at(now_secs)
@@ -136,8 +136,8 @@ def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePo
     ordered = sorted(jobs, key=lambda job: job.end_secs)
     held = sum(job.cpus for job in ordered)
     free = max(0, total_cpus - held)
-    done = sum(job.cpus * job.run_secs for job in ordered)  # by those that still run at T
-    ended_cpus, ended_core_secs = 0, 0.0  # Σ cpus, Σ cpus × end of those that have ended
+    done = sum(job.cpus * job.run_secs for job in ordered)  # by jobs that still run at T
+    ended_cpus, ended_core_secs = 0, 0.0  # Σ cpus, Σ cpus × end of ended jobs
     points: list[CurvePoint] = []
     at = 0
     for time in sorted({0.0, *(job.end_secs for job in ordered if math.isfinite(job.end_secs))}):
@@ -161,12 +161,12 @@ def _cost(
 
 
 def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:
-    """Return the cheapest time, the earlier of equal ones."""
+    """Return the cheapest time, the earliest if several cost the same."""
     return min(points, key=lambda point: (point.core_secs, point.after_secs))
 
 
 def thin(points: Sequence[CurvePoint], count: int) -> list[CurvePoint]:
-    """Return about `count` points at most, the first, the cheapest and the last among them."""
+    """Return at most about `count` points, including the first, the cheapest and the last."""
     step = max(1, len(points) // max(1, count))
     kept = {point.after_secs: point for point in (*points[::step], cheapest(points), points[-1])}
     return [kept[after_secs] for after_secs in sorted(kept)]

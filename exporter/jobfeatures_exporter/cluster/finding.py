@@ -1,4 +1,4 @@
-"""A job or the jobs of a user among all of a cluster. Pure."""
+"""Finds a job, or the jobs of a user, in a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 from jobfeatures.model import Job, JobState, JobTable
 
-MOST = 200  # are shown
-_PARTS = "_.[+"  # what stands between the number of an array and its task's
+MOST = 200  # jobs shown
+_PARTS = "_.[+"  # separates the number of an array from that of its task
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The jobs that were looked for, running ones first; `count` of them there are."""
+    """The jobs found, running ones first; `count` is their total number."""
 
     jobs: tuple[Job, ...] = ()
     count: int = 0
 
 
 def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> Found:
-    """Return the jobs of this number, array or user; if none, of users with the text in their name.
+    """Return the jobs with this ID, array or user; if none, of users whose names contain the text.
 
-    `hide` returns a job as it may be shown: names that are hidden find nothing.
+    `hide` returns a job as it may be shown: hidden names are not searched.
     """
     wanted = text.casefold()
     if not wanted:
@@ -48,5 +48,5 @@ def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job])
 
 
 def user_of(job: Job) -> str:
-    """Return whose a job is; empty is not known."""
+    """Return the user of a job; empty if unknown."""
     return job.user or ("" if job.uid is None else f"uid {job.uid}")

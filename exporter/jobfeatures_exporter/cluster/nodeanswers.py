@@ -1,4 +1,4 @@
-"""What the controller role tells each node of its own jobs, out of memory."""
+"""The controller role's answers to each node about its own jobs, from memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ByNode(Answer, Protocol):
     """What one batch system reported about all its nodes at one time."""
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return what the node would be told if it asked; None where there is no such node."""
+        """Return the answer for a node; None if there is no such node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class NodeAnswer:
 
 
 class NodeAnswers:
-    """Keeps the latest answer about all nodes of one batch system, asked right behind its queue."""
+    """Keeps the latest answer about all nodes of one batch system, queried right after its queue."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class NodeAnswers:
         interval_secs: float,
         timeout_secs: float,
     ) -> None:
-        """Raise ConfigurationError where the batch system cannot report nodes' shares."""
+        """Raise ConfigurationError if the batch system cannot report nodes' shares."""
         poll: Callable[[JobTable], ByNode] | None = getattr(source, "poll_by_node", None)
         name: str = getattr(source, "name", "")
         if poll is None:
@@ -67,7 +67,7 @@ class NodeAnswers:
         )
 
     def refresh(self) -> None:
-        """Ask again: the queue has just been read."""
+        """Query again: the queue has just been read."""
         self._queue_known.set()
         self.keeper.refresh()
 
@@ -79,7 +79,7 @@ class NodeAnswers:
         return self._poll(queue)
 
     def answer(self, node_name: str) -> NodeAnswer:
-        """Return what a node is told. Where the latest question had no answer, nothing is complete."""
+        """Return the answer to a node. If the latest query failed, it is marked as incomplete."""
         status = self.keeper.status
         if status.table is None:
             return NodeAnswer(503, f"nothing is known yet: {status.last_error or 'asking'}\n")

@@ -1,8 +1,8 @@
 """Sums over a queue and over the nodes of a cluster, by partition. Pure.
 
-Made once an answer of the batch system, not once a scrape: queues are long. A
-job that may start in several partitions counts in each of them, and so does a
-node that is in several; one in none counts under an empty name.
+Computed once for each answer of the batch system, not at each scrape: queues are
+long. A job that may start in several partitions, or a node in several, counts in
+each of them; one in none counts under an empty name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSums:
-    """What a queue comes to; jobs that have ended are not in it."""
+    """The sums over a queue, without ended jobs."""
 
     source: str
     jobs: Sums
@@ -43,13 +43,13 @@ class QueueSums:
     nodes: Sums
     gpus: Sums
     reasons: Sums  # of pending jobs
-    not_eligible: Sums  # by what they wait for
+    not_eligible: Sums  # pending jobs that may not start, by what they wait for
     waiting: Mapping[str, Waiting]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """What the nodes come to; `partitions` by name: do they take jobs, None where that is not known."""
+    """The sums over the nodes; `partitions` says by name whether they accept jobs, None if unknown."""
 
     source: str
     partitions: Mapping[str, bool | None]
@@ -65,7 +65,7 @@ class ClusterSums:
 def samples_of(
     sums: QueueSums | ClusterSums, name: str, partitions: Iterable[str], always: Iterable[str] = ()
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """Yield one kind of sums by batch system, partition and word; what is `always` there is 0 at least."""
+    """Yield one kind of sums by batch system, partition and word; those in `always` are 0 if absent."""
     found: Sums = getattr(sums, name)
     zeros = dict.fromkeys(((partition, word) for partition in partitions for word in always), 0)
     for (partition, word), number in {**zeros, **found}.items():

@@ -1,6 +1,6 @@
 """A whole cluster at one moment, for its page: each node and each job counted once. Pure.
 
-Made when the page is asked for; what is kept for scrapes counts by partition.
+Made when the page is requested; the sums stored for scrapes are by partition.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from jobfeatures_exporter.cluster.sums import ClusterSums, compute_cluster_sums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What one batch system tells; None is what it has not answered yet."""
+    """The answers of one batch system; None: not answered yet."""
 
     source: str
-    nodes: ClusterSums | None  # under an empty partition
+    nodes: ClusterSums | None  # under an empty partition name
     running_jobs: int | None
     pending_jobs: int | None
     curves: tuple[DrainCurve, ...] = ()
@@ -26,7 +26,7 @@ class ClusterView:
 def compute_cluster_view(
     source: str, queue: JobTable | None, cluster: Cluster | None, *, now_secs: float
 ) -> ClusterView:
-    """Return the view of the latest answers."""
+    """Return the view from the latest answers."""
     states = [] if queue is None else [(job.state, job.tasks) for job in queue.jobs.values()]
     curves: tuple[DrainCurve, ...] = ()
     if queue is not None and cluster is not None:

@@ -1,1 +1,1 @@
-"""The daemon as a service: what is checked at its start, its manager, and new settings while it runs."""
+"""The daemon as a service: checks before its start, the service manager, and reloads of settings."""

@@ -1,4 +1,4 @@
-"""What settings contradict in one another: said before anything starts, and before a reload takes effect."""
+"""Contradictions among settings, reported before anything starts and before a reload takes effect."""
 
 from __future__ import annotations
 

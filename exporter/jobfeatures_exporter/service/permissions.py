@@ -1,4 +1,4 @@
-"""What the daemon may not do where it runs, reported before anything starts."""
+"""Missing permissions of the daemon, reported before anything starts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ INSTEAD = "run as root, name another folder, or switch publishing off: --no-feat
 
 
 def check_features_root(config: DaemonConfig) -> None:
-    """Raise ConfigurationError if the feature directories cannot be kept; nothing is made here.
+    """Raise ConfigurationError if the feature directories cannot be written; creates nothing.
 
-    What may pass by itself, such as a full disk, is none of this: the publisher tries again.
+    Failures that may be transient, such as a full disk, do not count: the publisher retries.
     """
     if not config.features_publish:
         return

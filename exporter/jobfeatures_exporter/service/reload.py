@@ -1,4 +1,4 @@
-"""What of new settings takes effect in a running daemon, and what waits for a restart: pure."""
+"""Which new settings take effect in a running daemon, and which need a restart: pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
 
 
 class Change(NamedTuple):
-    """Settings to run with from now on, the keys of what is new in them, and of what needs a restart."""
+    """The settings to apply, the keys that are new in them, and the keys that need a restart."""
 
     config: ExporterConfig
     taken: tuple[str, ...]
@@ -21,12 +21,12 @@ class Change(NamedTuple):
 
     @property
     def concerns_sources(self) -> bool:
-        """Return whether batch systems are asked differently now."""
+        """Return whether batch systems have to be queried differently."""
         return any(key.startswith(SOURCES) for key in self.taken)
 
 
 def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
-    """Return what becomes of `wanted` in a daemon that runs with `running`."""
+    """Return the change that `wanted` makes to a daemon that runs with `running`."""
     taken: dict[str, str] = {}
     waiting: list[str] = []
     for key, (name, roles) in live_roles().items():
@@ -41,7 +41,7 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
 
 
 def live_roles() -> dict[str, tuple[str, list[str]]]:
-    """Return by key, or name of a group of tables, the field and the roles that take it over."""
+    """Return by key, or name of a group of tables, the field and the roles that apply it."""
     settings = {each.key: (each.field_name, each.live.split()) for each in settings_of(ExporterConfig)}
     groups = {each.name: (each.field_name, each.live.split()) for each in tables_of(ExporterConfig)}
     return settings | groups

@@ -1,4 +1,4 @@
-"""SIGHUP: the settings are read again, checked, and taken over by a running daemon."""
+"""SIGHUP: a running daemon rereads its settings, checks and applies them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ log = logging.getLogger(__name__)
 
 
 class Reconfigured(Supervised, Protocol):
-    """What takes new settings over."""
+    """Something that new settings can be applied to."""
 
     reload: LastReload
 
     def reconfigure(self, change: Change) -> None:
-        """Run with other settings from now on. Raises ConfigurationError; nothing has changed then."""
+        """Apply new settings. Raises ConfigurationError; nothing has changed then."""
 
 
 class Reloader:
-    """Takes new settings over at SIGHUP; where they are wrong, the old ones stay."""
+    """Applies new settings at SIGHUP; if they are invalid, the old ones stay."""
 
     def __init__(
         self,
@@ -46,29 +46,29 @@ class Reloader:
         self._notifier = notifier
         self._reread = reread
         self.prefix = prefix
-        self.files: list[Callable[[], None]] = []  # each reads its files again, or raises ConfigurationError
+        self.files: list[Callable[[], None]] = []  # each rereads its files, or raises ConfigurationError
         self._wanted = asyncio.Event()
 
     def status(self) -> str:
-        """Return the line for the service manager."""
+        """Return the status line for the service manager."""
         return f"{self.prefix()}: {self._served.summary()}"
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take SIGHUP for a wish to reload from now on."""
+        """Handle SIGHUP as a request to reload."""
         if self._reread is not None:
             loop.add_signal_handler(signal.SIGHUP, self._wanted.set)
 
     async def follow(self) -> None:
-        """Reload whenever it is wished, one time for several."""
+        """Reload on request; requests that come together cause one reload."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             self._notifier.reloading()
-            await asyncio.to_thread(self.reload)  # scrapes are answered meanwhile
+            await asyncio.to_thread(self.reload)  # scrapes are still answered
             self._notifier.ready(self.status())
 
     def reload(self) -> None:
-        """Read the settings again and take them over, or leave all as it is and say why."""
+        """Reread and apply the settings, or leave everything unchanged and log why."""
         try:
             change = self._take()
         except Exception as error:
@@ -83,7 +83,7 @@ class Reloader:
         log.info("settings read again", extra={"changed": ",".join(change.taken) or "nothing"})
 
     def _take(self) -> Change:
-        assert self._reread is not None  # noqa: S101  # nobody asks for it else
+        assert self._reread is not None  # noqa: S101  # reload is only requested with it
         wanted = self._reread()
         check(wanted)
         change = compute_change(self._config, wanted)
