@@ -212,7 +212,6 @@ def choose_columns(
     return [(each, widths[each.head]) for each in shown if each.head in kept]
 
 
-SOON_SECS = 600.0
 DEEPEST = 3  # level of processes still indented below their parents
 
 
@@ -287,9 +286,9 @@ def join_cells(chosen: Sequence[tuple[Column, int]], texts: Sequence[str]) -> st
 
 
 def style_of(job: JobView) -> Style:
-    """Return a job's style: a warning if it ends soon, nears its memory limit, or has left processes."""
-    ends_soon = job.left_secs is not None and job.left_secs < SOON_SECS
-    return Style.WARNING if job.processes_remain or job.is_near_its_memory or ends_soon else Style.PLAIN
+    """Return a job's style: a warning if it is near its end or memory limit, or has left processes."""
+    is_at_its_end = job.ends_soon or job.is_late
+    return Style.WARNING if job.processes_remain or job.is_near_its_memory or is_at_its_end else Style.PLAIN
 
 
 def _fill(text: str, column: Column, width: int) -> str:

@@ -52,6 +52,8 @@ ROWS = (
         identity=Identity("a" * 40, "x" * 300),
         cpus_mean=0.01,
         left_secs=90,
+        enforced_secs=90,
+        elapsed_secs=7000,
     ),
     JobView(key=JobKey("pbs", "7")),
 )
@@ -123,6 +125,18 @@ def test_without_bounds_all_is_there():
     rows = tuple(replace(ROWS[2], key=JobKey("pbs", str(number))) for number in range(500))
     node = replace(NODE, jobs=rows, count=500, running=500)
     assert len(make_lines(node, order="c")) == 502
+
+
+def test_what_ends_by_itself_soon_is_no_warning_and_what_will_be_ended_is():
+    def style(**times):
+        [line] = make_lines(replace(NODE, jobs=(replace(ROWS[2], **times),), count=1), order="c")[-1:]
+        return line.style
+
+    by_itself = {"left_secs": 90, "enforced_secs": 7200, "elapsed_secs": 7000}
+    assert style(**by_itself) is Style.PLAIN
+    assert style(**{**by_itself, "enforced_secs": 90}) is Style.WARNING
+    assert style(**{**by_itself, "enforced_secs": -5}) is Style.WARNING
+    assert style(left_secs=90, enforced_secs=90, elapsed_secs=30) is Style.PLAIN  # a job of two minutes
 
 
 def test_ended_jobs_have_no_line():
