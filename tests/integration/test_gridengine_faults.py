@@ -293,13 +293,20 @@ def test_without_the_accounting_file_the_rest_goes_on_and_what_was_moved_away_is
     accounting = daemons.lab / "default/common/accounting"
     moved = accounting.with_name("accounting.0")
     moved.unlink(missing_ok=True)
-    cluster = controller()
 
-    def is_missed() -> bool:
-        accounting.unlink(missing_ok=True)  # again and again: ends of earlier jobs are written late
-        return "accounting: No such file" in cluster.log.read_text()
+    def begin_without():
+        """Return a controller that misses the file: ends of earlier jobs are written late, and would make it anew."""
+        accounting.unlink(missing_ok=True)
+        cluster = controller()
+        until(
+            lambda: (
+                "accounting: No such file" in cluster.log.read_text() or is_up(cluster, "gridengine-schedule")
+            ),
+            180,
+        )
+        return None if is_up(cluster, "gridengine-schedule") else cluster
 
-    until(is_missed, 180)
+    cluster = until(begin_without, 300)
     until(lambda: is_up(cluster, "gridengine-queue") and is_up(cluster, "gridengine-nodes"), 180)
     assert not is_up(cluster, "gridengine-schedule")
     began = time.time() - 1

@@ -236,6 +236,7 @@ def test_a_controller_that_lost_its_state_costs_living_jobs_nothing_and_gives_th
     again = submit("bob")
     assert again.id == lost.id
     until(lambda: exporter.info(again.id).get("account") == "atlas", 60)
+    until(lambda: exporter.series("batch_job_cpu_seconds_total", job_id=again.id), 60)  # by the next sample
     whole(exporter, again, "bob")
     assert again.folder.is_dir()
     status = slurm.features / f"jobstatus/slurm-{again.id}"
