@@ -158,7 +158,7 @@ def test_pages_say_version_exit_status_and_where_settings_stand():
         f'.TH JOBFEATURES-EXPORTER 1 2026-01-31 "jobfeatures-exporter {jobfeatures.__version__}"\n'
     )
     for word in (
-        "0 done",
+        "0 success",
         escaped(DEFAULT_FILE),
         ".SH ENVIRONMENT",
         "JOBFEATURES_CONFIG_FILE",
