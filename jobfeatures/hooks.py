@@ -22,6 +22,7 @@ from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
 from jobfeatures.model import Job, JobKey, JobState, fill_unknown
 from jobfeatures.publish.folders import INTAKE, LOCK_SECS
+from jobfeatures.publish.reasons import UNREADABLE
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
 from jobfeatures.site import Cores, Site
@@ -75,7 +76,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
 
 def note_unreadable(problem: Rejected) -> None:
     """Log an unreadable value of a prolog's environment, with the reason by which it is counted."""
-    log.warning("a value of a prolog cannot be read: %s", problem, extra={"reason": "environment"})
+    log.warning(UNREADABLE, problem, extra={"reason": "environment"})
 
 
 def find_objection(answer: Job, job: Job) -> str | None:

@@ -144,8 +144,7 @@ class SeriesBudget:
         those of hidden jobs.
         """
         extra = extra or {}
-        sizes = [len(samples) * (1 if metric.former is None else 2) for metric, samples in families]
-        series = sum(sizes) + sum(extra.values()) + OWN_SERIES
+        series = sum(map(_size, families)) + sum(extra.values()) + OWN_SERIES
         if not self._active and series + len(self._totals) <= self._max:
             return Page([*self._with_totals(families), *self._families_of(0, look)])
         return self._reduce(families, extra, weigh(), look, now_secs)

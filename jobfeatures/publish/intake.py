@@ -25,7 +25,7 @@ from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, UnsafePat
 from jobfeatures.inotify import CLOSE_WRITE, MOVED_TO, ONLY_DIRECTORIES, Inotify
 from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures.publish.folders import FAILURES, INTAKE
-from jobfeatures.publish.reasons import ACTIONS, reason_of
+from jobfeatures.publish.reasons import ACTIONS, UNREADABLE, reason_of
 from jobfeatures.publish.request import MAX_REQUEST_BYTES, Request, is_finished, parse_request
 from jobfeatures.publish.tree import FeatureTree
 
@@ -154,7 +154,7 @@ class Intake:
                     os.rename(name, name + AGAIN, src_dir_fd=folder, dst_dir_fd=folder)
                 return
         for problem in problems:
-            log.warning("a value of a prolog cannot be read: %s", problem, extra={"reason": "environment"})
+            log.warning(UNREADABLE, problem, extra={"reason": "environment"})
             self._count("publish", "environment")
         plain = name.removesuffix(AGAIN)
         done = [name]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
 
 ACTIONS = ("publish", "remove")
+UNREADABLE = "a value of a prolog cannot be read: %s"  # logged and counted as "environment"
 REASONS: Mapping[str, str] = {
     "command": "there is no command, or it cannot be started",
     "configuration": "the configuration is broken; the last good one, or the defaults, were used",

@@ -78,8 +78,7 @@ class JobEnergy:
         unless it has used more than the whole node has since: then it counts from now on. A job that has used
         less than before is a different one with the same key.
         """
-        others = self.find_replaced(used_secs)
-        here = used_secs.keys() - others
+        here = used_secs.keys() - self.find_replaced(used_secs)
         self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in here}
         for key in self._totals.keys() - here:
             del self._totals[key]

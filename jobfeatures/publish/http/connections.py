@@ -52,18 +52,18 @@ class Tls(Protocol):
 class Connection(RequestHandler):
     """One HTTP connection."""
 
-    __slots__ = ("answered_at", "head_since", "is_new")
+    __slots__ = ("answered_at", "head_since", "is_silent")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Initialise the connection."""
         self.answered_at = self._loop.time()
         self.head_since: float | None = None
-        self.is_new = True  # nothing has been received yet
+        self.is_silent = True  # nothing has been received yet
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Note when a request's first bytes arrive."""
-        self.is_new = False
+        self.is_silent = False
         if self.head_since is None and data and self._current_request is None:
             self.head_since = self._loop.time()
         super().data_received(data)
@@ -71,7 +71,7 @@ class Connection(RequestHandler):
     @property
     def is_owed(self) -> bool:
         """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
-        is_asking = self.is_new or self.head_since is not None
+        is_asking = self.is_silent or self.head_since is not None
         return is_asking or self._current_request is not None or bool(self._messages)
 
     def handle_error(
