@@ -58,5 +58,28 @@ class BuildBpf(Command):
         return {}
 
 
-build.sub_commands.append(("build_bpf", None))
-setup(cmdclass={"build_bpf": BuildBpf})
+class NoteRevision(BuildBpf):
+    """Notes the commit that is built, which ``--version`` says; packaging/build.sh has done so before."""
+
+    description = "note the commit that is built"
+
+    def run(self):
+        """Write it beside the code that is built; without a checkout or git nothing is written."""
+        made = Path(self.build_lib) / "jobfeatures/revision.txt"
+        if self.editable_mode or not Path(".git").exists():
+            return
+        command = ["git", "rev-parse", "--verify", "HEAD"]
+        try:
+            found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        except (OSError, subprocess.CalledProcessError):
+            return
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(found, encoding="ascii")
+
+    def get_source_files(self):
+        """Return what a source archive has to hold: nothing."""
+        return []
+
+
+build.sub_commands += [("build_bpf", None), ("note_revision", None)]
+setup(cmdclass={"build_bpf": BuildBpf, "note_revision": NoteRevision})

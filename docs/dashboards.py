@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from typing import NamedTuple
 
-from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.scrape.profiles import PROFILES
 
 
 class Dashboard(NamedTuple):
@@ -247,20 +247,23 @@ def judged(dashboard: Dashboard) -> dict[tuple[str, str], list[str]]:
 
 
 def dashboards_text() -> str:
-    """Return a section for each dashboard: a line for each answer and reason."""
-    parts = []
+    """Return a table of how many panels of each dashboard work, and below it what they depend on or miss."""
+    lines = [
+        "",
+        "|dashboard|as they are|on a condition|beside another exporter|in part|no|",
+        "|---" * 6 + "|",
+    ]
+    said: dict[str, None] = {}
     for each in DASHBOARDS:
         found = judged(each)
-        works = len(found.get((YES, ""), ()))
-        parts.append(f"\n### {each.name}\n\n{works} of {len(each.panels)} panels work as they are.\n\n")
-        for (works_so, said), panels in found.items():
-            if said:
-                head = f"{works_so.capitalize()} ({said})"
-                if works_so == BESIDE:
-                    head = "With " + said.replace(" has it", "").replace("; ", " and ")
-                shown = str(len(panels)) if works_so == BESIDE else ", ".join(panels)
-                parts.append(f"- {head}: {shown}\n")
-    return "".join(parts).replace(".\n\n\n###", ".\n\n###")
+        counts = [len(found.get((YES, ""), ()))]
+        for answer in (YES, BESIDE, PART, NO):
+            counts.append(
+                sum(len(panels) for (works, why), panels in found.items() if works == answer and why)
+            )
+        lines.append(f"|{each.name}|{'|'.join(str(count or '–') for count in counts)}|")
+        said |= dict.fromkeys(why for _, why in found if why and not why.endswith(" has it"))
+    return "\n".join([*lines, "", f"Conditions, and what is missing: {'; '.join(said)}."]) + "\n"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.exits import DONE, FAILED, INTERRUPTED, NOT_ASKED, TOO_LITTLE_KNOWN, WRONG
+from jobfeatures.system.exitstatus import DONE, FAILED, INTERRUPTED, NOT_ASKED, TOO_LITTLE_KNOWN, WRONG
 
 USUAL: Mapping[int, str] = {
     DONE: "done",
@@ -44,7 +44,6 @@ JOBFEATURES: Mapping[str, Mapping[int, str]] = {
         FAILED: "errors",
         WRONG: "something could not be read, or a wrong flag or setting",
     },
-    "swf": {DONE: "no errors", FAILED: "errors", WRONG: LOG},
     "sss": {
         DONE: "no errors; `match`: each job finds its nodes",
         FAILED: "errors; `match`: a job does not",
@@ -75,7 +74,6 @@ _DAEMON = {
     WRONG: "a wrong flag, setting, certificate or port: one line names it; nothing was started",
     INTERRUPTED: "ended by SIGINT before anything had started",
 }
-_DOCUMENT = {FAILED: "failed: the document has the error"}
 
 EXPORTER: Mapping[str, Mapping[int, str]] = {
     "serve": _DAEMON,
@@ -98,11 +96,11 @@ EXPORTER: Mapping[str, Mapping[int, str]] = {
         FAILED: "could not write",
         WRONG: "a wrong flag, setting or directory",
     },
-    "sample": _DOCUMENT,
-    "sysinfo": _DOCUMENT,
-    "jobs": _DOCUMENT,
-    "cluster": _DOCUMENT,
-    "validate": {DONE: "no faults", FAILED: "faults", WRONG: "something could not be read, or a wrong flag"},
+    "sonar": {
+        DONE: "done",
+        FAILED: "failed: the document has the error",
+        WRONG: "a wrong flag or setting",
+    },
 }
 
 EXITS = {"jobfeatures": JOBFEATURES, "jobfeatures-exporter": EXPORTER}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import sys
 from collections import Counter
@@ -11,18 +13,27 @@ from pathlib import Path
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
-from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Lifetime, Profile
+from jobfeatures.features.keys import (
+    JOB_ID,
+    KEYS,
+    SHUTDOWNTIME,
+    SHUTDOWNTIME_JOB,
+    Area,
+    Key,
+    Lifetime,
+    Profile,
+)
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
-from jobfeatures.metrics import Metric
-from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, settings_of, tables_of
-from jobfeatures.settingsflags import display
+from jobfeatures.records.metrics import Metric
+from jobfeatures.settings.flags import display
+from jobfeatures.settings.resolve import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, settings_of, tables_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
-from jobfeatures_exporter import budget, profiles
 from jobfeatures_exporter import cli as exporter_cli
-from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest import page as foreign
-from jobfeatures_exporter.ingestion import PATH as FOREIGN_PATH
+from jobfeatures_exporter.scrape import budget, profiles
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, METRICS
+from jobfeatures_exporter.startup.receiver import PATH as FOREIGN_PATH
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.grammar import Argument, Command, Option
@@ -172,9 +183,10 @@ def commands_page() -> str:
     shared = [each for each in uses if each in often.values()]  # a flag of two meanings: the one used most
     parts = [COMMANDS_HEAD]
     for program in both:
-        links = ", ".join(f"[{each.word}](#{_anchor(each)})" for each in program.commands)
-        own = "".join(_row(each) for each in _own(program))
-        parts.append(f"`{program.name}`: {links}; and\n\n{own}\n")
+        parts.append(
+            f"`{program.name}`, besides its commands:\n\n" + "".join(_row(each) for each in _own(program))
+        )
+        parts.append("\n")
     parts.append(SHARED_HEAD.lstrip("\n"))
     parts += [_row(each) for each in shared]
     parts += [_command(each, frozenset(shared)) for each in every]
@@ -271,21 +283,33 @@ _ENDINGS = {"counter": "_total", "info": "_info"}
 
 
 def _metric_list(metrics: tuple[Metric, ...], common: tuple[str, ...] = ()) -> str:
-    """Return a line for each metric; common labels are left out where it has all of them."""
-    rows = []
+    """Return a line for each meaning; labels that are common, or that all have, are said once."""
+    of_jobs = set(common)
+    shared = [
+        set(each.label_names) - (of_jobs if of_jobs <= set(each.label_names) else set()) for each in metrics
+    ]
+    all_have = tuple(
+        label
+        for label in metrics[0].label_names
+        if len(metrics) > 2 and all(label in each for each in shared)
+    )
+    rows: dict[str, list[str]] = {}
     for metric in metrics:
         also = f"; also as `{metric.was}` in this release" if metric.was else ""
-        rows.append(f"- {_name(metric, common)}: {metric.meaning.removesuffix('.')}{also}.\n")
-    return "".join(rows)
+        meaning = metric.meaning.removeprefix(metric.sample_name.replace("batch_job_", "batch_"))
+        meaning = meaning if meaning == metric.meaning else f"the same{meaning}"
+        left_out = (*(common if of_jobs <= set(metric.label_names) else ()), *all_have)
+        rows.setdefault(f"{meaning.removesuffix('.')}{also}.\n", []).append(_name(metric, left_out))
+    all_labels = f"All have {' and '.join(f'`{each}`' for each in all_have)}.\n\n" if all_have else ""
+    return all_labels + "".join(f"- {', '.join(names)}: {meaning}" for meaning, names in rows.items())
 
 
 def _name(metric: Metric, common: tuple[str, ...]) -> str:
-    """Return name, labels of its own, and the kind where the name does not tell it."""
-    has_all = set(common) <= set(metric.label_names)
-    labels = ",".join(each for each in metric.label_names if not has_all or each not in common)
+    """Return name, labels but the common ones, and the kind where the name does not tell it."""
+    labels = ",".join(each for each in metric.label_names if each not in common)
     usual = next((kind for kind, end in _ENDINGS.items() if metric.sample_name.endswith(end)), "gauge")
     kind = "" if metric.kind == usual else f" ({metric.kind})"
-    return f"`{metric.sample_name}`" + (f" `{{{labels}}}`" if labels else "") + kind
+    return f"`{metric.sample_name}{f'{{{labels}}}' if labels else ''}`" + kind
 
 
 def settings_page() -> str:
@@ -323,10 +347,8 @@ def keys_page() -> str:
     parts = [KEYS_HEAD]
     for area in Area:
         parts.append(f"\n## ${area.value.upper()}\n\n")
-        parts.append("| key | unit | texts | meaning |\n|---|---|---|---|\n")
         parts += [
-            f"| `{key.name}` | {key.unit or key.value_type} | {_texts(key)} "
-            f"| {key.meaning}{_changes(key)} |\n"
+            f"- `{key.name}` ({key.unit or key.value_type}; {_texts(key)}): {key.meaning}{_changes(key)}\n"
             for key in KEYS
             if key.area is area
         ]
@@ -368,7 +390,9 @@ def batch_page() -> str:
         parts.append(f"| [{name}](#{name}) | {' | '.join(offers)} |\n")
     parts.append(BATCH_KEYS)
     sources = {name: each.key_sources for name, each in SYSTEMS.items()}
-    provided = [key for key in KEYS if any(key.name in each for each in sources.values())]
+    provided = [
+        each for each in KEYS if each is not JOB_ID and any(each.name in of for of in sources.values())
+    ]
     for name in SYSTEMS:
         page = "../spool.md" if name == "spool" else f"../batch/{name}.md"
         parts.append(f"\n### [{name}]({page})\n\n")
@@ -444,7 +468,29 @@ def comparison_page() -> str:
     return f"{head}<!-- dashboards -->\n{dashboards_text()}\n<!-- end of dashboards -->\n{tail}"
 
 
+DOCSTRINGS = re.compile(r"(<!-- docstrings: (\S+) -->\n).*?(\n<!-- end of docstrings -->)", re.DOTALL)
+
+
+def figures_page() -> str:
+    """Return the page on figures, with what the docstrings of the functions that it names say of them."""
+    text = (FOLDER.parent / "figures.md").read_text(encoding="utf-8")
+    return DOCSTRINGS.sub(lambda found: found[1] + _said_of(found[2]) + found[3], text)
+
+
+def _said_of(name: str) -> str:
+    """Return the formulas and rules in the docstrings of a module's functions: `module:one,another`."""
+    module, _, functions = name.partition(":")
+    parts = []
+    for each in functions.split(","):
+        _, *rules = inspect.getdoc(getattr(importlib.import_module(module), each)).split("\n\n")
+        said = [rule.strip() for rule in rules]
+        said = [f"```\n{rule}\n```" if rule.count(" ") < 12 and "." not in rule else rule for rule in said]
+        parts += [f"`{each}`", *said]
+    return "\n" + "\n\n".join(parts).replace("None if", "Unknown if") + "\n"
+
+
 PAGES = {
+    "../figures.md": figures_page,
     "../comparison.md": comparison_page,
     "logs.md": lambda: logs_page(NOTE),
     "metrics.md": metrics_page,

@@ -8,9 +8,9 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from jobfeatures.convert import KINDS, KindError, read_log, recognise_kind, write_log
-from jobfeatures.joblog import JobRecord, Notes, Passage
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage
+from jobfeatures.logkinds import KINDS, KindError, read_log, recognise_kind, write_log
+from jobfeatures.records.model import JobState
 
 FIXTURES = Path(__file__).parents[1] / "tests/fixtures"
 FIELDS = tuple(each.name for each in fields(JobRecord) if each.compare and each.name != "batch_system")
@@ -108,26 +108,14 @@ def records_of(kind: str, text: str) -> list[JobRecord]:
 
 
 def logs_page(note: str) -> str:
-    """Return the page: what each kind that is written holds, and what the others were seen to tell."""
+    """Return the page: what each kind that is written holds."""
     written = [name for name, kind in KINDS.items() if kind.writer]
-    read = [name for name, kind in KINDS.items() if not kind.writer]
-    seen: dict[str, set[str]] = {name: set() for name in read}
-    for _, kind, text in fixtures():
-        if kind in seen:
-            for record in records_of(kind, text):
-                seen[kind] |= {name for name in FIELDS if getattr(record, name) not in (None, ())}
     parts = [HEAD.format(note=note)]
     for kind in written:
         cells = {name: cell(kind, name) for name in FIELDS}
         lost = [f"`{name}`" for name in FIELDS if cells[name] == LOST]
         other = [f"`{name}` ({OTHERWISE[kind, name]})" for name in FIELDS if (kind, name) in OTHERWISE]
         parts.append(f"- `{kind}`: {'; '.join(_counted(lost, len(FIELDS), other))}\n")
-    parts.append("\n## Read only\n\nFields that the tests' files have; all of them: ")
-    common = [name for name in FIELDS if all(name in seen[kind] for kind in read)]
-    parts.append(", ".join(f"`{name}`" for name in common) + ". Besides:\n\n")
-    for kind in read:
-        more = ", ".join(f"`{name}`" for name in FIELDS if name in seen[kind] and name not in common)
-        parts.append(f"- `{kind}`: {more}\n")
     return "".join(parts)
 
 
@@ -143,9 +131,6 @@ HEAD = """# What logs of jobs hold
 {note}
 
 `jobfeatures convert` converts through one record of a job. A field is held if it is read back unchanged;
-names and numbers of lost ones are printed on standard error. A test converts each pair there and back and
-finds every field equal, or listed.
-
-## Written
+names and numbers of lost ones are printed on standard error.
 
 """

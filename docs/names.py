@@ -15,13 +15,13 @@ from jobfeatures.client import VARIABLES
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS
 from jobfeatures.publish.folders import JOBS, MACHINE, STATUS
-from jobfeatures.settings import settings_of
+from jobfeatures.settings.resolve import settings_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
-from jobfeatures_exporter import budget, profiles
 from jobfeatures_exporter import cli as exporter_cli
-from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest import page as foreign
+from jobfeatures_exporter.scrape import budget, profiles
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, METRICS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.texts import programs
@@ -32,6 +32,14 @@ from exitstatuses import EXITS
 RELEASED = Path(__file__).parent / "released.json"
 PROGRAMS = (("jobfeatures", jobfeatures_cli.COMMANDS), ("jobfeatures-exporter", exporter_cli.COMMANDS))
 
+FORMER = {
+    **{f"jobfeatures-exporter {each}": f"jobfeatures-exporter sonar {each}" for each in exporter_cli.FORMER},
+    "jobfeatures-exporter validate": "jobfeatures check",
+    "jobfeatures swf": "jobfeatures check",
+    "jobfeatures swf check": "jobfeatures check",
+    "jobfeatures sss check": "jobfeatures sss explain",
+}
+
 
 def promised() -> dict[str, list[str]]:
     """Return all names by kind; a metric under two names has both."""
@@ -39,7 +47,8 @@ def promised() -> dict[str, list[str]]:
     metrics = [*METRICS, *own, *budget.METRICS, profiles.SUCCESS, *foreign.METRICS]
     metrics += [each.former for each in metrics if each.former is not None]
     known = [each for config in (Config, ExporterConfig) for each in settings_of(config)]
-    settings, their_flags = {each.key for each in known}, {each.flag for each in known}
+    retired = set(ExporterConfig.RETIRED)  # taken, with a warning
+    settings, their_flags = {each.key for each in known} | retired, {each.flag for each in known}
     every = [each for program in programs() for command in program.commands for each in command.walk()]
     found = {
         "metrics": {f"{each.sample_name} {each.kind}" for each in metrics},
@@ -64,6 +73,12 @@ def promised() -> dict[str, list[str]]:
         "folders": {MACHINE, JOBS, STATUS},
         "variables": {*VARIABLES.values(), STATUS.upper()},
     }
+    for old, new in FORMER.items():  # taken by their old names too
+        found["commands"].add(old)
+        found["flags"] |= {each.replace(new, old) for each in found["flags"] if each.startswith(f"{new} ")}
+        program, command, *_ = new.split()
+        found["exit statuses"] |= {f"{old} {status}" for status in EXITS[program][command]}
+    found["flags"] |= {"jobfeatures sss check --explain", "jobfeatures check --kind"}
     return {kind: sorted(names) for kind, names in found.items()}
 
 

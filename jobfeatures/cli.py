@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.exits import INTERRUPTED
-from jobfeatures.logs import FORMATS, LEVELS, configure_logging
-from jobfeatures.usage import Parser, VersionAction, check_command, complain
+from jobfeatures.settings.usage import Parser, VersionAction, check_command, complain
+from jobfeatures.system.exitstatus import INTERRUPTED
+from jobfeatures.system.logs import FORMATS, LEVELS, configure_logging
 
 # Each is a module in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`.
 # It is imported only when it is called, because every import delays a prolog.
@@ -32,9 +32,8 @@ COMMANDS = {
     "drain": "set, cancel, show and plan shutdowns of this node and of its jobs",
     "victims": "find the jobs of this node that free a number of cores with the least waste",
     "report": "report to the site what this job is doing; for pilots",
-    "check": "check feature directories of any provider",
-    "swf": "check workload logs in the Standard Workload Format",
-    "sss": "check documents of jobs in SSS's format, find nodes for them, and print its schema",
+    "check": "check feature directories, SWF logs, and documents of SSS and of Sonar",
+    "sss": "explain documents of jobs in SSS's format, find nodes for them, and print its schema",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
     "schedule": "measure how good the schedules of logs were, and what ended later than a fair share "
     "promises",
@@ -42,13 +41,15 @@ COMMANDS = {
     "simulate": "simulate how another scheduler would have run the jobs of a log",
     "replay": "replay the jobs of a log into a spool folder, at another speed",
 }
-
+FORMER = ("swf", "sss")  # `swf check` and `sss check`, for one release
 HELP = frozenset({"-h", "--help"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
+    if len(given) > 1 and given[0] in FORMER and given[1] == "check":
+        given = _renamed(given)
     check_command("jobfeatures", given, COMMANDS)
     called = next((word for word in given if word in COMMANDS), None)
     arguments = build_parser(called, in_haste=given[:1] == [called] and not HELP & set(given)).parse_args(
@@ -67,6 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("interrupted")
         return INTERRUPTED
     return status
+
+
+def _renamed(given: list[str]) -> list[str]:
+    """Return today's command for a former one, with a warning."""
+    kind, rest = given[0], given[2:]
+    explains = kind == "sss" and not {"--explain", "--resolved"}.isdisjoint(rest)
+    today = ["sss", "explain"] if explains else ["check", "--as", kind]
+    complain(f'"{kind} check" is now "{" ".join(today)}"; the next release will not know the old name')
+    return [*today, *(each for each in rest if each != "--explain")]
 
 
 def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:

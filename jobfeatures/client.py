@@ -101,7 +101,9 @@ class Features:
         location = self._locations[area]
         if location is None:
             if not any(self._locations.values()):
-                raise FeaturesUnreachableError("neither $MACHINEFEATURES nor $JOBFEATURES is set")
+                raise FeaturesUnreachableError(
+                    'neither $MACHINEFEATURES nor $JOBFEATURES is set; in a job: eval "$(jobfeatures env)"'
+                )
             return None
         if not key or key[0] == "." or not _KEY_CHARACTERS.issuperset(key):
             raise FeaturesLocationError(f"{key!r} is not the name of a key")
@@ -266,7 +268,8 @@ def _read_url(url):
                 return None
         raise FeaturesUnreachableError(f"{url}: {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
-        raise FeaturesUnreachableError(f"{url}: {error}") from error
+        reason = getattr(error, "reason", error)  # of an URLError
+        raise FeaturesUnreachableError(f"{url}: {getattr(reason, 'strerror', None) or reason}") from error
     except ValueError as error:
         raise FeaturesLocationError(f"{url}: {error}") from error
     if promised is not None and promised != str(len(content)) and len(content) <= MAX_VALUE_BYTES:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.batch import BatchSettings
-from jobfeatures.settings import (
+from jobfeatures.settings.resolve import (
     ADDRESS,
     BOOLEAN,
     COUNT,
@@ -25,6 +25,7 @@ from jobfeatures.settings import (
     node_option,
     option,
     tables,
+    words,
 )
 
 
@@ -56,6 +57,11 @@ class Config(BatchSettings):
         "local",
         "what jobs find in their variables: paths, HTTP addresses, or both (addresses in "
         "MACHINEFEATURES_URL …)",
+    )
+    features_bind: tuple[str, ...] = option(
+        words("apptainer", "singularity"),
+        (),
+        "also set APPTAINER_BIND, SINGULARITY_BIND for jobs, so that their containers see the folders",
     )
     machine_total_cpu: int | None = node_option(
         COUNT, None, "processors available to jobs on this machine, if not all"

@@ -17,11 +17,11 @@ _REVISION = re.compile(r"[0-9a-f]{7,64}\Z")
 
 @cache
 def find_revision() -> str:
-    """Return the commit that this was built from; empty if neither the package nor pip recorded it."""
+    """Return the commit that this was built from, by its package, pip or its checkout; else an empty text."""
     try:
         noted = _read(f"{HERE}/{REVISION_FILE}").strip()
     except (OSError, ValueError):
-        noted = _installed_from()
+        noted = _installed_from() or _checked_out(f"{os.path.dirname(HERE)}/.git")
     return noted if _REVISION.match(noted) else ""
 
 
@@ -33,6 +33,25 @@ def _installed_from() -> str:
     except (OSError, ValueError, AttributeError):
         return ""
     return found if isinstance(found, str) else ""
+
+
+def _checked_out(folder: str) -> str:
+    """Return the commit of a checkout that is used in place. Source: gitrepository-layout(5)."""
+    try:
+        if os.path.isfile(folder):  # one of several worktrees
+            folder = _read(folder).removeprefix("gitdir:").strip()
+        head = _read(f"{folder}/HEAD").strip()
+        if not head.startswith("ref: "):
+            return head
+        if os.path.exists(f"{folder}/commondir"):
+            folder = os.path.join(folder, _read(f"{folder}/commondir").strip())
+        name = head.removeprefix("ref: ")
+        if os.path.exists(f"{folder}/{name}"):
+            return _read(f"{folder}/{name}").strip()
+        packed = re.search(rf"(?m)^([0-9a-f]+) {re.escape(name)}$", _read(f"{folder}/packed-refs"))
+        return packed[1] if packed else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _read(path: str) -> str:

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 
 import jobfeatures.cli
 import jobfeatures_exporter.cli
-from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from tests import skips, unstable
 from tests.memoryfolder import make_folder
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from jobfeatures import __version__, cli
-from jobfeatures.convert import KindError, recognise_kind
+from jobfeatures.logkinds import KindError, recognise_kind
 
 FIXTURES = Path(__file__).parent / "fixtures"
 GOLDEN = FIXTURES / "golden"
@@ -112,7 +112,7 @@ def _freeze_log(name: str, files: list[str], scratch: Path, *, is_public: bool) 
         figures[kind] = freeze_conversion(name, kind, scratch)
     figures["schedule"] = freeze_schedule(name, scratch, is_public=is_public)
     if kind_of(Path(name)) == "swf":
-        figures["check"] = freeze_text("swf", "check", name)
+        figures["check"] = freeze_text("check", "--as", "swf", name)
         for policy in ("fifo", "fairshare", "easy", "fairshare+easy"):
             figures[policy] = freeze_text("simulate", name, "--policy", policy, *ZONE)
     return figures

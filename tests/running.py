@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import os
 import random
 import select
 import socket
@@ -18,6 +19,16 @@ T = TypeVar("T")
 
 # For what nobody waits unless it fails: a machine may be busy with other things.
 PATIENCE_SECS = 60.0
+
+
+def own_folder(path: Path) -> Path:
+    """Make a folder and those above it as the programs want theirs, writable by nobody else whatever the umask."""
+    before = os.umask(0o022)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    finally:
+        os.umask(before)
+    return path
 
 
 def until(condition: Callable[[], T], timeout_secs: float = PATIENCE_SECS) -> T:

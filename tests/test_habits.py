@@ -23,7 +23,7 @@ from makepackages.source import note_revision
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures_exporter import cli as exporter_cli
-from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.terminal.cells import has_colours
 from tests.running import PATIENCE_SECS, readable, started, until
 
@@ -95,6 +95,35 @@ def test_packages_note_the_revision_where_the_programs_look_for_it(tmp_path, mon
         assert re.fullmatch(r"[0-9a-f]{40}", version.find_revision())
     finally:
         version.find_revision.cache_clear()
+
+
+@pytest.mark.program
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_checkout_that_is_used_in_place_knows_its_commit(tmp_path, monkeypatch):
+    checkout, beside = tmp_path / "checkout", tmp_path / "beside"
+    git = ["git", "-C", str(checkout), "-c", "user.name=x", "-c", "user.email=x@example.invalid"]
+
+    def done(*words):
+        return subprocess.run([*git, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    def known(folder):
+        monkeypatch.setattr(version, "HERE", str(folder / "jobfeatures"))
+        version.find_revision.cache_clear()
+        try:
+            return version.find_revision()
+        finally:
+            version.find_revision.cache_clear()
+
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    assert known(checkout) == ""  # nothing is committed yet
+    done("commit", "-q", "--allow-empty", "-m", "x")
+    head = done("rev-parse", "HEAD")
+    done("worktree", "add", "-q", "-b", "other/branch", str(beside))
+    assert (known(checkout), known(beside), known(tmp_path)) == (head, head, "")
+    done("pack-refs", "--all")
+    assert (known(checkout), known(beside)) == (head, head)
+    done("checkout", "-q", "--detach")
+    assert known(checkout) == head
 
 
 def test_the_build_has_a_series_of_value_1():
@@ -170,11 +199,11 @@ def swf_line(number):
 
 READERS = [
     ("jobfeatures", ["convert", "-", "/dev/null", "--from", "swf", "--to", "swf"]),
-    ("jobfeatures", ["swf", "check", "-"]),
+    ("jobfeatures", ["check", "--as", "swf", "-"]),
     ("jobfeatures", ["schedule", "-"]),
     ("jobfeatures", ["simulate", "-", "--policy", "fifo"]),
     ("jobfeatures", ["replay", "-", "--dry-run"]),
-    ("jobfeatures-exporter", ["validate", "-"]),
+    ("jobfeatures", ["check", "--as", "sonar", "-"]),
 ]
 
 
@@ -251,7 +280,7 @@ def test_every_line_of_a_run_is_a_record(form, tmp_path):
 
 LONG = [
     ("jobfeatures", ["convert", "LOG", "/dev/null", "--to", "swf", "--from", "swf"]),
-    ("jobfeatures", ["swf", "check", "LOG"]),
+    ("jobfeatures", ["check", "--as", "swf", "LOG"]),
     ("jobfeatures", ["schedule", "LOG", "--total", "8"]),
     ("jobfeatures", ["simulate", "LOG", "--policy", "fifo"]),
     ("jobfeatures", ["replay", "LOG", "--dry-run"]),
@@ -348,10 +377,10 @@ STATUSES = [
     ("jobfeatures", ["victims", "--cores", "1", "--metrics", "http://127.0.0.1:1/metrics"], 1),
     ("jobfeatures", ["report", "--used-cpu", "1"], 2),
     ("jobfeatures", ["check", "/no/such/folder"], 2),
-    ("jobfeatures", ["swf", "check", "GOOD"], 0),
-    ("jobfeatures", ["swf", "check", "BAD"], 1),
-    ("jobfeatures", ["swf", "check", "/no/such/log"], 2),
-    ("jobfeatures", ["sss", "check", "/no/such/document"], 2),
+    ("jobfeatures", ["check", "--as", "swf", "GOOD"], 0),
+    ("jobfeatures", ["check", "--as", "swf", "BAD"], 1),
+    ("jobfeatures", ["check", "--as", "swf", "/no/such/log"], 2),
+    ("jobfeatures", ["check", "--as", "sss", "/no/such/document"], 2),
     ("jobfeatures", ["convert", "GOOD", "/dev/null", "--to", "swf"], 0),
     ("jobfeatures", ["convert", "/no/such/log", "/dev/null", "--to", "swf"], 2),
     ("jobfeatures", ["schedule", "/no/such/log"], 2),
@@ -363,8 +392,8 @@ STATUSES = [
     ("jobfeatures-exporter", ["check-config", "--config.file", "BAD"], 2),
     ("jobfeatures-exporter", ["serve", "--config.file", "BAD"], 2),
     ("jobfeatures-exporter", ["demo", "--duration", "soon"], 2),
-    ("jobfeatures-exporter", ["validate", "BAD"], 1),
-    ("jobfeatures-exporter", ["validate", "/no/such/file"], 2),
+    ("jobfeatures", ["check", "--as", "sonar", "BAD"], 1),
+    ("jobfeatures", ["check", "--as", "sonar", "/no/such/file"], 2),
     ("jobfeatures-exporter", ["report", "1", "--prometheus", "http://127.0.0.1:1"], 1),
     ("jobfeatures-exporter", ["top", "--once", "--url", "http://127.0.0.1:1/metrics"], 1),
     ("jobfeatures-exporter", ["sample", "--cluster", "c.example.org", "--sample.interval", "never"], 2),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch import SYSTEMS
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "jobfeatures": ROOT / "jobfeatures",
@@ -20,9 +22,9 @@ DOTTED = re.compile(r"""(["'])((?:jobfeatures|jobfeatures_exporter)(?:\.[a-z_]+)
 
 PURE = {
     "jobfeatures.errors",
-    "jobfeatures.metrics",
-    "jobfeatures.model",
-    "jobfeatures.joblog",
+    "jobfeatures.records.metrics",
+    "jobfeatures.records.model",
+    "jobfeatures.joblogs.loggedjob",
     "jobfeatures.batch.clocks",
     "jobfeatures.batch.controller.answer",
     "jobfeatures.batch.controller.credential",
@@ -30,14 +32,14 @@ PURE = {
     "jobfeatures.batch.slurm.record",
     "jobfeatures.batch.questions",
     "jobfeatures.batch.system",
-    "jobfeatures.convert",
-    "jobfeatures.jobfold",
-    "jobfeatures.jobnumbers",
-    "jobfeatures.loglimits",
-    "jobfeatures.replay",
+    "jobfeatures.logkinds",
+    "jobfeatures.joblogs.folding",
+    "jobfeatures.joblogs.jobnumbers",
+    "jobfeatures.system.loglimits",
+    "jobfeatures.joblogs.replaying",
     "jobfeatures.drains.drain",
     "jobfeatures.drains.plan",
-    "jobfeatures.drains.report",
+    "jobfeatures.drains.plantext",
     "jobfeatures.drains.nodemetrics",
     "jobfeatures.drains.victims",
     "jobfeatures.batch.oar.answers",
@@ -70,11 +72,11 @@ PURE = {
     "jobfeatures.batch.lsf.prolog",
     "jobfeatures.batch.lsf.values",
     "jobfeatures.batch.lsf.accounting",
-    "jobfeatures.batch.slurm.jsonaccounting",
-    "jobfeatures.batch.slurm.jsoncluster",
-    "jobfeatures.batch.slurm.jsonjobs",
-    "jobfeatures.batch.slurm.jsonsource",
-    "jobfeatures.batch.slurm.jsonvalues",
+    "jobfeatures.batch.slurm.json.accounting",
+    "jobfeatures.batch.slurm.json.cluster",
+    "jobfeatures.batch.slurm.json.jobs",
+    "jobfeatures.batch.slurm.json.source",
+    "jobfeatures.batch.slurm.json.values",
     "jobfeatures.batch.gridengine.accounting",
     "jobfeatures.batch.gridengine.answers",
     "jobfeatures.batch.gridengine.basics",
@@ -82,9 +84,9 @@ PURE = {
     "jobfeatures.batch.gridengine.queue",
     "jobfeatures.batch.gridengine.record",
     "jobfeatures.batch.gridengine.xml",
-    "jobfeatures.quantities",
-    "jobfeatures.series",
-    "jobfeatures.exits",
+    "jobfeatures.records.quantities",
+    "jobfeatures.records.series",
+    "jobfeatures.system.exitstatus",
     "jobfeatures.check.consistency",
     "jobfeatures.check.forms",
     "jobfeatures.check.listing",
@@ -108,17 +110,17 @@ PURE = {
     "jobfeatures.formats.sonar.values",
     "jobfeatures.formats.sss.amounts",
     "jobfeatures.formats.sss.awareness",
-    "jobfeatures.formats.sss.dependencies",
-    "jobfeatures.formats.sss.expressions",
+    "jobfeatures.formats.sss.requests.dependencies",
+    "jobfeatures.formats.sss.requests.expressions",
     "jobfeatures.formats.sss.extensions",
     "jobfeatures.formats.sss.format",
     "jobfeatures.formats.sss.inherit",
     "jobfeatures.batch.slurm.sacct.lines",
     "jobfeatures.batch.slurm.sacct.reader",
     "jobfeatures.batch.slurm.sacct.values",
-    "jobfeatures.batch.slurm.jsonlog",
+    "jobfeatures.batch.slurm.json.log",
     "jobfeatures.formats.sss.job",
-    "jobfeatures.formats.sss.names",
+    "jobfeatures.formats.sss.requests.names",
     "jobfeatures.formats.sss.objects",
     "jobfeatures.formats.sss.reader",
     "jobfeatures.formats.sss.records",
@@ -130,59 +132,59 @@ PURE = {
     "jobfeatures.formats.swf.header",
     "jobfeatures.formats.swf.lines",
     "jobfeatures.formats.swf.records",
-    "jobfeatures.schedule.choosing",
-    "jobfeatures.schedule.document",
-    "jobfeatures.schedule.eet",
-    "jobfeatures.schedule.jobs",
-    "jobfeatures.schedule.metrics",
-    "jobfeatures.schedule.pictures.heatmap",
-    "jobfeatures.schedule.pictures.view",
-    "jobfeatures.schedule.expectation",
-    "jobfeatures.schedule.expecttext",
-    "jobfeatures.schedule.facts",
-    "jobfeatures.schedule.history",
-    "jobfeatures.schedule.live",
-    "jobfeatures.schedule.outlook",
-    "jobfeatures.schedule.quality",
-    "jobfeatures.schedule.reasons",
-    "jobfeatures.schedule.partitions",
-    "jobfeatures.schedule.result",
-    "jobfeatures.schedule.shares",
-    "jobfeatures.simulate.backfill",
-    "jobfeatures.simulate.engine",
-    "jobfeatures.simulate.jobs",
-    "jobfeatures.simulate.placing",
-    "jobfeatures.simulate.policies",
-    "jobfeatures.simulate.pools",
-    "jobfeatures.simulate.queues",
-    "jobfeatures.simulate.swfschedule",
-    "jobfeatures.simulate.workload",
-    "jobfeatures.schedule.tally",
+    "jobfeatures.analysis.schedule.choosing",
+    "jobfeatures.analysis.schedule.document",
+    "jobfeatures.analysis.schedule.eet",
+    "jobfeatures.analysis.schedule.jobarrays",
+    "jobfeatures.analysis.schedule.measures",
+    "jobfeatures.analysis.schedule.pictures.heatmap",
+    "jobfeatures.analysis.schedule.pictures.drawn",
+    "jobfeatures.analysis.schedule.live.expectation",
+    "jobfeatures.analysis.schedule.live.expecttext",
+    "jobfeatures.analysis.schedule.live.facts",
+    "jobfeatures.analysis.schedule.live.userhistory",
+    "jobfeatures.analysis.schedule.live.ongoing",
+    "jobfeatures.analysis.schedule.live.outlook",
+    "jobfeatures.records.schedulequality",
+    "jobfeatures.analysis.schedule.eligibility",
+    "jobfeatures.analysis.schedule.partitions",
+    "jobfeatures.analysis.schedule.result",
+    "jobfeatures.analysis.schedule.shares",
+    "jobfeatures.analysis.simulate.backfill",
+    "jobfeatures.analysis.simulate.engine",
+    "jobfeatures.analysis.simulate.jobcolumns",
+    "jobfeatures.analysis.simulate.placing",
+    "jobfeatures.analysis.simulate.policies",
+    "jobfeatures.analysis.simulate.pools",
+    "jobfeatures.analysis.simulate.queues",
+    "jobfeatures.analysis.simulate.swfschedule",
+    "jobfeatures.analysis.simulate.workload",
+    "jobfeatures.analysis.schedule.live.tally",
     "jobfeatures.formats.sss.vocabulary",
     "jobfeatures.formats.sss.write",
     "jobfeatures.formats.sss.writerecords",
-    "jobfeatures.publish.request",
-    "jobfeatures.publish.reasons",
-    "jobfeatures.publish.addresses",
-    "jobfeatures.publish.basic",
-    "jobfeatures.publish.rates",
+    "jobfeatures.hooks.request",
+    "jobfeatures.publish.hookreasons",
+    "jobfeatures.publish.http.addresses",
+    "jobfeatures.system.basiccredentials",
+    "jobfeatures.system.rates",
     "jobfeatures.jobs.evidence",
     "jobfeatures.publish.reconcile",
-    "jobfeatures.jobs.records",
+    "jobfeatures.jobs.jobrecords",
     "jobfeatures.status.body",
     "jobfeatures.status.jobstatus",
     "jobfeatures.status.waste",
     "jobfeatures_exporter.snapshot",
-    "jobfeatures_exporter.measured",
-    "jobfeatures_exporter.sampling.power.board",
+    "jobfeatures_exporter.sampling.measured",
+    "jobfeatures_exporter.sampling.power.machineenergy",
     "jobfeatures_exporter.sampling.work.events",
-    "jobfeatures_exporter.collectors.work",
-    "jobfeatures_exporter.sampling.power.reading",
+    "jobfeatures_exporter.scrape.collectors.work",
+    "jobfeatures_exporter.sampling.power.plausible",
     "jobfeatures_exporter.cluster.sums",
     "jobfeatures_exporter.context",
     "jobfeatures_exporter.cluster.discovery",
-    "jobfeatures_exporter.sampling.accumulate",
-    "jobfeatures_exporter.sampling.attribution",
+    "jobfeatures_exporter.sampling.processes.accumulate",
+    "jobfeatures_exporter.sampling.processes.attribution",
     "jobfeatures_exporter.sampling.hierarchies",
     "jobfeatures.batch.htcondor.groups",
     "jobfeatures.batch.lsf.groups",
@@ -193,64 +195,64 @@ PURE = {
     "jobfeatures.formats.classad.ad",
     "jobfeatures.formats.classad.jsonform",
     "jobfeatures.formats.classad.longform",
-    "jobfeatures_exporter.sampling.cgroupfiles",
-    "jobfeatures_exporter.sampling.commands",
-    "jobfeatures_exporter.sampling.counterfiles",
-    "jobfeatures_exporter.sampling.endings",
-    "jobfeatures_exporter.sampling.energy",
-    "jobfeatures_exporter.sampling.exitrecords",
-    "jobfeatures_exporter.sampling.exits",
+    "jobfeatures_exporter.sampling.groups.cgroupfiles",
+    "jobfeatures_exporter.sampling.processes.bycommand",
+    "jobfeatures_exporter.sampling.groups.counterfiles",
+    "jobfeatures_exporter.sampling.groups.endings",
+    "jobfeatures_exporter.sampling.power.energy",
+    "jobfeatures_exporter.sampling.exits.exitrecords",
+    "jobfeatures_exporter.sampling.exits.exitcounts",
     "jobfeatures_exporter.sampling.ledger",
-    "jobfeatures_exporter.sampling.gpu.allocation",
-    "jobfeatures_exporter.sampling.gpu.attribution",
+    "jobfeatures_exporter.sampling.gpu.allocated",
+    "jobfeatures_exporter.sampling.gpu.jobuse",
     "jobfeatures_exporter.sampling.gpu.fdinfo",
     "jobfeatures_exporter.sampling.gpu.meter",
-    "jobfeatures_exporter.sampling.status",
+    "jobfeatures_exporter.sampling.processes.statusfile",
     "jobfeatures_exporter.sampling.lookplan",
-    "jobfeatures_exporter.service.checks",
+    "jobfeatures_exporter.startup.checks",
     "jobfeatures_exporter.service.reload",
-    "jobfeatures_exporter.rates",
-    "jobfeatures_exporter.budget",
-    "jobfeatures_exporter.profiles",
-    "jobfeatures_exporter.profiles.ceems",
-    "jobfeatures_exporter.profiles.common",
-    "jobfeatures_exporter.profiles.jobstats",
-    "jobfeatures_exporter.profiles.process_exporter",
-    "jobfeatures_exporter.profiles.slurm_job_exporter",
-    "jobfeatures_exporter.profiles.treydock",
+    "jobfeatures_exporter.sampling.cpurates",
+    "jobfeatures_exporter.scrape.budget",
+    "jobfeatures_exporter.scrape.profiles",
+    "jobfeatures_exporter.scrape.profiles.ceems",
+    "jobfeatures_exporter.scrape.profiles.common",
+    "jobfeatures_exporter.scrape.profiles.jobstats",
+    "jobfeatures_exporter.scrape.profiles.process_exporter",
+    "jobfeatures_exporter.scrape.profiles.slurm_job_exporter",
+    "jobfeatures_exporter.scrape.profiles.treydock",
     "jobfeatures_exporter.sonar.jobchanges",
     "jobfeatures_exporter.sonar.cluster",
     "jobfeatures_exporter.sonar.process",
     "jobfeatures_exporter.sonar.sample",
     "jobfeatures_exporter.sonar.sysinfo",
-    "jobfeatures_exporter.retention",
+    "jobfeatures_exporter.state.retention",
     "jobfeatures_exporter.web.asked",
     "jobfeatures_exporter.ingest.books",
     "jobfeatures_exporter.ingest.foreign",
     "jobfeatures_exporter.ingest.parse",
-    "jobfeatures_exporter.ingest.records",
-    "jobfeatures_exporter.collectors.allocation",
-    "jobfeatures_exporter.collectors.cluster",
-    "jobfeatures_exporter.collectors.drains",
-    "jobfeatures_exporter.collectors.gpus",
-    "jobfeatures_exporter.collectors.energy",
-    "jobfeatures_exporter.collectors.exits",
-    "jobfeatures_exporter.collectors.features",
-    "jobfeatures_exporter.collectors.jobs",
-    "jobfeatures_exporter.collectors.node",
-    "jobfeatures_exporter.collectors.queue",
-    "jobfeatures_exporter.collectors.processes",
-    "jobfeatures_exporter.collectors.steps",
-    "jobfeatures_exporter.collectors.remaining",
-    "jobfeatures_exporter.collectors.schedule",
-    "jobfeatures_exporter.collectors.sinks",
-    "jobfeatures_exporter.collectors.sources",
-    "jobfeatures_exporter.collectors.status",
-    "jobfeatures_exporter.collectors.sysinfo",
-    "jobfeatures_exporter.collectors.waste",
-    "jobfeatures_exporter.cluster.view",
+    "jobfeatures_exporter.ingest.contents",
+    "jobfeatures_exporter.scrape.collectors.allocation",
+    "jobfeatures_exporter.scrape.collectors.controller.cluster",
+    "jobfeatures_exporter.scrape.collectors.drains",
+    "jobfeatures_exporter.scrape.collectors.gpus",
+    "jobfeatures_exporter.scrape.collectors.energy",
+    "jobfeatures_exporter.scrape.collectors.exits",
+    "jobfeatures_exporter.scrape.collectors.features",
+    "jobfeatures_exporter.scrape.collectors.jobs",
+    "jobfeatures_exporter.scrape.collectors.node",
+    "jobfeatures_exporter.scrape.collectors.controller.queue",
+    "jobfeatures_exporter.scrape.collectors.processes",
+    "jobfeatures_exporter.scrape.collectors.steps",
+    "jobfeatures_exporter.scrape.collectors.remaining",
+    "jobfeatures_exporter.scrape.collectors.controller.schedule",
+    "jobfeatures_exporter.scrape.collectors.own.sinks",
+    "jobfeatures_exporter.scrape.collectors.own.sources",
+    "jobfeatures_exporter.scrape.collectors.status",
+    "jobfeatures_exporter.scrape.collectors.sysinfo",
+    "jobfeatures_exporter.scrape.collectors.waste",
+    "jobfeatures_exporter.cluster.overview",
     "jobfeatures_exporter.cluster.draincurves",
-    "jobfeatures_exporter.cluster.monotone",
+    "jobfeatures_exporter.controller.monotone",
     "jobfeatures_exporter.web.pages.node",
     "jobfeatures_exporter.web.pages.course",
     "jobfeatures_exporter.web.pages.jobs",
@@ -266,15 +268,15 @@ PURE = {
     "jobfeatures_exporter.web.pages.pieces",
     "jobfeatures_exporter.web.pages.reports",
     "jobfeatures_exporter.view.units",
-    "jobfeatures_exporter.collectors.web",
+    "jobfeatures_exporter.scrape.collectors.own.web",
     "jobfeatures_exporter.terminal.cells",
     "jobfeatures_exporter.jobreport",
     "jobfeatures_exporter.jobreport.asking",
-    "jobfeatures_exporter.jobreport.document",
+    "jobfeatures_exporter.jobreport.asjson",
     "jobfeatures_exporter.jobreport.figures",
-    "jobfeatures_exporter.jobreport.finding",
+    "jobfeatures_exporter.jobreport.selecting",
     "jobfeatures_exporter.jobreport.gathering",
-    "jobfeatures_exporter.jobreport.hints",
+    "jobfeatures_exporter.jobreport.advice",
     "jobfeatures_exporter.jobreport.queries",
     "jobfeatures_exporter.jobreport.text",
     "jobfeatures_exporter.view.node",
@@ -285,9 +287,9 @@ PURE = {
     "jobfeatures_exporter.view.processes",
     "jobfeatures_exporter.privacy.hiding",
     "jobfeatures_exporter.web.hosts",
-    "jobfeatures_exporter.web.webconfig",
-    "jobfeatures_exporter.web.yamlfile",
-    "jobfeatures_exporter.web.status",
+    "jobfeatures_exporter.web.configfile.options",
+    "jobfeatures_exporter.web.configfile.yamlfile",
+    "jobfeatures_exporter.scrape.listenercounts",
     "jobfeatures_exporter.web.pages.chart",
 }
 IMPURE_IMPORTS = {
@@ -296,47 +298,61 @@ IMPURE_IMPORTS = {
 }  # fmt: skip
 
 ONLY_IN = {
-    "subprocess": {"jobfeatures.command"},
+    "subprocess": {"jobfeatures.system.command"},
     "aiohttp": {
         "jobfeatures_exporter.web",
         "jobfeatures_exporter.ingest.listener",
-        "jobfeatures_exporter.ingestion",
+        "jobfeatures_exporter.startup.receiver",
         "jobfeatures.publish.http",
     },
     "prometheus_client": {  # the page has a renderer of its own
         "jobfeatures_exporter.registry",
         "jobfeatures_exporter.commands.textfile",
     },
-    "watchdog": {"jobfeatures.watch"},
-    "ClusterShell": {"jobfeatures.nodelist"},
-    "matplotlib": {"jobfeatures.drains.plot", "jobfeatures.schedule.pictures"},
+    "watchdog": {"jobfeatures.system.watch"},
+    "ClusterShell": {"jobfeatures.records.nodelist"},
+    "matplotlib": {"jobfeatures.drains.plot", "jobfeatures.analysis.schedule.pictures"},
     "pynvml": set(),  # loaded by name, where its driver is
     "pyrsmi": set(),
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"jobfeatures_exporter.sinks.kafka"},
-    "tqdm": {"jobfeatures.progress"},
+    "tqdm": {"jobfeatures.system.progress"},
     "rich": {"jobfeatures_exporter.top.app"},
     "textual": {"jobfeatures_exporter.top.app"},
     "pyte": set(),  # of tests
-    "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule", "jobfeatures.simulate"},
+    "numpy": {
+        "jobfeatures.formats.swf.columns",
+        "jobfeatures.analysis.schedule",
+        "jobfeatures.analysis.simulate",
+    },
     "defusedxml": {
         "jobfeatures.formats.sss.xml",
         "jobfeatures.batch.gridengine.xml",
     },
-    "re2": {"jobfeatures.formats.sss.names"},
+    "re2": {"jobfeatures.formats.sss.requests.names"},
     "isal": {"jobfeatures_exporter.web.packing"},
     "lxml": set(),  # of tests
-    "yaml": {"jobfeatures_exporter.web.yamlfile"},
-    "bcrypt": {"jobfeatures_exporter.web.basicauth"},
+    "yaml": {"jobfeatures_exporter.web.configfile.yamlfile"},
+    "bcrypt": {"jobfeatures_exporter.web.configfile.basicauth"},
     "cryptography": set(),  # of tests
 }
 
 SIBLINGS = {
     "jobfeatures.batch": {
         f"jobfeatures.batch.{name}"
-        for name in ("basics", "clocks", "controller", "groups", "programs", "questions", "source", "system")
+        for name in (
+            "basics",
+            "clocks",
+            "controller",
+            "groups",
+            "processes",
+            "programs",
+            "questions",
+            "source",
+            "system",
+        )
     },
-    "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
+    "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logarguments")},
     "jobfeatures.formats": set(),
     "jobfeatures_exporter.sinks": {
         f"jobfeatures_exporter.sinks.{name}" for name in ("config", "keeper", "message", "secret", "spool")
@@ -344,9 +360,10 @@ SIBLINGS = {
     "jobfeatures_exporter.commands": {
         "jobfeatures_exporter.commands.common",
         "jobfeatures_exporter.commands.documents",
+        "jobfeatures_exporter.commands.validate",
     },
-    "jobfeatures_exporter.collectors": set(),
-    "jobfeatures_exporter.profiles": {"jobfeatures_exporter.profiles.common"},
+    "jobfeatures_exporter.scrape.collectors": set(),
+    "jobfeatures_exporter.scrape.profiles": {"jobfeatures_exporter.scrape.profiles.common"},
 }
 
 
@@ -548,6 +565,26 @@ def test_a_hook_imports_nothing_heavy():
     assert heavy & set(output.stdout.split()) == set()
 
 
+def test_sampling_names_no_batch_system():
+    """What belongs to one of them is in its room, and comes by the table of systems."""
+    words = {
+        *SYSTEMS,
+        "condor",
+        "sge",
+        "grid ?engine",
+        "openpbs",
+        *filter(None, (each.shepherd for each in SYSTEMS.values())),
+    }
+    own = re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", re.IGNORECASE)
+    folder = PACKAGES["jobfeatures_exporter"] / "sampling"
+    found = {
+        (str(path.relative_to(folder)), match[0])
+        for path in folder.rglob("*.py")
+        for match in own.finditer(path.read_text())
+    }
+    assert found == set()
+
+
 def test_files_can_be_read_in_one_go():
     long = {
         str(path.relative_to(ROOT)): count
@@ -557,3 +594,51 @@ def test_files_can_be_read_in_one_go():
         and path.name != "client.py"  # pilots take it along as one file
     }
     assert long == {}
+
+
+def test_a_folder_can_be_taken_in_at_a_glance():
+    crowded = {}
+    for package in PACKAGES.values():
+        for folder in (package, *(each.parent for each in package.rglob("__init__.py"))):
+            entries = {
+                each.name
+                for each in folder.iterdir()
+                if each.suffix == ".py" or (each / "__init__.py").exists()
+            } - {"__init__.py", "__main__.py"}
+            if len(entries) > 24:
+                crowded[str(folder.relative_to(ROOT))] = len(entries)
+    assert crowded == {}
+
+
+def test_only_commands_and_the_controller_role_import_what_judges_logs():
+    guilty = {
+        name
+        for name, each_named in named().items()
+        if any(is_within(each, "jobfeatures.analysis") for each in each_named)
+        and not any(
+            is_within(name, place)
+            for place in ("jobfeatures.analysis", "jobfeatures.commands", "jobfeatures_exporter.controller")
+        )
+    }
+    assert guilty == set()
+
+
+# Rooms whose files are named after what they are about, each its own view of it.
+KINDRED = (
+    "jobfeatures.batch", "jobfeatures.formats", "jobfeatures.commands", "jobfeatures_exporter.commands",
+    "jobfeatures_exporter.scrape", "jobfeatures_exporter.sonar", "jobfeatures_exporter.view",
+    "jobfeatures_exporter.web.pages", "jobfeatures_exporter.sinks",
+)  # fmt: skip
+TWINS = {  # a role, a listener or a program has its own of each, and its room says whose
+    "__main__", "app", "cli", "commands", "config", "daemon", "listener", "monitor", "pages", "server",
+}  # fmt: skip
+
+
+def test_a_name_stands_for_one_thing():
+    """Outside kindred rooms no two modules or rooms have the same name, but for those in TWINS."""
+    places: dict[str, set[str]] = {}
+    for name in modules():
+        if not any(name.startswith(room + ".") for room in KINDRED):
+            places.setdefault(name.rpartition(".")[2], set()).add(name)
+    twins = {word: sorted(names) for word, names in places.items() if len(names) > 1 and word not in TWINS}
+    assert twins == {}

@@ -14,12 +14,13 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+import jobfeatures.cli
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.exits import INTERRUPTED
-from jobfeatures.usage import Parser, VersionAction, check_command
+from jobfeatures.settings.usage import Parser, VersionAction, check_command
+from jobfeatures.system.exitstatus import INTERRUPTED
 
 # Each command is a file in commands/ with `add_arguments(parser)` and `run(arguments)`; dashes become
-# underscores, and DOCUMENTS share one file. Imported only when called: most need little of the daemon.
+# underscores. Imported only when called: most need little of the daemon.
 COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few demonstration jobs; no batch system, no root",
@@ -31,21 +32,23 @@ COMMANDS = {
     "mail": "send Slurm's mail on a job's end with what it used, as its MailProg",
     "top": "show the jobs of this node, live",
     "textfile": "write the metrics to a file for node_exporter, without a listener",
-    "sample": "print the state of the node and its processes in Sonar's JSON format",
-    "sysinfo": "print the node's configuration in Sonar's JSON format",
-    "jobs": "print the cluster's jobs in Sonar's JSON format, from the batch system",
-    "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
-    "validate": "check documents in Sonar's JSON format and list path and reason of each fault",
+    "sonar": "print documents in Sonar's JSON format",
 }
+FORMER = ("sample", "sysinfo", "jobs", "cluster")  # actions of `sonar` that were commands
 # New objects before a garbage collection: imports and a sample of 1,000 jobs make that many, without cycles.
 GARBAGE_AFTER = 50_000
-DOCUMENTS = ("sample", "sysinfo", "jobs", "cluster")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     gc.set_threshold(GARBAGE_AFTER)
     given = sys.argv[1:] if argv is None else list(argv)
+    if given and given[0] in FORMER:
+        _warn(given[0], f"sonar {given[0]}")
+        given.insert(0, "sonar")
+    elif given[:1] == ["validate"] or given[:2] == ["sonar", "validate"]:
+        _warn("validate", "jobfeatures check --as sonar")
+        return jobfeatures.cli.main(["check", "--as", "sonar", *given[given.index("validate") + 1 :]])
     check_command("jobfeatures-exporter", given, COMMANDS)
     arguments = build_parser(given[0] if given else None).parse_args(given)
     try:
@@ -63,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("jobfeatures-exporter: interrupted", file=sys.stderr)
         return INTERRUPTED
     return status
+
+
+def _warn(former: str, today: str) -> None:
+    warning = f'"{former}" is now "{today}"; the next release will not know the old name'
+    print(f"jobfeatures-exporter: {warning}", file=sys.stderr)
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
@@ -84,5 +92,4 @@ def build_parser(called: str | None = None) -> argparse.ArgumentParser:
 
 
 def _module(name: str) -> ModuleType:
-    file = "documents" if name in DOCUMENTS else name.replace("-", "_")
-    return importlib.import_module(f"jobfeatures_exporter.commands.{file}")
+    return importlib.import_module(f"jobfeatures_exporter.commands.{name.replace('-', '_')}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.logs import FORMATS, LEVELS
-from jobfeatures.model import NODE_STATES
-from jobfeatures.settings import (
+from jobfeatures.records.model import NODE_STATES
+from jobfeatures.settings.resolve import (
     ADDRESS,
     BOOLEAN,
     COUNT,
@@ -22,12 +21,13 @@ from jobfeatures.settings import (
     option,
     words,
 )
-from jobfeatures_exporter.collectors import COLLECTORS, NODE, ROLES
-from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures.system.logs import FORMATS, LEVELS
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
 from jobfeatures_exporter.sampling.power import SOURCES as POWER_SOURCES
 from jobfeatures_exporter.sampling.work.events import NAMES as WORK_EVENTS
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE, ROLES
+from jobfeatures_exporter.scrape.profiles import PROFILES
 from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 
@@ -88,9 +88,6 @@ class DaemonConfig(WebConfig):
     jobs_retain_secs: float = node_option(
         DURATION, 120.0, "how long an ended job is shown, at least until the next scrape"
     )
-    jobs_hold_secs: float = option(
-        DURATION, 3600.0, "how long an ended job with processes keeps its directories"
-    )
     jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
     jobs_network: bool = option(
         BOOLEAN, False, "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN"
@@ -117,7 +114,6 @@ class DaemonConfig(WebConfig):
     controller_secret_file: str | None = option(
         PATH, None, "controller role: file with the secret of nodes' tokens"
     )
-    controller_max_connections: int = option(COUNT, 12_000, "connections of nodes at once")
     controller_sd_port: int = option(
         COUNT, 9819, "port of the nodes' exporters, as /sd lists them", live="controller"
     )
@@ -129,18 +125,6 @@ class DaemonConfig(WebConfig):
     )
     controller_sd_skip: tuple[str, ...] = option(
         words(*NODE_STATES), (), "states of nodes that are left out of /sd", live="controller"
-    )
-    controller_scheduler_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "collector.scheduler: how often the controller's statistics are polled"
-    )
-    controller_licences_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "collector.licences: how often licences are polled"
-    )
-    controller_reservations_interval_secs: float = option(
-        POSITIVE_DURATION, 300.0, "collector.reservations: how often reservations are polled"
-    )
-    controller_fairshare_interval_secs: float = option(
-        POSITIVE_DURATION, 300.0, "collector.fairshare: how often shares are polled"
     )
     schedule_top_users: int = option(
         COUNT, 20, "controller role: users with series of their own, in each collector"
@@ -174,6 +158,20 @@ class DaemonConfig(WebConfig):
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
     )
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
+
+    RETIRED: ClassVar[tuple[str, ...]] = (  # settings of 0.9 that are constants by now
+        "controller.fairshare_interval",
+        "controller.licences_interval",
+        "controller.max_connections",
+        "controller.reservations_interval",
+        "controller.scheduler_interval",
+        "jobs.hold",
+        "slurm.ask_max_nodes",
+        "sonar.send_timeout",
+        "sonar.silence",
+        "sonar.spool_max_files",
+        "sonar.tree_fsync",
+    )
 
     def wants(self, what: str) -> bool:
         """Return whether a profile or the cores collector needs an optional reading (`reads_…`)."""

@@ -12,8 +12,8 @@ from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import HOOKS, Finding
-from jobfeatures.model import Job, JobKey, JobState, JobTable
 from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.waste import (
     NodeJob,
@@ -23,10 +23,10 @@ from jobfeatures.status.waste import (
     compute_expected_end,
     compute_kill_waste,
 )
-from jobfeatures_exporter.exposition import Values
-from jobfeatures_exporter.rates import cpu_secs_of
-from jobfeatures_exporter.retention import EndedJob
-from jobfeatures_exporter.rows import KeptRows
+from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
+from jobfeatures_exporter.scrape.exposition import Values
+from jobfeatures_exporter.scrape.listenercounts import WebStatus
+from jobfeatures_exporter.scrape.rows import KeptRows
 from jobfeatures_exporter.snapshot import (
     GroupKey,
     JobGpu,
@@ -37,12 +37,12 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
     kind_of,
 )
-from jobfeatures_exporter.web.status import WebStatus
+from jobfeatures_exporter.state.retention import EndedJob
 
 if TYPE_CHECKING:  # not needed on most nodes
-    from jobfeatures.administration import Answer
     from jobfeatures.publish.publisher import PublisherStatus
-    from jobfeatures.schedule.quality import ScheduleQuality
+    from jobfeatures.records.administration import Answer
+    from jobfeatures.records.schedulequality import ScheduleQuality
     from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
     from jobfeatures_exporter.sinks.keeper import SinkStatus
 
@@ -111,7 +111,7 @@ class Context:
         here = {
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
-        left = self.leftovers.keys() | self.empty_groups
+        left = self.leftovers.keys() | self._over
         for key in self._seen:
             if isinstance(key, JobKey) and key not in here and key not in left:
                 here[key] = self.jobs.get(key) or _unknown(key)
@@ -133,6 +133,12 @@ class Context:
             for key, sample in self._seen.items()
             if not sample.processes and isinstance(key, JobKey) and self._is_denied(key, sample)
         )
+
+    @cached_property
+    def _over(self) -> frozenset[JobKey]:
+        """Return the jobs that are over here although a control group without processes may be left."""
+        seen = self._seen
+        return self.empty_groups | {key for key in self.ended if key not in seen or not seen[key].processes}
 
     def _is_denied(self, key: JobKey, sample: JobSample) -> bool:
         if (job := self.jobs.get(key)) is not None and job.state is not JobState.UNKNOWN:
@@ -239,14 +245,16 @@ class Context:
         return ended
 
     def _samples(self, kinds: frozenset[Kind]) -> list[JobSample]:
-        found = [sample for key, sample in self._seen.items() if kind_of(key) in kinds]
+        polled = {each.name for each in self.sources}
+        gone = {key for key in self._over if key in self.ended or key.batch_system in polled}
+        found = [sample for key, sample in self._seen.items() if kind_of(key) in kinds and key not in gone]
         if Kind.BATCH in kinds and self.snapshot is not None:
             found += [each.sample for each in self._ended_only.values()]
         return found
 
     @cached_property
     def _ended_only(self) -> dict[JobKey, EndedJob]:
-        return {key: each for key, each in self.ended.items() if key not in self._seen}
+        return {key: each for key, each in self.ended.items() if key in self._over}
 
     def wall_end_secs(self, job: Job) -> float | None:
         """Return when a job's wall limit ends it, by this node's clock; None: unknown or unlimited."""

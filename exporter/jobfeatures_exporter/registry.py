@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from jobfeatures.metrics import Metric as Declared
-from jobfeatures.settings import load_config
+from jobfeatures.records.metrics import Metric as Declared
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
-from jobfeatures_exporter.exposition import COUNT, SUM, Family, Sample
+from jobfeatures_exporter.scrape.exposition import COUNT, SUM, Family, Sample
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.daemon import Daemon
+    from jobfeatures_exporter.node.daemon import Daemon
 
 READY_SECS = 10.0  # for the first answers of the batch systems
 # A registry, or the exporter that reads the file, has metrics of its own process under the same names.
@@ -48,15 +48,15 @@ class NodeCollector(Collector):
     @classmethod
     def from_config(cls, config: DaemonConfig) -> NodeCollector:
         """Return a collector with these settings. Raises ConfigurationError."""
-        from jobfeatures_exporter.daemon import Daemon
-        from jobfeatures_exporter.service.checks import check
+        from jobfeatures_exporter.node.daemon import Daemon
+        from jobfeatures_exporter.startup.checks import check
 
         check(config)
         return cls(Daemon(config))
 
     def start(self, *, ready_secs: float = READY_SECS) -> None:
         """Start; wait up to `ready_secs` for the first sample and the batch systems' answers."""
-        from jobfeatures_exporter.daemon import FRESH_SECS
+        from jobfeatures_exporter.node.daemon import FRESH_SECS
 
         self._daemon.start()
         self._daemon.wait_until_ready(ready_secs)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jobfeatures.model import JobKey
-from jobfeatures.quickrecord import quickly_made
-from jobfeatures_exporter.measured import BoardSample, OpenFiles
+from jobfeatures.records.model import JobKey
+from jobfeatures.records.quickrecord import quickly_made
+from jobfeatures_exporter.sampling.measured import BoardSample, OpenFiles
 
 
 class CpuSecs(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
 from jobfeatures.batch.system import System
-from jobfeatures.settings import POSITIVE_DURATION, node_option
+from jobfeatures.settings.resolve import POSITIVE_DURATION, node_option
 
 SYSTEMS: Mapping[str, System] = {
     each.name: each

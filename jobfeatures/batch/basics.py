@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job
-from jobfeatures.nodelist import is_same_host
+from jobfeatures.records.model import Job
+from jobfeatures.records.nodelist import is_same_host
+from jobfeatures.system.clock import Clock
 
 T = TypeVar("T")
 Note = Callable[[Rejected], None]

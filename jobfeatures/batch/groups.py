@@ -17,7 +17,7 @@ class Membership:
     slot: str | None = None  # HTCondor's; the job that runs in it is found elsewhere
     step: str | None = None
     node: str | None = None  # only where several emulated nodes share the host
-    uid: int | None = None  # only in Slurm's cgroup v1 paths
+    uid: int | None = None  # only in paths of Slurm on cgroup v1 and of OAR on v2
 
     @property
     def name(self) -> str:

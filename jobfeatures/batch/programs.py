@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobfeatures.command import CommandOutput, ask_command, run_command
+from jobfeatures.system.command import CommandOutput, ask_command, run_command
 
 
 class Programs:

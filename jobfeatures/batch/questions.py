@@ -8,7 +8,7 @@ from typing import Any
 
 from jobfeatures.batch.basics import is_elsewhere
 from jobfeatures.errors import ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 MAX_QUESTIONS = 500  # per poll: the ids have to fit into a pipe or on a command line
 

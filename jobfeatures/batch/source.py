@@ -18,13 +18,13 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import Rejected, SourceError
-from jobfeatures.model import Cluster, JobKey, JobTable
+from jobfeatures.records.model import Cluster, JobKey, JobTable
+from jobfeatures.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:  # only cluster sources need these
-    from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
-    from jobfeatures.joblog import Accounting
+    from jobfeatures.joblogs.loggedjob import Accounting
+    from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,9 @@ all systems. The rest is in parts, modules that are imported on demand:
             `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing to ask, or
             nothing learnt), and if that queries a server, `needs_server(job, config)`
 ``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`
-``groups``  HIERARCHY, the patterns of its control groups
+``groups``  HIERARCHY, the patterns of its control groups; if some of these name no job id, then also the part
+            ``groupnames`` with `make_group_names(config, procfs, failures)`, a `GroupNames`
+``processes``  `make_job_processes(config, procfs, failures)`, a `JobProcesses`, if it `has_processes`
 """
 
 from __future__ import annotations
@@ -54,6 +56,9 @@ class System:
     is_plain: bool = True  # the variable holds the `JobKey`'s id as it is
     has_cluster: bool = True  # the controller role can query it
     has_groups: bool = True
+    has_processes: bool = False  # its jobs are found by their processes
+    shepherd: str | None = None  # the command of its own process in a job
+    has_gpustat: bool = False  # a prolog of its may write /run/gpustat
     tells_start: bool = False  # hooks learn the start time, by the same clock as in its answers
     node_variable: str | None = None  # holds this node's name in the environment of hooks
     command: str = "its setting"  # the key of the setting that names its command

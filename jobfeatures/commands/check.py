@@ -12,56 +12,107 @@ from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import NoReturn
 
+from jobfeatures.check.fetching import CannotCheckError, read_listing
+from jobfeatures.check.filekinds import (
+    DONE,
+    ERRORS,
+    FILE_KINDS,
+    SHOWN_ALIKE,
+    UNREADABLE,
+    Flags,
+    check_file,
+)
 from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
-from jobfeatures.check.reading import CannotCheckError, read_listing
 from jobfeatures.check.rules import judge
 from jobfeatures.commands.common import number_flag
 from jobfeatures.errors import ConfigurationError, shown, shown_name
 from jobfeatures.features.keys import Profile
-from jobfeatures.quantities import counted
+from jobfeatures.formats.sonar.fields import PROFILES
+from jobfeatures.records.quantities import counted
 
 DEFAULT_TIMEOUT_SECS = 30.0
-DONE, ERRORS, UNREADABLE = 0, 1, 2
 _MARKS = {Severity.ERROR: "error  ", Severity.WARNING: "warning", Severity.INFORMATION: "info   "}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    parser.description = (
+        "Check feature directories of any provider, SWF logs, and documents of SSS and of Sonar. "
+        "Exit status: 0 no errors, 1 errors, 2 something could not be read."
+    )
     parser.add_argument(
         "locations",
         nargs="*",
-        metavar="DIR-or-URL",
-        help="directories to check (default: $MACHINEFEATURES, $JOBFEATURES, $JOBSTATUS)",
+        metavar="DIR-URL-or-FILE",
+        help="what to check; -: standard input (default: $MACHINEFEATURES, $JOBFEATURES, $JOBSTATUS)",
     )
     parser.add_argument(
-        "--kind",
-        choices=[kind.value for kind in Kind],
-        help="what they are (default: by their keys and names)",
+        "--as",
+        dest="kind",
+        choices=(*(kind.value for kind in Kind), *FILE_KINDS),
+        help="what they are (default: by their keys, names and beginnings)",
     )
+    parser.add_argument("--kind", choices=[kind.value for kind in Kind], help=argparse.SUPPRESS)  # former
     parser.add_argument(
         "--profile",
-        choices=[profile.value for profile in Profile],
-        help="specification (default: by the names)",
+        choices=(*(profile.value for profile in Profile), *PROFILES),
+        help="specification of features (default: by the names), or Sonar's fields (default: any)",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
+    parser.add_argument("--strict", action="store_true", help="Sonar: report also what readers tolerate")
+    parser.add_argument(
+        "--lenient", action="store_true", help="SSS: read typographic quotes as straight ones"
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"SWF: show every fault (default: {SHOWN_ALIKE} of a kind and their number)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="(default: text; json: one document for directories, one object a line for files)",
+    )
     parser.add_argument(
         "--timeout",
         type=number_flag(float, "seconds above 0", 1e-3, 1e6),
         default=DEFAULT_TIMEOUT_SECS,
         metavar="SECONDS",
-        help=f"overall timeout (default: {DEFAULT_TIMEOUT_SECS:g})",
+        help=f"overall timeout for directories (default: {DEFAULT_TIMEOUT_SECS:g})",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the directories; exit status 0 without errors, 1 with errors, 2 if one could not be read."""
-    wanted = _wanted(arguments.locations, arguments.kind and Kind(arguments.kind), os.environ)
-    profile = Profile(arguments.profile) if arguments.profile else None
-    verdicts = check(wanted, arguments.timeout, profile)
+    """Check what is given; exit status 0 without errors, 1 with errors, 2 if something could not be read."""
+    kind, profile = arguments.kind, arguments.profile
+    if profile is not None and kind is not None and (profile in PROFILES) != (kind == "sonar"):
+        raise ConfigurationError("--profile", f"{profile} is none of {kind}'s")
+    files = [each for each in arguments.locations if _is_file(each, kind)]
+    flags = Flags(
+        profile if profile in PROFILES else None,
+        arguments.strict,
+        arguments.lenient,
+        arguments.all,
+        arguments.format == "json",
+    )
+    status = max((check_file(each, kind, flags) for each in files), default=DONE)
+    directories = [each for each in arguments.locations if each not in files]
+    if files and not directories:
+        return status
+    wanted = _wanted(directories, Kind(kind) if kind else None, os.environ)
+    verdicts = check(wanted, arguments.timeout, None if profile in {None, *PROFILES} else Profile(profile))
     print(format_json(verdicts) if arguments.format == "json" else format_text(verdicts))
     if any(verdict.problem for verdict in verdicts):
         return UNREADABLE
-    return ERRORS if any(verdict.count(Severity.ERROR) for verdict in verdicts) else DONE
+    return max(status, ERRORS if any(verdict.count(Severity.ERROR) for verdict in verdicts) else DONE)
+
+
+def _is_file(location: str, kind: str | None) -> bool:
+    if kind is not None:
+        return kind in FILE_KINDS
+    return location == "-" or (
+        "://" not in location and os.path.exists(location) and not os.path.isdir(location)
+    )
 
 
 def _wanted(
@@ -75,7 +126,7 @@ def _wanted(
     wanted: list[tuple[str, Kind | None]] = [each for each in found if kind in {None, each[1]}]
     if not wanted:
         names = ", ".join(f"${name}" for name in VARIABLES)
-        raise ConfigurationError("DIR-or-URL", f"is needed: none of {names} is set")
+        raise ConfigurationError("DIR-URL-or-FILE", f"is needed: none of {names} is set")
     return wanted
 
 

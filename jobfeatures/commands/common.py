@@ -10,7 +10,7 @@ from typing import TypeVar
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, shown
-from jobfeatures.settings import load_config, settings_of
+from jobfeatures.settings.resolve import load_config, settings_of
 
 JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if each.job_variable}
 
@@ -36,7 +36,8 @@ def which_batch_system(named: str | None) -> str:
         beside = SYSTEMS[batch_system].beside
         if variable in os.environ and (beside is None or beside in os.environ):
             return batch_system
-    raise ConfigurationError("--batch", f"is needed: none of {', '.join(JOB_VARIABLES.values())} is set")
+    variables = ", ".join(dict.fromkeys(JOB_VARIABLES.values()))
+    raise ConfigurationError("--batch", f"is needed: none of {variables} is set")
 
 
 def which_job(batch_system: str) -> str:

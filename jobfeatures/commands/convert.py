@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 
-from jobfeatures.commands.logs import add_kind, add_meaning, parse_meaning, parse_zone
-from jobfeatures.convert import KINDS, kind_of_name, read_log, write_log
+from jobfeatures.commands.logarguments import add_kind, add_meaning, parse_meaning, parse_zone
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.joblog import MAX_SHOWN, LastLine, Notes
-from jobfeatures.logfiles import COMPRESSIONS, as_text, open_log, reading, replacing, writing
-from jobfeatures.progress import shown_progress
-from jobfeatures.spill import DiskSorter
-from jobfeatures.usage import complain
+from jobfeatures.joblogs.logfiles import COMPRESSIONS, as_text, open_log, reading, replacing, writing
+from jobfeatures.joblogs.loggedjob import MAX_SHOWN, LastLine, Notes
+from jobfeatures.joblogs.spill import DiskSorter
+from jobfeatures.logkinds import KINDS, kind_of_name, read_log, write_log
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.progress import shown_progress
 
 DONE, NOT_ALL = 0, 1
 _COMMENT = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63}): [^\r\n]{1,1000}\Z")
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"(default: by OUT's ending) one of {', '.join(writable)}",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first error, and repair nothing")
+    parser.add_argument("--list", action="store_true", help="name each field that is lost, however many")
     parser.add_argument(
         "--runs",
         choices=("last", "all"),
@@ -116,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
             for line in written:
                 text = line if keeps_text else as_unicode(line)
                 out.write(text if isinstance(line, LastLine) else f"{text}\n")
-    _report(notes, shown_name(arguments.input))
+    _report(notes, shown_name(arguments.input), in_full=arguments.list)
     return DONE if notes.is_whole else NOT_ALL
 
 
@@ -130,12 +131,12 @@ def as_unicode(line: str) -> str:
     return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
 
 
-def _report(notes: Notes, source: str) -> None:
+def _report(notes: Notes, source: str, *, in_full: bool) -> None:
     """Report what was rejected, and what the format has no place for."""
     for rejected in notes.shown:
         complain(rejected)
     if notes.rejected > MAX_SHOWN:
         complain(f"{source}: {notes.rejected - MAX_SHOWN} more rejected")
-    for line in notes.lines():
+    for line in notes.lines(in_full=in_full):
         complain(f"{source}: {line}")
     complain(f"{source}: {notes.read} records, {notes.rejected} rejected")

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
-from jobfeatures.clock import SystemClock
 from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
@@ -27,16 +26,17 @@ from jobfeatures.drains.drain import (
 )
 from jobfeatures.drains.metricsource import add_source_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
-from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
-from jobfeatures.hooks import read_record
-from jobfeatures.model import Job, JobKey
+from jobfeatures.hooks.actions import read_record
 from jobfeatures.publish.drainstore import DrainStore
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settingsflags import add_flags
-from jobfeatures.site import Site
-from jobfeatures.usage import complain
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures.settings.flags import add_flags
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.exitstatus import DONE, TOO_LITTLE_KNOWN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     except JobfeaturesError as error:
         complain(error)
     except OSError as error:
-        complain(f"{os.path.join(config.features_root, error.filename or '')}: {error.strerror}")
+        hint = "; run as root" if isinstance(error, PermissionError) else ""
+        complain(f"{os.path.join(config.features_root, error.filename or '')}: {error.strerror}{hint}")
     return 1
 
 
@@ -109,7 +110,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     store = DrainStore(tree)
     drains = store.change(lambda old: old.with_machine(drain) if key is None else old.with_job(key, drain))
     _publish(tree, site, drains, store.read_announced(), key, now_secs)
-    from jobfeatures.drains.report import format_span, format_time
+    from jobfeatures.drains.plantext import format_span, format_time
 
     what = "this node" if key is None else f"job {key.job_id}"
     print(f"{what} shuts down at {format_time(at_secs)}, in {format_span(at_secs - now_secs)}")
@@ -225,7 +226,7 @@ class _Shutdown(NamedTuple):
 
 
 def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
-    from jobfeatures.drains.report import format_span, format_table, format_time
+    from jobfeatures.drains.plantext import format_span, format_table, format_time
 
     store = DrainStore(FeatureTree(config.features_root))
     drains, announced = store.read(), store.read_announced()
@@ -266,7 +267,7 @@ def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
 def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     from jobfeatures.drains.metricsource import read_nodes
     from jobfeatures.drains.plan import order_nodes, plan_drain
-    from jobfeatures.drains.report import format_order, format_plan, plans_document
+    from jobfeatures.drains.plantext import format_order, format_plan, plans_document
 
     before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
     earliest = float(Site(config).machine.grace_secs or 0)

@@ -9,10 +9,10 @@ import os
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.commands.common import add_batch, read_config, which_batch_system, which_job
 from jobfeatures.config import Config
-from jobfeatures.model import JobKey
-from jobfeatures.publish.exports import format_exports
+from jobfeatures.publish.exports import beside_others, format_exports
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settingsflags import add_flags
+from jobfeatures.records.model import JobKey
+from jobfeatures.settings.flags import add_flags
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
         key = _component(tree, key)
     if arguments.http:
         return _print(tree.urls_path(key))
+    binds = config.features_bind
     if not os.path.isdir(tree.job_path(key)):
         log.warning("nothing is published for this job", extra={"job_id": key.job_id})
+        binds = ()  # a container could not start
     elif not arguments.local and _print(tree.exports_path(key)) == 0:
         return 0
-    print(format_exports(tree, key), end="")
+    print(*beside_others(format_exports(tree, key, binds).splitlines(), os.environ), sep="\n")
     return 0
 
 
@@ -65,7 +67,7 @@ def _print(path: str) -> int:
     """Print a file of export lines that the publisher has written for this job; return the exit status."""
     try:
         with open(path, encoding="ascii") as file:
-            print(file.read(MAX_LINES_BYTES), end="")
+            print(*beside_others(file.read(MAX_LINES_BYTES).splitlines(), os.environ), sep="\n")
     except FileNotFoundError:
         log.warning("there are no export lines for this job", extra={"file": path})
         return 1

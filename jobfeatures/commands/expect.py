@@ -7,23 +7,28 @@ import json
 import sys
 from datetime import datetime, tzinfo
 
+from jobfeatures.analysis.schedule.eet import Mode
+from jobfeatures.analysis.schedule.eligibility import LATEST_SECS
+from jobfeatures.analysis.schedule.live.expectation import compute_expectation
+from jobfeatures.analysis.schedule.live.expecttext import format_expectation, make_document
+from jobfeatures.analysis.schedule.live.userhistory import (
+    NoSuchJobError,
+    choose_jobs,
+    make_rules,
+    reported_by_log,
+)
+from jobfeatures.analysis.schedule.live.userjobs import EARLY, Found, UserJobs
+from jobfeatures.analysis.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import ClusterSource
-from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import add_batch, read_config
-from jobfeatures.commands.logs import add_kind, opened_jobs, parse_zone
+from jobfeatures.commands.logarguments import add_kind, opened_jobs, parse_zone
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, shown
-from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
-from jobfeatures.joblog import Notes, Number, several_clusters
-from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.expectation import compute_expectation
-from jobfeatures.schedule.expecttext import format_expectation, make_document
-from jobfeatures.schedule.history import NoSuchJobError, choose_jobs, make_rules, reported_by_log
-from jobfeatures.schedule.reasons import LATEST_SECS
-from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
-from jobfeatures.schedule.userjobs import EARLY, Found, UserJobs
-from jobfeatures.settingsflags import add_flags, parse_duration_flag
+from jobfeatures.joblogs.loggedjob import Notes, Number, several_clusters
+from jobfeatures.settings.flags import add_flags, parse_duration_flag
+from jobfeatures.system.clock import Clock, SystemClock
+from jobfeatures.system.exitstatus import DONE, TOO_LITTLE_KNOWN
 
 ASK_SECS = 60.0
 
@@ -124,9 +129,10 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
         raise ConfigurationError(
             "--share", f"is needed with --log, or --share-of for user {shown(user or '')}"
         )
-    unknown = (f"{notes.rejected} records of the log could not be read",) if notes.rejected else ()
+    unknown = [f"{notes.rejected} records of the log could not be read"] * bool(notes.rejected)
+    unknown += [each.reason for each in notes.faults("")]
     shares = make_shares(CPU, rules, total=0, total_from="none", all_users=0, groups_of={})
-    return asked, shares, at_secs, unknown
+    return asked, shares, at_secs, tuple(unknown)
 
 
 def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:

@@ -6,8 +6,8 @@ import argparse
 
 from jobfeatures.client import Features, FeaturesError, FeaturesUnreachableError
 from jobfeatures.errors import shown
-from jobfeatures.exits import DONE, FAILED, NOT_ASKED
-from jobfeatures.usage import complain
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.exitstatus import DONE, FAILED, NOT_ASKED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +40,6 @@ def _why(key: str) -> str:
 
     names = sorted({each.name for each in KEYS})
     if key in names:
-        return f"{key} is not known here"
+        return f"{key} is unknown or unlimited here; jobfeatures show lists what is known"
     near = get_close_matches(key, names, n=1)
     return f"{shown(key)} is not a machine/job features key" + (f"; did you mean {near[0]}?" if near else "")

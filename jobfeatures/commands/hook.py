@@ -14,9 +14,9 @@ from typing import NoReturn
 from jobfeatures.commands.common import JOB_VARIABLES, add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.publish.reasons import reason_of
-from jobfeatures.settings import load_config, settings_of
-from jobfeatures.settingsflags import add_flags
+from jobfeatures.publish.hookreasons import reason_of
+from jobfeatures.settings.flags import add_flags
+from jobfeatures.settings.resolve import load_config, settings_of
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import time
 from jobfeatures.commands.common import which_batch_system
 from jobfeatures.commands.hook import add_hook_arguments, run_hook
 from jobfeatures.config import Config
-from jobfeatures.hooks import publish_job
+from jobfeatures.hooks.actions import publish_job
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import math
 import time
 
 from jobfeatures.client import Features, FeaturesError, FeaturesUnreachableError
-from jobfeatures.exits import DONE, FAILED, NOT_ASKED
-from jobfeatures.usage import complain
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.exitstatus import DONE, FAILED, NOT_ASKED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     for note in remaining.notes:
         complain(note)
     if remaining.seconds is None:
-        complain("no limit is known for this job")
+        complain("no limit is known for this job; jobfeatures show lists what is known")
         return FAILED
     print(remaining.seconds)
     if arguments.explain:

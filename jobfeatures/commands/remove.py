@@ -8,8 +8,8 @@ import logging
 from jobfeatures.commands.common import which_batch_system, which_job
 from jobfeatures.commands.hook import add_hook_arguments, run_hook
 from jobfeatures.config import Config
-from jobfeatures.hooks import remove_job
-from jobfeatures.model import JobKey
+from jobfeatures.hooks.actions import remove_job
+from jobfeatures.records.model import JobKey
 
 log = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from types import FrameType
 
 from jobfeatures.batch.spool.source import SUFFIX
-from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import number_flag, read_config
-from jobfeatures.commands.logs import add_kind, add_strict, opened_jobs, parse_zone
+from jobfeatures.commands.logarguments import add_kind, add_strict, opened_jobs, parse_zone
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
-from jobfeatures.joblog import Notes
-from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
-from jobfeatures.usage import complain
+from jobfeatures.joblogs.loggedjob import Notes
+from jobfeatures.joblogs.replaying import Event, Plan, format_event, make_job, plan_replay
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.clock import Clock, SystemClock
 
 DONE, NOT_ALL, UNREADABLE = 0, 1, 2
 LONGEST_SLEEP_SECS = 3600.0  # the time left is computed again at least this often
@@ -160,6 +160,8 @@ def _report(plan: Plan, notes: Notes, speed: float) -> None:
         complain(rejected)
     if notes.rejected > len(notes.shown):
         complain(f"{notes.rejected - len(notes.shown)} more rejected")
+    for fault in notes.faults(""):
+        complain(fault.reason)
     for name, count in sorted(notes.folded.items()):
         complain(f"folded: {name} ({count})")
     for reason, count in sorted(plan.passed_over.items()):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from jobfeatures.client import CAN_POSTPONE, JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.settings.usage import complain
 from jobfeatures.status.jobstatus import QUIET_SECS
-from jobfeatures.usage import complain
 
 VARIABLE = "JOBSTATUS"
 NONE = "none"
@@ -55,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the given values into the job's status."""
     location = arguments.directory or os.environ.get(VARIABLE, "")
     if not location:
-        raise ConfigurationError(f"${VARIABLE}", "is not set: this job has no status directory")
+        raise ConfigurationError(
+            f"${VARIABLE}", 'is not set; in a job: eval "$(jobfeatures env)", else name --directory'
+        )
     values = parse_values(vars(arguments), int(time.time()))
     if not values:
         raise ConfigurationError(_option(USED_CPU), "or another value is needed")

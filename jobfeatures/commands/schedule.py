@@ -11,8 +11,21 @@ from contextlib import ExitStack
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
+from jobfeatures.analysis.schedule.eet import Mode
+from jobfeatures.analysis.schedule.gallery import FORMATS, Gallery
+from jobfeatures.analysis.schedule.shares import (
+    CPU,
+    FIELDS,
+    RESOURCES,
+    ShareRules,
+    parse_amounts,
+    parse_filters,
+    parse_shares_of,
+    parse_words,
+)
+from jobfeatures.analysis.simulate.policies import ALL, Policy, parse_policies
 from jobfeatures.commands.common import number_flag
-from jobfeatures.commands.logs import (
+from jobfeatures.commands.logarguments import (
     Simulation,
     add_kind,
     add_meaning,
@@ -24,26 +37,13 @@ from jobfeatures.commands.logs import (
     parse_zone,
 )
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.progress import shown_count
-from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.gallery import FORMATS, Gallery
-from jobfeatures.schedule.shares import (
-    CPU,
-    FIELDS,
-    RESOURCES,
-    ShareRules,
-    parse_amounts,
-    parse_filters,
-    parse_shares_of,
-    parse_words,
-)
-from jobfeatures.simulate.policies import ALL, Policy, parse_policies
-from jobfeatures.usage import complain
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.progress import shown_count
 
 if TYPE_CHECKING:
-    from jobfeatures.schedule.jobs import ScheduleLog
-    from jobfeatures.schedule.result import Options
-    from jobfeatures.schedule.runs import Store
+    from jobfeatures.analysis.schedule.jobarrays import ScheduleLog
+    from jobfeatures.analysis.schedule.result import Options
+    from jobfeatures.analysis.schedule.runs import Store
 
 DONE, NOT_EVALUATED = 0, 1
 JOINS: Final = ("preceding", "array", "workflow")
@@ -213,7 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
         formats=parse_words("--plot-format", arguments.plot_format, FORMATS),
         top=arguments.top,
     )
-    from jobfeatures.schedule.runs import Store
+    from jobfeatures.analysis.schedule.runs import Store
 
     status = DONE
     documents = []
@@ -249,9 +249,9 @@ def _options(
 ) -> Options:
     """Return the options of the evaluation. Raises ConfigurationError without numpy."""
     need_numpy("schedule")
-    from jobfeatures.schedule.bags import Join
-    from jobfeatures.schedule.choosing import Arrival, Filter
-    from jobfeatures.schedule.result import Options
+    from jobfeatures.analysis.schedule.bags import Join
+    from jobfeatures.analysis.schedule.choosing import Arrival, Filter
+    from jobfeatures.analysis.schedule.result import Options
 
     return Options(
         resources=resources,
@@ -291,8 +291,8 @@ def _logs(
     zone: tzinfo | None,
 ) -> Iterator[tuple[str, Iterator[ScheduleLog]]]:
     """Yield a log's name and pieces, then those of its simulation by each policy."""
-    from jobfeatures.schedule.reading import Pieces, as_file
-    from jobfeatures.schedule.runs import Store
+    from jobfeatures.analysis.schedule.logreading import Pieces, as_file
+    from jobfeatures.analysis.schedule.runs import Store
 
     with ExitStack() as stack:
         files = [(each, stack.enter_context(as_file(each))) for each in names]
@@ -301,10 +301,10 @@ def _logs(
         yield pieces.name, pieces.logs()
         if not policies:
             return
-        from jobfeatures.simulate.arriving import read_arriving
-        from jobfeatures.simulate.simulated import make_logs
-        from jobfeatures.simulate.workload import run_policy
-        from jobfeatures.spill import DiskSorter
+        from jobfeatures.analysis.simulate.arriving import read_arriving
+        from jobfeatures.analysis.simulate.simulated import make_logs
+        from jobfeatures.analysis.simulate.workload import run_policy
+        from jobfeatures.joblogs.spill import DiskSorter
 
         by_eligible = arguments.arrival == "eligible"
         read = read_arriving(pieces, store, stack.enter_context(DiskSorter()), by_eligible=by_eligible)
@@ -326,11 +326,11 @@ def _evaluate(
     arguments: argparse.Namespace,
 ) -> dict[str, Any]:
     """Return a log's results as a document; the data for its pictures goes into the store `drawn`."""
-    from jobfeatures.schedule.cells import Cells
-    from jobfeatures.schedule.document import make_document
-    from jobfeatures.schedule.runs import Store
-    from jobfeatures.schedule.spooled import spool
-    from jobfeatures.schedule.whole import Whole
+    from jobfeatures.analysis.schedule.document import make_document
+    from jobfeatures.analysis.schedule.heatcells import Cells
+    from jobfeatures.analysis.schedule.runs import Store
+    from jobfeatures.analysis.schedule.spooled import spool
+    from jobfeatures.analysis.schedule.whole import Whole
 
     with Store() as store:
         with shown_count(None, f"{name}: reading"):
@@ -368,8 +368,8 @@ def _evaluate_on_dask(
     arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: tzinfo | None
 ) -> int:
     """Evaluate the files of one log on a Dask cluster, and print the results as JSON."""
-    from jobfeatures.schedule.partitions import connected, evaluate_partitions
-    from jobfeatures.schedule.reading import read_log
+    from jobfeatures.analysis.schedule.logreading import read_log
+    from jobfeatures.analysis.schedule.partitions import connected, evaluate_partitions
 
     how = {"kind": arguments.from_kind, "zone": zone, "meaning": parse_meaning(arguments)}
     with connected(arguments.dask) as runner:
@@ -382,9 +382,9 @@ def _evaluate_on_dask(
 
 
 def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
-    from jobfeatures.schedule.cells import format_heatmaps
-    from jobfeatures.schedule.document import compare
-    from jobfeatures.schedule.tables import format_comparison, format_csv, format_text
+    from jobfeatures.analysis.schedule.document import compare
+    from jobfeatures.analysis.schedule.heatcells import format_heatmaps
+    from jobfeatures.analysis.schedule.tables import format_comparison, format_csv, format_text
 
     comparison = compare(documents) if arguments.compare and len(documents) > 1 else None
     if arguments.format == "json":

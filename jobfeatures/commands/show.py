@@ -12,10 +12,10 @@ from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.features.origin import UNKNOWN, parse_origins
-from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settingsflags import add_flags
-from jobfeatures.usage import complain
+from jobfeatures.records.model import JobKey
+from jobfeatures.settings.flags import add_flags
+from jobfeatures.settings.usage import complain
 
 MAX_ORIGINS_CHARACTERS = 2**16
 
@@ -53,7 +53,7 @@ def show_jobs(
             if job_id in (None, key.job_id) and batch_system in (None, key.batch_system)
         ]
         if job_id is not None and not keys:
-            complain(f"nothing is published for job {job_id} in {tree.root}")
+            complain(f"nothing is published for job {job_id} in {tree.root}; jobfeatures show lists others")
             return 1
         directories = [tree.machine_path, *(tree.job_path(key) for key in keys)]
     return max(_show(tree, directory, with_origin=with_origin) for directory in directories)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.commands.logs import (
+from jobfeatures.analysis.simulate.policies import Policy
+from jobfeatures.commands.logarguments import (
     add_kind,
     add_meaning,
     add_simulation,
@@ -14,11 +15,10 @@ from jobfeatures.commands.logs import (
     parse_simulation,
     parse_zone,
 )
-from jobfeatures.logfiles import replacing, writing
-from jobfeatures.progress import shown_count
-from jobfeatures.simulate.policies import Policy
-from jobfeatures.spill import DiskSorter
-from jobfeatures.usage import complain
+from jobfeatures.joblogs.logfiles import replacing, writing
+from jobfeatures.joblogs.spill import DiskSorter
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.progress import shown_count
 
 DONE, NOT_SIMULATED = 0, 1
 
@@ -54,11 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
     zone = parse_zone(arguments.zone)
     asked = parse_simulation(arguments)
     need_numpy("simulate")
-    from jobfeatures.schedule.reading import Pieces, as_file
-    from jobfeatures.schedule.runs import Store
-    from jobfeatures.simulate.arriving import read_arriving
-    from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
-    from jobfeatures.simulate.workload import mean_wait_secs, remarks, run_policy
+    from jobfeatures.analysis.schedule.logreading import Pieces, as_file
+    from jobfeatures.analysis.schedule.runs import Store
+    from jobfeatures.analysis.simulate.arriving import read_arriving
+    from jobfeatures.analysis.simulate.swfschedule import describe, record_lines, swf_lines
+    from jobfeatures.analysis.simulate.workload import mean_wait_secs, remarks, run_policy
 
     name, policy = arguments.log, Policy(arguments.policy)
     by_eligible = arguments.arrival == "eligible"

@@ -6,17 +6,10 @@ import argparse
 from collections.abc import Iterator
 from importlib.resources import files
 
+from jobfeatures.check.jobdocuments import examine, jobs_of, read_bytes
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.dependencies import order_jobs
-from jobfeatures.formats.sss.explain import explain_job
-from jobfeatures.formats.sss.expressions import parse_expression
-from jobfeatures.formats.sss.format import format_object
-from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
-from jobfeatures.formats.sss.matching import Match, match, parse_nodes
-from jobfeatures.formats.sss.objects import SssJob, SssJobGroup
-from jobfeatures.formats.sss.reader import parse_object
-from jobfeatures.formats.sss.xml import MAX_BYTES
-from jobfeatures.usage import complain
+from jobfeatures.formats.sss.requests.matching import Match, match, parse_nodes
+from jobfeatures.settings.usage import complain
 
 DONE, ERRORS, UNREADABLE = 0, 1, 2
 MAX_NODES_BYTES = 64 * 2**20
@@ -25,21 +18,17 @@ MAX_NODES_BYTES = 64 * 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    check = actions.add_parser(
-        "check",
-        help="report errors in documents",
-        description="Report errors in documents, with defaults resolved: in contents, requests, and "
-        "dependencies (jobs that wait for each other). Exit status: 0 no errors, 1 errors, "
-        "2 a file could not be read.",
+    explained = actions.add_parser(
+        "explain",
+        help="show what jobs inherit, request, wait for and used",
+        description="Show what each job inherits, requests, waits for and used, and a possible order. "
+        "Exit status: 0 no errors, 1 errors, 2 a file could not be read.",
     )
-    check.add_argument("files", nargs="+", metavar="FILE", help="a document of a Job or a JobGroup")
-    check.add_argument("--resolved", action="store_true", help="print each job with its defaults resolved")
-    check.add_argument(
-        "--explain",
-        action="store_true",
-        help="show what each job inherits, requests, waits for and used, and a possible order",
+    explained.add_argument("files", nargs="+", metavar="FILE", help="a document of a Job or a JobGroup")
+    explained.add_argument(
+        "--resolved", action="store_true", help="print also each job with its defaults resolved"
     )
-    _add_lenient(check)
+    _add_lenient(explained)
     matched = actions.add_parser(
         "match",
         help="show which nodes satisfy the jobs' requests",
@@ -62,13 +51,14 @@ def _add_lenient(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check documents, match them with nodes, or print their schema."""
+    """Explain documents, match them with nodes, or print their schema."""
     if arguments.action == "schema":
         print(files("jobfeatures.formats.sss").joinpath("sss.rng").read_text(encoding="utf-8"), end="")
         return DONE
     if arguments.action == "match":
         return _print_all(arguments.file, _match(arguments))
-    return max(_print_all(name, _check(name, arguments)) for name in arguments.files)
+    flags = {"lenient": arguments.lenient, "explain": True, "resolved": arguments.resolved}
+    return max(_print_all(name, examine(name, **flags)) for name in arguments.files)
 
 
 def _print_all(name: str, lines: Iterator[str]) -> int:
@@ -86,53 +76,13 @@ def _print_all(name: str, lines: Iterator[str]) -> int:
     return DONE
 
 
-def _read(name: str, max_bytes: int) -> bytes:
-    with open(name, "rb") as file:
-        return file.read(max_bytes + 1)
-
-
-def _jobs(
-    name: str, arguments: argparse.Namespace
-) -> tuple[list[str], tuple[SssJob, ...], tuple[SssJob, ...]]:
-    """Return warnings about a document, and its jobs: as written, and with their defaults resolved."""
-    parsed = parse_object(_read(name, MAX_BYTES), source=name, lenient=arguments.lenient)
-    if isinstance(parsed.root, SssJobGroup):
-        own, resolved = parsed.root.jobs, resolve_group(parsed.root)
-    else:
-        own = (parsed.root,) if isinstance(parsed.root, SssJob) else ()
-        resolved = tuple(resolve_job(each) for each in own if isinstance(each, SssJob))
-    both = [tuple(each for each in jobs if isinstance(each, SssJob)) for jobs in (own, resolved)]
-    return [str(each) for each in parsed.warnings], both[0], both[1]
-
-
-def _check(name: str, arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the lines of output about a document. Raises ParseError for the first error."""
-    warnings, written, jobs = _jobs(name, arguments)
-    yield from warnings
-    for own, job in zip(written, jobs, strict=True):
-        for scope in job.scopes():
-            parse_expression(scope.requested)
-        if arguments.resolved:
-            yield format_object(job)
-        if arguments.explain:
-            yield from (f"{name}: {job.id}: {line}" for line in explain_job(job, own, jobs))
-    order = order_jobs(jobs)
-    for job_id, other in order.missing:
-        yield f"{name}: {job_id}: waits for {other}, which is not in the document"
-    if order.cycle:
-        raise ParseError(f"jobs wait for each other: {', then '.join(order.cycle)}", field="Dependency")
-    if arguments.explain and len(jobs) > 1:
-        yield f"{name}: can run in this order: {', '.join(order.order)}"
-    yield f"{name}: {len(jobs)} jobs, no errors"
-
-
 def _match(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield each job's nodes. Raises ParseError with an empty reason if a job does not find enough nodes."""
     try:
-        nodes = parse_nodes(_read(arguments.nodes, MAX_NODES_BYTES).decode("utf-8", "replace"))
+        nodes = parse_nodes(read_bytes(arguments.nodes, MAX_NODES_BYTES).decode("utf-8", "replace"))
     except ParseError as error:
         raise error.at(arguments.nodes) from None
-    warnings, _, jobs = _jobs(arguments.file, arguments)
+    warnings, _, jobs = jobs_of(arguments.file, lenient=arguments.lenient)
     yield from warnings
     lacking = 0
     for job in jobs:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from jobfeatures.commands.common import number_flag
 from jobfeatures.drains.metricsource import add_source_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.exits import DONE, FAILED, TOO_LITTLE_KNOWN
-from jobfeatures.usage import complain
+from jobfeatures.settings.usage import complain
+from jobfeatures.system.exitstatus import DONE, FAILED, TOO_LITTLE_KNOWN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     Exit status 1 if no node's jobs free that many cores, 3 if too little is known of them to decide.
     """
     from jobfeatures.drains.metricsource import read_nodes
-    from jobfeatures.drains.report import format_victims, victims_document
+    from jobfeatures.drains.plantext import format_victims, victims_document
     from jobfeatures.drains.victims import choose_victims
 
     try:

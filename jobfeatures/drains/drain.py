@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.errors import JobfeaturesError, ParseError
-from jobfeatures.jsontext import parse_own, text_of
-from jobfeatures.model import JobKey, JobTable
+from jobfeatures.records.jsontext import parse_own, text_of
+from jobfeatures.records.model import JobKey, JobTable
 
 if TYPE_CHECKING:
     from datetime import tzinfo

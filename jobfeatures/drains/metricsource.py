@@ -6,9 +6,9 @@ import argparse
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from jobfeatures.access import Access, access_of, add_access_flags
 from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_answer, parse_page
 from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.settings.access import Access, access_of, add_access_flags
 
 DAEMON_URL = "http://127.0.0.1:9819/metrics"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobfeatures.errors import ParseError, shown
-from jobfeatures.metrics import (
+from jobfeatures.records.metrics import (
     JOB_CAPPED_WASTE,
     JOB_CPUS,
     JOB_DRAINING_WASTE,
@@ -30,7 +30,7 @@ from jobfeatures.metrics import (
     SOURCE_UP,
     Metric,
 )
-from jobfeatures.series import Series, parse_lines, parse_vector
+from jobfeatures.records.series import Series, parse_lines, parse_vector
 from jobfeatures.status.waste import Basis
 
 READ = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Area, Profile
 from jobfeatures.features.machine import Machine, Values
-from jobfeatures.model import Job, Limit
+from jobfeatures.records.model import Job, Limit
 
 _PRINTABLE = re.compile(r"[!-~]+\Z")
 MB_BYTES = 10**6  # "Count with 1000 not 1024": draft 0.99 of 2014, 1.6
@@ -48,6 +48,7 @@ def job_features(
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
     limits = job.limits
+    job_id = job.key.job_id if job.schedd is None else job.key.job_id.removesuffix(f"@{job.schedd}")
     factor = terms.cpu_factor if job.cpu_factor is None else job.cpu_factor
     scratch = scratch_limit(job, terms)
     known: dict[str, Limit | str] = {
@@ -56,7 +57,7 @@ def job_features(
         keys.SHUTDOWNTIME_JOB.name: min(filter(None, (shutdown_secs, job.deadline_secs)), default=None),
         keys.GRACE_SECS_JOB.name: terms.grace_secs,
         keys.JOBSTART_SECS.name: job.start_secs,
-        keys.JOB_ID.name: job.key.job_id if _PRINTABLE.match(job.key.job_id) else None,
+        keys.JOB_ID.name: job_id if _PRINTABLE.match(job_id) else None,
         keys.WALL_LIMIT_SECS.name: job.wall_limit_from_start_secs,
         keys.CPU_LIMIT_SECS.name: limits.cpu_secs,
         keys.MAX_RSS_BYTES.name: limits.memory_bytes,

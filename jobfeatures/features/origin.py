@@ -13,7 +13,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.features import keys
 from jobfeatures.features.job import Terms, scratch_limit
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
 
 DERIVED: Mapping[str, str] = {
     keys.HS06_JOB.name: "hs06 * allocated_cpu / total_cpu",

@@ -1,6 +1,6 @@
 """Job records as JSON, one object per line; can hold everything that other formats hold. Pure.
 
-The names are those of `jobfeatures.joblog.JobRecord`; what is unknown is left
+The names are those of `jobfeatures.joblogs.loggedjob.JobRecord`; what is unknown is left
 out, and a limit that is known not to exist is ``"unlimited"``.
 """
 
@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Lost, Notes, Number, Passage, SourceText, lines_of
-from jobfeatures.jsontext import parse_object
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, Passage, SourceText, lines_of
+from jobfeatures.records.jsontext import parse_object
+from jobfeatures.records.model import UNLIMITED, JobState
 
 KIND: Final = "records"
 LARGEST: Final = 2**63 - 1

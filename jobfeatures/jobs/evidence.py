@@ -9,15 +9,17 @@ ones report, never the other way round.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from jobfeatures.model import Job, JobState, fill_unknown
+from jobfeatures.records.model import Job, JobState, fill_unknown
 
 HOOKS: Final = "hooks"  # the source whose records prologs create and epilogs remove
 REMEMBERED: Final = "published"  # what was known when the job was last published
 HOLD_SECS: Final = 3600.0
 START_SECS: Final = 60.0  # for which a job may have no process yet after its prolog ran
+LATE_SECS: Final = 10.0  # for which a controller may still call a job pending whose prolog runs
 CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
 
 
@@ -133,10 +135,19 @@ def find_difference(one: Job, other: Job) -> str | None:
     return None
 
 
-def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) -> Finding:
+def before_prolog(job: Job, prolog_secs: float) -> Job:
+    """Return what was known before a prolog that tells no restart count, for it may begin a later run.
+
+    The count goes, and a start that is too long before the prolog, allowing for clock differences.
+    """
+    is_old = job.start_secs is not None and job.start_secs + CLOCK_DOUBT_SECS < prolog_secs
+    return replace(job, restarts=None, start_secs=None if is_old else job.start_secs)
+
+
+def judge(evidence: Evidence, *, now_secs: float) -> Finding:
     """Return the verdict on the evidence.
 
-    For at most `hold_secs`, a control group with processes keeps the directories of a job that is reported to
+    For at most `HOLD_SECS`, a control group with processes keeps the directories of a job that is reported to
     have ended, and a job stays known although its id is reported to belong to another job.
     """
     state = _weigh(evidence)
@@ -150,7 +161,7 @@ def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) 
         completing = state.known.job.state is JobState.COMPLETING
         return Finding(Presence.COMPLETING if completing else Presence.HERE, state.known)
     since = doubted if evidence.doubted_since_secs is None else min(doubted, evidence.doubted_since_secs)
-    is_held = now_secs - since < hold_secs
+    is_held = now_secs - since < HOLD_SECS
     if state.ended_secs is None and is_held:
         return Finding(Presence.HERE, state.known, since)
     has_processes = evidence.group is not None
@@ -171,7 +182,7 @@ class _State:
 def _weigh(evidence: Evidence) -> _State:
     rank = {REMEMBERED: 0, HOOKS: 1}
     in_order: list[tuple[float, int, JobObservation | Event]] = [
-        (each.at_secs, rank.get(each.source, 2), each) for each in evidence.reported
+        (each.at_secs, rank.get(each.source, 2), each) for each in _as_of_prolog(evidence.reported)
     ]
     in_order += [(at, 3 + (each is Event.EPILOG), each) for at, each in evidence.events]
     state = _State()
@@ -179,16 +190,25 @@ def _weigh(evidence: Evidence) -> _State:
         if isinstance(piece, JobObservation):
             state = _apply_observation(state, piece, evidence.group)
         elif state.known is not None:
-            has_just_started = (
-                piece is Event.ABSENT
-                and state.recorded_secs is not None
-                and at_secs - state.recorded_secs < START_SECS
-            )
+            has_just_started = piece is Event.ABSENT and _has_just_started(state, at_secs, START_SECS)
             if state.ended_secs is None and not has_just_started:
                 state = replace(state, ended_secs=at_secs, proof=piece)
         elif evidence.published_at_secs is not None or evidence.group is not None:
             state = replace(state, ended_secs=at_secs, proof=piece)
     return state
+
+
+def _as_of_prolog(reported: tuple[JobObservation, ...]) -> Iterator[JobObservation]:
+    """Yield observations; older ones than a prolog that does not tell its run may be of an earlier run.
+
+    See `before_prolog`.
+    """
+    untold = [each.at_secs for each in reported if each.source == HOOKS and each.job.restarts is None]
+    for each in reported:
+        if untold and each.at_secs < untold[0]:
+            yield replace(each, job=before_prolog(each.job, untold[0]))
+        else:
+            yield each
 
 
 def _apply_observation(state: _State, piece: JobObservation, group: Group | None) -> _State:
@@ -198,8 +218,8 @@ def _apply_observation(state: _State, piece: JobObservation, group: Group | None
     run = Run.SAME if known is None else compare_runs(piece, known)
     if job.state.is_finished or job.state is JobState.PENDING:
         return _apply_end(state, piece, run, group)
-    is_foreign = run in (Run.OTHER, Run.EARLIER) and not is_record
-    if is_foreign and not _takes_over(state, piece, group):
+    is_stale = run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group))
+    if is_stale and not is_record:
         return _doubt(state, piece)
     has_ended = state.ended_secs is not None and state.proof is not Event.ABSENT
     if run is not Run.SAME or (has_ended and job.state is not JobState.UNKNOWN):
@@ -216,6 +236,8 @@ def _apply_end(state: _State, piece: JobObservation, run: Run, group: Group | No
     if run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group)):
         return _doubt(state, piece)
     waits = piece.job.state is JobState.PENDING
+    if waits and run is Run.SAME and _has_just_started(state, piece.at_secs, LATE_SECS):
+        return state
     known = piece if waits or run is not Run.SAME else _merged(piece, state.known)
     ended_secs = piece.at_secs if state.ended_secs is None else state.ended_secs
     return replace(state, known=known, ended_secs=ended_secs, proof=None)
@@ -230,8 +252,8 @@ def _doubt(state: _State, piece: JobObservation) -> _State:
 def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bool:
     """Return whether to believe that another job has taken the place of the known one.
 
-    The control group decides; without one, the source that also reported the known
-    job may, but it cannot overrule a prolog that ran on this node.
+    The control group decides; without one, the source that also reported the known job may, but it cannot
+    overrule a prolog that ran on this node. What was published after that prolog has been decided before.
     """
     if state.ended_secs is not None:
         return True
@@ -240,13 +262,17 @@ def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bo
             return True
         if _fits(group, state.known.job):
             return False
-    return state.recorded_secs is None
+    return state.recorded_secs is None or piece.source == REMEMBERED
 
 
 def _fits(group: Group, job: Job) -> bool:
     if group.sluid is not None and job.sluid is not None:
         return group.sluid == job.sluid
     return bool(group.uid) and group.uid == job.uid
+
+
+def _has_just_started(state: _State, at_secs: float, within_secs: float) -> bool:
+    return state.recorded_secs is not None and at_secs - state.recorded_secs < within_secs
 
 
 def _ended_before(job: Job, state: _State) -> bool:

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.client import MACHINE, Features, FeaturesError
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.features import keys
-from jobfeatures.httpget import Server
-from jobfeatures.model import JobKey, JobTable, NodeNotice
 from jobfeatures.publish.drainstore import MACHINE_FEATURES
+from jobfeatures.records.model import JobKey, JobTable, NodeNotice
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.httpget import Server
 
 NAME: Final = "cloud"
 TIMEOUT_SECS: Final = 2.0

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from jobfeatures.clock import Clock
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drains, compute_announced
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.drainstore import DrainStore
+from jobfeatures.records.model import Job, JobKey, JobTable
+from jobfeatures.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -31,11 +31,11 @@ from jobfeatures.errors import JobfeaturesError, LockTimeoutError, ParseError, U
 from jobfeatures.features import keys
 from jobfeatures.features.job import compute_share
 from jobfeatures.features.machine import PER_CORE, Machine
-from jobfeatures.jsontext import is_of_later_version
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures.publish.files import DIRECTORY, has_locked, must_be_ours, read_private, replace_file
 from jobfeatures.publish.folders import DRAINS
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.jsontext import is_of_later_version
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
 
 log = logging.getLogger(__name__)
 

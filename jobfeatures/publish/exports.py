@@ -1,18 +1,22 @@
 """The lines that export a job's variables, as paths or as HTTP URLs.
 
-Whoever can read a job's URLs can use them. Lines with URLs are therefore readable by the job's user alone;
-where the file cannot be restricted to one reader, the job gets paths.
+They are readable by the job's user alone: whoever can read a job's URLs can use them, and a hook that looks
+for the wrong job's lines must not find them. Until the user is known, root alone can read them. Where the
+file cannot be restricted to one reader, as by a daemon that is another user, the job gets paths, and all can
+read them.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from jobfeatures.model import JobKey
 from jobfeatures.publish.files import Owner
 from jobfeatures.publish.folders import EXPORTS, URLS
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 LOCAL = "local"
 HTTP = "http"
@@ -20,15 +24,32 @@ BOTH = "both"
 
 
 class Access(NamedTuple):
-    """How a job accesses its features. `url` is the listener's URL, None without one."""
+    """How a job accesses its features. `url` is the listener's URL, None without one.
+
+    `binds` are the programs whose containers see the folders, by ``APPTAINER_BIND`` and the like.
+    """
 
     url: str | None = None
     form: str = LOCAL
+    binds: tuple[str, ...] = ()
 
 
-def format_exports(tree: FeatureTree, key: JobKey) -> str:
+def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) -> str:
     """Return export lines for a Slurm TaskProlog or a shell, unquoted: no path here needs quotes."""
-    return _lines(tree.machine_path, tree.job_path(key), tree.status_path(key))
+    machine, job, status = tree.machine_path, tree.job_path(key), tree.status_path(key)
+    bound = f"{machine}:{machine}:ro,{job}:{job}:ro,{status}:{status}"
+    return _lines(machine, job, status) + "".join(f"export {each.upper()}_BIND={bound}\n" for each in binds)
+
+
+def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield export lines; what a job binds stays, before ours, or alone if a shell could change it."""
+    for line in lines:
+        name, _, ours = line.removeprefix("export ").partition("=")
+        old = environ.get(name, "") if name.endswith("_BIND") else ""
+        if not old:
+            yield line
+        elif re.fullmatch(r"[\w@%+=:,./-]+", old, re.ASCII) and f",{ours}," not in f",{old},":
+            yield f"export {name}={old},{ours}"
 
 
 def format_urls(url: str, token: str, suffix: str = "") -> str:
@@ -46,11 +67,11 @@ def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
 
 def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: Access) -> None:
     """Write the job's export lines in its configured form, and its URLs where it has any."""
-    local = format_exports(tree, key)
-    if access.url is None or uid is None or os.geteuid() not in (0, uid):
-        tree.write_lines(EXPORTS, key, local)
+    local, us = format_exports(tree, key, access.binds), os.geteuid()
+    reader = Owner(us if uid is None else uid, gid) if us in (0, uid) else None
+    if access.url is None or uid is None or reader is None:
+        tree.write_lines(EXPORTS, key, local, reader)
         return
-    reader = Owner(uid, gid)
     token = tree.make_token(key)
     urls = format_urls(access.url, token)
     tree.write_lines(URLS, key, urls, reader)
@@ -59,4 +80,4 @@ def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, acc
     elif access.form == BOTH:
         tree.write_lines(EXPORTS, key, local + format_urls(access.url, token, "_URL"), reader)
     else:
-        tree.write_lines(EXPORTS, key, local)
+        tree.write_lines(EXPORTS, key, local, reader)

@@ -12,8 +12,8 @@ import errno
 import os
 import stat
 
-from jobfeatures.privatefile import closing, opened
-from jobfeatures.publish.reasons import pairs
+from jobfeatures.publish.hookreasons import pairs
+from jobfeatures.system.privatefile import closing, opened
 
 SPARE_BYTES = 4096  # preallocated behind the end of each file
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import struct
 from collections.abc import Iterator
 
-from jobfeatures.errors import UnsafePathError
-from jobfeatures.model import JobKey
-from jobfeatures.privatefile import closing, opened
+from jobfeatures.errors import ConfigurationError, UnsafePathError
 from jobfeatures.publish.files import DIRECTORY, LOCK_FILE, has_locked, must_be_ours
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.privatefile import closing, opened
 
 MACHINE = "machinefeatures"
 JOBS = "jobfeatures"
@@ -31,6 +33,8 @@ _MODES = {
     **dict.fromkeys((DRAINS, RECORDS, KNOWN, LOCKS, TOKENS, INTAKE, FAILURES, STAGING), 0o700),
 }
 LOCK_FILES = 64
+_DAEMON = "daemon"  # the lock that a daemon holds to its end
+_FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux
 LOCK_SECS = 0.5  # for which a writer waits for another one: each needs milliseconds
 
 
@@ -86,6 +90,24 @@ class Folders:
             yield
 
     @contextlib.contextmanager
+    def kept_by_one_daemon(self) -> Iterator[None]:
+        """Hold the lock of the daemon that publishes here. Raises ConfigurationError if another one does.
+
+        The kernel ends it with this process, but not with a program that it has started. Where it cannot be
+        taken, as without space or rights, nothing can be published either, until that changes.
+        """
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError, UnsafePathError):
+                with self.folder(LOCKS) as folder:
+                    file = stack.enter_context(opened(_DAEMON, LOCK_FILE, folder, 0o600))
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    reason = f"{self.root} is kept by {_holder(file)}"
+                    raise ConfigurationError("features.root", reason) from None
+            yield
+
+    @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[tuple[int, int]]:
         """Open a folder below the root, and `staging`, from where finished entries are renamed into it."""
         with self.folder(name) as folder, self.folder(STAGING) as staging:
@@ -114,6 +136,13 @@ class Folders:
         with closing(descriptor):
             must_be_ours(descriptor, f"{self.root}/{name}")
             yield descriptor
+
+
+def _holder(file: int) -> str:
+    """Return who has locked a file, for a message."""
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))[4]
+    return f"another daemon, process {pid}" if pid > 0 else "another daemon"
 
 
 def origins_name(key: JobKey | None) -> str:

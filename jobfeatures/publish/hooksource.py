@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, failing_source
 from jobfeatures.jobs.evidence import HOOKS
-from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
-from jobfeatures.model import Job, JobKey, JobTable, Version
-from jobfeatures.privatefile import read_bounded, version_of
+from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, parse_record
+from jobfeatures.records.model import Job, JobKey, JobTable, Version
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.privatefile import read_bounded, version_of
 
 
 class HookSource:
@@ -69,6 +69,6 @@ class HookSource:
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
         """Call `notify` when a record appears or disappears."""
-        from jobfeatures.watch import watch_directory  # only the daemon watches
+        from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify)

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import REMEMBERED, JobObservation
-from jobfeatures.jobs.records import Standing, format_record, parse_record
-from jobfeatures.model import Job, JobKey
+from jobfeatures.jobs.jobrecords import Standing, format_record, parse_record
+from jobfeatures.jobs.roster import Roll
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.publish.reconcile import Plan, plan_publication
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
-from jobfeatures.roster import Roll
-from jobfeatures.site import Site
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures.system.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ class PublisherStatus:
     published: int | None = None  # None if the directories cannot be listed
     failures: int = 0
     hook_failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by action and reason
+    is_complete: bool = True  # nothing failed at the last update
 
 
 class Publisher:
@@ -85,7 +86,8 @@ class Publisher:
                 present.discard(key)
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
         count = None if present is None else len(present)
-        self.status = PublisherStatus(count, self.status.failures + failures, self._hook_failures())
+        count_failed = self.status.failures + failures
+        self.status = PublisherStatus(count, count_failed, self._hook_failures(), is_complete=not failures)
 
     def take_withdrawn(self) -> dict[JobKey, float | None]:
         """Return the jobs whose epilog has been noticed since the last call, and when (epoch seconds).
@@ -160,6 +162,8 @@ class Publisher:
         )
         self._tree.write_known(job.key, text)
         self._noted.add(job.key)
+        if reported.source == job.key.batch_system:
+            self._tree.note_answer(job.key, reported.at_secs)
 
     def _remove(self, key: JobKey) -> None:
         self._tree.remove_job(key)

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobfeatures.jobs.evidence import JobObservation, Presence
-from jobfeatures.model import JobKey
-from jobfeatures.roster import Roll
+from jobfeatures.jobs.roster import Roll
+from jobfeatures.records.model import JobKey
 
 
 class Plan(NamedTuple):

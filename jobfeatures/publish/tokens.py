@@ -11,8 +11,8 @@ import os
 import re
 import time
 
-from jobfeatures.model import JobKey
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
 
 TOKEN_BYTES = 24  # 192 bits
 _TOKEN = re.compile(rb"[0-9a-f]{48}\Z")

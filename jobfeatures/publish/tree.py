@@ -12,6 +12,7 @@
     ROOT/tokens/slurm-1234              the secret in the job's URLs (private)
     ROOT/urls/slurm-1234                export lines with the URLs, for the job's user alone
     ROOT/intake/slurm-1234.publish      a prolog's request to the daemon (private); see intake.py
+    ROOT/intake/slurm-1234.asked        its prolog waits for the batch system's answer (private)
     ROOT/failures/publish.timeout       one byte per hook failure of this kind (private); see failures.py
     ROOT/staging/                       half-created and half-removed entries (private)
 
@@ -26,13 +27,11 @@ files are replaced by rename, and whatever is in the way is moved into `staging`
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Mapping
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.jsontext import is_of_later_version
-from jobfeatures.model import JobKey, Version
-from jobfeatures.privatefile import closing, opened, version_of
 from jobfeatures.publish.files import (
     DIRECTORY,
     Owner,
@@ -52,6 +51,7 @@ from jobfeatures.publish.files import (
 from jobfeatures.publish.folders import (
     EXPORTS,
     FAILURES,
+    INTAKE,
     JOBS,
     KNOWN,
     MACHINE,
@@ -65,6 +65,9 @@ from jobfeatures.publish.folders import (
     origins_name,
 )
 from jobfeatures.publish.tokens import new_token, parse_token
+from jobfeatures.records.jsontext import is_of_later_version
+from jobfeatures.records.model import JobKey, Version
+from jobfeatures.system.privatefile import closing, opened, version_of
 
 SWEEP_ENTRIES = 10_000
 MAX_NOTE_BYTES = 64 * 1024
@@ -173,6 +176,23 @@ class FeatureTree(Folders):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
                 write_if_changed(folder, staging, name, text.encode(), 0o600)
 
+    def note_question(self, key: JobKey) -> None:
+        """Have the job's prolog wait until `note_answer`, or its time is over."""
+        with (
+            self.folder(INTAKE) as folder,
+            opened(
+                f"{key.directory_name}.asked", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, folder, 0o600
+            ) as file,
+        ):
+            os.utime(file)
+
+    def note_answer(self, key: JobKey, at_secs: float = math.inf) -> None:
+        """Let the prolog go on whose question is older than an answer of this time (epoch)."""
+        name = f"{key.directory_name}.asked"
+        with self.folder(INTAKE) as folder, contextlib.suppress(FileNotFoundError):
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime <= at_secs:
+                os.unlink(name, dir_fd=folder)
+
     # --- removing ----------------------------------------------------------------
 
     def remove_job(self, key: JobKey, *, keep_record: bool = False) -> bool:
@@ -183,6 +203,7 @@ class FeatureTree(Folders):
         """
         name, found = key.directory_name, False
         self._drop_token(name)
+        self.note_answer(key)
         with self.folder(STAGING) as staging:
             for each in (EXPORTS, URLS, JOBS, STATUS, ORIGINS):
                 with self.folder(each) as folder, contextlib.suppress(FileNotFoundError):

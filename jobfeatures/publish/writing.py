@@ -15,12 +15,12 @@ from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
 from jobfeatures.jobs.evidence import find_difference
-from jobfeatures.jobs.records import Record, parse_record
-from jobfeatures.model import Job, JobKey, fill_unknown
+from jobfeatures.jobs.jobrecords import Record, parse_record
 from jobfeatures.publish.exports import write_exports
 from jobfeatures.publish.files import Owner
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.site import Site
+from jobfeatures.records.model import Job, JobKey, fill_unknown
 
 log = logging.getLogger(__name__)
 

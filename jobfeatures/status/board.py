@@ -11,9 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures.status.directory import LOCK_TIMEOUT_SECS, StatusFiles, UnreadableError, read_status
 from jobfeatures.status.jobstatus import (
     QUIET_SECS,
@@ -23,6 +22,7 @@ from jobfeatures.status.jobstatus import (
     is_unwritten,
     parse_job_status,
 )
+from jobfeatures.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jobfeatures.clock import SystemClock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
-from jobfeatures.privatefile import READ_UNFOLLOWED, closing, opened
 from jobfeatures.status.jobstatus import STATUS_KEYS, USED_CPU
+from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, closing, opened
 
 LOCK_TIMEOUT_SECS = 0.2
 MAX_VALUE_BYTES = 64  # a 64-bit number has 20 characters

@@ -6,13 +6,13 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 
-from jobfeatures import inotify
-from jobfeatures.clock import Clock
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.inotify import Inotify
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.directory import opened_directory
+from jobfeatures.system import inotify
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.inotify import Inotify
 
 MAX_WATCHES = 4096
 

@@ -38,7 +38,7 @@ hook_note() {
 hook_settings() {
   local directory
   if [ -r "$1" ]; then
-    if [ -f "$1" ] && [ -O "$1" ] && [ -z "$(find -L "$1" -perm /022 2>&1)" ]; then
+    if [ -f "$1" ] && [ -O "$1" ] && hook_is_safe "$1"; then
       set -a
       # shellcheck source=/dev/null
       . "$1" >/dev/null
@@ -63,6 +63,11 @@ hook_settings() {
   fi
 }
 
+# hook_is_safe FILE: whether it belongs to root or the user who runs this, and nobody else can write to it.
+hook_is_safe() {
+  [ -n "$(find -L "$1" \( -uid 0 -o -uid "$EUID" \) ! -perm /022 2>/dev/null)" ]
+}
+
 # hook_do ACTION BATCH VARIABLE...: have the work done by the daemon, which is given these variables of
 # the environment, or by the command if there is no daemon.
 hook_do() {
@@ -84,7 +89,8 @@ hook_alive() {
 } 2>/dev/null
 
 # hook_hand_over ACTION BATCH VARIABLE...: 0 if the daemon has done the work, 1 if there is no daemon,
-# 2 if the daemon has failed or not finished in time. The shell does this without starting a program.
+# 2 if the daemon has failed or not finished in time. What the daemon queries the batch system for is waited
+# for as well (NAME.asked), but not insisted on. The shell does this without starting a program.
 # The request is a file of NUL-terminated fields; an incomplete one is ignored. The daemon removes it once
 # the work is done. To sleep, we read from a pipe that nobody writes to, with growing timeouts.
 hook_hand_over() {
@@ -115,14 +121,21 @@ hook_hand_over() {
       return 2
     fi
     hook_alive || return 1
-    printf -v value '%d.%03d' $((pause / 1000)) $((pause % 1000))
-    read -r -t "$value" -u "$pipe" _
-    ((waited += pause, pause < 64 && (pause *= 2)))
+    hook_pause
   done
   [ "$action" != publish ] || [ -d "$hook_root/jobfeatures/$name" ] || {
     hook_say err "the daemon could not publish its features: see the daemon's log"
     return 2
   }
+  while [ -e "$intake/$name.asked" ] && ((waited < millis && SECONDS * 1000 <= millis)) && hook_alive; do hook_pause; done
+  return 0
+}
+
+# hook_pause: for hook_hand_over, sleep a little longer each time.
+hook_pause() {
+  printf -v value '%d.%03d' $((pause / 1000)) $((pause % 1000))
+  read -r -t "$value" -u "$pipe" _
+  ((waited += pause, pause < 64 && (pause *= 2)))
 }
 
 # hook_run ACTION BATCH: run the command for the job, and kill it at the time limit; 0 if it succeeded.
@@ -134,6 +147,11 @@ hook_run() {
   local runner answer go status said rest level=info
   if ! [ -f "$hook_command" ] || ! [ -x "$hook_command" ]; then
     hook_say err "no command ${hook_command:-jobfeatures} to $1 its features"
+    hook_count "$1" command
+    return 1
+  fi
+  if ! hook_is_safe "$hook_command"; then
+    hook_say err "$hook_command is not run: users other than root could have written it"
     hook_count "$1" command
     return 1
   fi

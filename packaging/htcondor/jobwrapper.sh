@@ -19,7 +19,8 @@ _jobfeatures_lines=$(
       case $line in
       *[[:cntrl:]]*) ;;
       'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
-        'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*)
+        'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='* | \
+        'export APPTAINER_BIND='* | 'export SINGULARITY_BIND='*)
         printf '%s\n' "${line#export }" ;;
       esac
     done <"$1"
@@ -31,6 +32,9 @@ _jobfeatures_lines=$(
   [ -f "${_CONDOR_JOB_AD:-}" ] && [ -r "$_CONDOR_JOB_AD" ] || exit 0
   job=$(number ClusterId).$(number ProcId)
   case $job in .* | *. | *[!0-9.]*) exit 0 ;; esac
+  # Each schedd numbers from 1; its name is the beginning of GlobalJobId.
+  schedd=$(sed -n "s/^GlobalJobId = \"\([A-Za-z0-9_.~@-]*\)#$job#[0-9]*\"\$/@\1/p" "$_CONDOR_JOB_AD" | sed 's/@/%40/g')
+  job=$job$schedd
 
   root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
   tenths=$((${limit#"${limit%%[!0]*}"}0))
@@ -53,12 +57,22 @@ _jobfeatures_lines=$(
 )
 
 while IFS= read -r _jobfeatures_line; do
+  case $_jobfeatures_line in # what the job binds already stays
+  APPTAINER_BIND=*) _jobfeatures_old=${APPTAINER_BIND:-} ;;
+  SINGULARITY_BIND=*) _jobfeatures_old=${SINGULARITY_BIND:-} ;;
+  *) _jobfeatures_old= ;;
+  esac
+  case ,$_jobfeatures_old, in
+  ,,) ;;
+  *",${_jobfeatures_line#*=},"*) continue ;;
+  *) _jobfeatures_line=${_jobfeatures_line%%=*}=$_jobfeatures_old,${_jobfeatures_line#*=} ;;
+  esac
   # shellcheck disable=SC2163  # the line is NAME=value
   [ -n "$_jobfeatures_line" ] && export "$_jobfeatures_line"
 done <<END
 $_jobfeatures_lines
 END
-unset _jobfeatures_lines _jobfeatures_line
+unset _jobfeatures_lines _jobfeatures_line _jobfeatures_old
 
 # HTCondor attributes an error in this file to the wrapper, and not to the job.
 if [ -n "${_CONDOR_WRAPPER_ERROR_FILE:-}" ] && ! command -v "$1" >/dev/null; then

@@ -3,6 +3,7 @@
 # those of the job that ended here. Which of the two, the script's name says.
 # OAR runs it as its own user on the job's first node. A status other than 0 ends the job and takes the
 # node out of service: this one exits with 0, within a time limit, and prints nothing.
+unset "${!PYTHON@}" "${!LD_@}" # whatever the batch system lets through from a job
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/oar/oardodo LC_ALL=C
 trap 'exit 0' EXIT HUP INT TERM
 exec </dev/null >/dev/null 2>&1

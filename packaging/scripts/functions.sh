@@ -70,3 +70,35 @@ forget_jobs() {
     rm -rf /run/jobfeatures || true
   fi
 }
+
+prefix=/opt/jobfeatures-exporter
+# shellcheck disable=SC2034
+stubs=/run/jobfeatures-exporter.stubs # of the rpm, between its scripts
+tab=$(printf '\t')
+
+# systems_left: print a line for each batch system that still names hooks of ours, or may: name, tab, why
+systems_left() {
+  if left=$(timeout -k 5 60 "$prefix/bin/python3" -P -m jobfeatures_exporter.startup.hooksleft "$prefix" 2>/dev/null); then
+    [ -z "$left" ] || printf '%s\n' "$left"
+  else
+    for each in "$prefix"/*/hook.sh; do
+      each=${each%/*}
+      [ "$each" = "$prefix/common" ] || printf '%s\tits hooks are not known (no answer from %s)\n' "${each##*/}" "$prefix/bin/python3"
+    done
+  fi
+}
+
+# lay_stubs HOW: put a stub, which does nothing, in the place of each hook that is still named, in one rename; before
+# that, call HOW with the hook's path
+lay_stubs() {
+  systems_left | while IFS=$tab read -r system why; do
+    laid=
+    for hook in "$prefix/$system"/*.sh; do
+      case ${hook##*/} in hook.sh | profile.sh | '*.sh') continue ;; esac # read by others, which do without
+      "$1" "$hook" || true
+      if cp "$prefix/share/stub.sh" "$hook.new" && chmod 0755 "$hook.new" && mv -f "$hook.new" "$hook"; then laid=yes; fi
+    done
+    [ -z "$laid" ] || echo "warning: $system: $why: scripts that do nothing stay in $prefix/$system, as nodes or jobs" \
+      "would fail without them; take them out of its configuration, then delete $prefix" >&2
+  done
+}

@@ -3,6 +3,7 @@
 # those of the job that ended here. Which of the two, slurmd's variable or else the script's name says.
 # slurmd runs it as root, with a minimal environment. A hook that fails drains its node and one
 # that hangs delays its job or the next: this one always exits with 0 and within a time limit.
+unset "${!PYTHON@}" "${!LD_@}" # whatever the batch system lets through from a job
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 trap 'exit 0' EXIT HUP INT TERM
 
@@ -23,5 +24,6 @@ hook_settings "${JOBFEATURES_SETTINGS:-/etc/default/jobfeatures}"
 hook_do "$action" slurm SLURM_JOB_ID SLURM_JOBID SLURM_JOB_UID SLURM_UID SLURM_JOB_USER SLURM_JOB_NAME \
   SLURM_JOB_ACCOUNT SLURM_JOB_PARTITION SLURM_JOB_NODELIST SLURM_NODELIST SLURMD_NODENAME \
   SLURM_JOB_CPUS_PER_NODE SLURM_JOB_GPUS SLURM_SHARDS_ON_NODE SLURM_JOB_START_TIME SLURM_JOB_END_TIME \
-  SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID SLURM_HET_JOB_ID SLURM_HET_JOB_OFFSET SLURM_JOB_RESTART_COUNT
+  SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID SLURM_HET_JOB_ID SLURM_HET_JOB_OFFSET SLURM_JOB_RESTART_COUNT \
+  SLURM_JOB_SLUID
 exit 0

@@ -30,6 +30,15 @@ if [ -f "$exports" ] && [ -r "$exports" ]; then
     *[[:cntrl:]]*) ;;
     'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
       'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*) printf '%s\n' "$line" ;;
+    'export APPTAINER_BIND='* | 'export SINGULARITY_BIND='*) # what the job binds already stays
+      name=${line%%=*} ours=${line#*=}
+      name=${name#export }
+      old=${!name}
+      case ,$old, in
+      *[[:cntrl:]]* | *",$ours,"*) ;;
+      *) printf '%s\n' "export $name=${old:+$old,}$ours" ;;
+      esac
+      ;;
     esac
   done 2>/dev/null <"$exports"
 else

@@ -40,8 +40,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.slurm.source import SlurmSource
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
 
 SECRET = b"0123456789abcdef" * 4
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -30,7 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.cli import main as jobfeatures
-from jobfeatures.logfiles import bounded_lines, reading, writing
+from jobfeatures.joblogs.logfiles import bounded_lines, reading, writing
 
 COLUMNS = (
     "JobIDRaw|JobID|JobName|User|Group|Account|Partition|State|Submit|Start|End|ElapsedRaw|ExitCode|NodeList|"

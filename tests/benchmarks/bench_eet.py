@@ -103,13 +103,13 @@ def one(way: str, path: str) -> tuple[float, float]:
         return clocked(lambda: subprocess.run(words, stdout=subprocess.DEVNULL, check=True, cwd=root))
     import numpy
 
+    from jobfeatures.analysis.schedule import expected
+    from jobfeatures.analysis.schedule.choosing import choose
+    from jobfeatures.analysis.schedule.eet import Mode
+    from jobfeatures.analysis.schedule.jobarrays import from_swf
+    from jobfeatures.analysis.schedule.result import Options, evaluate
+    from jobfeatures.analysis.schedule.shares import CPU, Shares
     from jobfeatures.formats.swf.columns import read_columns
-    from jobfeatures.schedule import expected
-    from jobfeatures.schedule.choosing import choose
-    from jobfeatures.schedule.eet import Mode
-    from jobfeatures.schedule.jobs import from_swf
-    from jobfeatures.schedule.result import Options, evaluate
-    from jobfeatures.schedule.shares import CPU, Shares
 
     if way == "numpy.loadtxt":
         return clocked(lambda: numpy.loadtxt(path, dtype=numpy.int64, comments=";"))

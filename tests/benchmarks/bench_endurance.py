@@ -23,11 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.clock import SystemClock
-from jobfeatures_exporter.collectors import COLLECTORS, NODE
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE
+from jobfeatures_exporter.scrape.pagetext import PageMaker
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LOOKS_A_LINE = 20

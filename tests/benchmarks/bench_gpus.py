@@ -24,12 +24,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import LabelTexts, render
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from jobfeatures_exporter.scrape.exposition import LabelTexts, render
 from jobfeatures_exporter.snapshot import Kind, Snapshot
 
 SOURCE = Path(__file__).parents[1] / "labs/gpu/fake_nvml.c"

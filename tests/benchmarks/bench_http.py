@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from aiohttp import web
 
-from jobfeatures.model import JobKey
 from jobfeatures.publish.http import server
 from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 BUSIEST = 10**9  # no limit is measured here
 

@@ -81,7 +81,7 @@ def week(jobs: int = 5000) -> list[list[int]]:
 def read(log: str) -> list[list[int]]:
     """Return the lines of a log without number."""
     sys.path.insert(0, str(ROOT))
-    from jobfeatures.logfiles import reading
+    from jobfeatures.joblogs.logfiles import reading
 
     with reading(log) as stream:
         return [list(map(int, line.split()[1:])) for line in stream if not line.startswith(";")]
@@ -182,10 +182,10 @@ def sort_by(engine: str, log: str) -> None:
     spill = os.environ["TMPDIR"]
     if engine == "disk":
         sys.path.insert(0, str(ROOT))
-        from jobfeatures.schedule.reading import Pieces
-        from jobfeatures.schedule.result import Options
-        from jobfeatures.schedule.runs import Store
-        from jobfeatures.schedule.spooled import spool
+        from jobfeatures.analysis.schedule.logreading import Pieces
+        from jobfeatures.analysis.schedule.result import Options
+        from jobfeatures.analysis.schedule.runs import Store
+        from jobfeatures.analysis.schedule.spooled import spool
 
         spooled = spool(log, Pieces([(log, log)]).logs(), Options(), Store(0))
         jobs = sum(len(hand) for hand, _ in spooled.hands(2**20))

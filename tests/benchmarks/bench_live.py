@@ -26,10 +26,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.schedule.eet import Lanes
-from jobfeatures.schedule.facts import JobFacts
-from jobfeatures.schedule.live import LiveSchedule
-from jobfeatures.schedule.shares import Shares
+from jobfeatures.analysis.schedule.eet import Lanes
+from jobfeatures.analysis.schedule.live.facts import JobFacts
+from jobfeatures.analysis.schedule.live.ongoing import LiveSchedule
+from jobfeatures.analysis.schedule.shares import Shares
 
 USERS = 5000
 SHARE = 64

@@ -38,7 +38,7 @@ YEAR_SECS = 365 * 86400
 def make_marks(jobs):
     import numpy as np
 
-    from jobfeatures.schedule.pictures.heatmap import Marks
+    from jobfeatures.analysis.schedule.pictures.heatmap import Marks
 
     rng = np.random.default_rng(1)
     late = jobs // 3
@@ -82,8 +82,8 @@ def one(way: str, path: str, jobs: int) -> float:
         return sum(os.times()[2:4])
     import numpy as np
 
-    from jobfeatures.schedule.pictures.heatmap import compute_heatmap, make_grid
-    from jobfeatures.schedule.pictures.view import COLUMNS
+    from jobfeatures.analysis.schedule.pictures.drawn import COLUMNS
+    from jobfeatures.analysis.schedule.pictures.heatmap import compute_heatmap, make_grid
 
     marks = make_marks(jobs)
     grid = make_grid(0, YEAR_SECS, COLUMNS)
@@ -105,11 +105,11 @@ def one(way: str, path: str, jobs: int) -> float:
 def draw(marks, form: str) -> None:
     import numpy as np
 
-    from jobfeatures.schedule.metrics import Steps, make_edges
-    from jobfeatures.schedule.pictures.draw import draw_pictures
-    from jobfeatures.schedule.pictures.picture import render
-    from jobfeatures.schedule.pictures.view import USE_COLUMNS, View
-    from jobfeatures.schedule.result import Use
+    from jobfeatures.analysis.schedule.measures import Steps, make_edges
+    from jobfeatures.analysis.schedule.pictures.draw import draw_pictures
+    from jobfeatures.analysis.schedule.pictures.drawn import USE_COLUMNS, View
+    from jobfeatures.analysis.schedule.pictures.picture import render
+    from jobfeatures.analysis.schedule.result import Use
 
     users = [f"user{number}" for number in range(USERS)]
     sums = np.bincount(marks.user, weights=marks.tardiness, minlength=USERS).tolist()

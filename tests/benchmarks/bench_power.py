@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
-from jobfeatures.settings import load_config
+from jobfeatures.records.model import JobKey
+from jobfeatures.settings.resolve import load_config
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.power import dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor

@@ -47,13 +47,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.roster import Roster
-from jobfeatures.site import Site
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.system.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
 START = 1_795_246_160
@@ -160,7 +160,7 @@ def cpu_secs(pid: int) -> float:
 def bench_prolog(rounds: int, folder: str) -> None:
     """Compare the prolog by the command with the prolog by the daemon, in turn."""
     from jobfeatures_exporter.config import ExporterConfig
-    from jobfeatures_exporter.hookrequests import HookServer
+    from jobfeatures_exporter.node.hookrequests import HookServer
 
     command = Path(folder) / "jobfeatures"
     command.write_text(f'#!/bin/sh\nexec {folder}/venv/bin/python -m jobfeatures "$@"\n')

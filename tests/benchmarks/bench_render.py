@@ -28,14 +28,14 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from jobfeatures.metrics import Metric
-from jobfeatures.model import Job, JobKey, JobState, Limits
-from jobfeatures_exporter.budget import SeriesBudget
-from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures.records.metrics import Metric
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, LabelTexts, render
-from jobfeatures_exporter.page import PageMaker
-from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.scrape.budget import SeriesBudget
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from jobfeatures_exporter.scrape.exposition import Family, LabelTexts, render
+from jobfeatures_exporter.scrape.pagetext import PageMaker
+from jobfeatures_exporter.scrape.profiles import PROFILES
 from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, MemoryBytes, NodeSample, Snapshot
 
 NOW = 1_800_000_000.0

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from ways import compare, measure_one
 
 from jobfeatures.batch.slurm.sacct.records import read_records
-from jobfeatures.logfiles import bounded_lines, reading
+from jobfeatures.joblogs.logfiles import bounded_lines, reading
 
 COLUMNS = (
     "JobIDRaw|JobID|User|UID|Group|Account|Partition|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|ExitCode|"

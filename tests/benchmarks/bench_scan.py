@@ -30,9 +30,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.clock import SystemClock
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
-from jobfeatures_exporter.sampling.processes import ProcessScanner
+from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.sampler import Sampler
 
 HERD = Path(__file__).with_name("herd.py")

@@ -97,7 +97,7 @@ def control_groups(parent: int, jobs: int) -> Iterator[str]:
             for root, shape in roots.items():
                 path = f"{root}{shape.format(FIRST_JOB + number)}"
                 for step in ("", "/step_0", "/step_0/task_0"):
-                    os.makedirs(path + step, exist_ok=True)
+                    make_group(path + step, root)
                     made.append(path + step)
                 for pid in pids[number::jobs]:
                     Path(f"{path}/step_0/task_0/cgroup.procs").write_text(str(pid))
@@ -114,6 +114,15 @@ def control_groups(parent: int, jobs: int) -> Iterator[str]:
             for above in (Path(root + shape).parent, Path(root + shape).parent.parent):
                 with contextlib.suppress(OSError):
                     above.rmdir()
+
+
+def make_group(path: str, root: str) -> None:
+    """Make a group, on v2 with the controllers that v1 has for jobs in every group above it."""
+    os.makedirs(path, exist_ok=True)
+    if os.path.exists(f"{root}/cgroup.controllers"):
+        for above in reversed(Path(path).parents):
+            if above.is_relative_to(root):
+                (above / "cgroup.subtree_control").write_text("+cpu +memory +io +pids")
 
 
 def control_group_roots(root: str = "/sys/fs/cgroup") -> dict[str, str]:
@@ -144,7 +153,7 @@ class Exporter:
                 break
             except OSError:
                 self._connection.close()
-                if self._process.poll() is not None or time.perf_counter() - started > 30:
+                if self._process.poll() is not None or time.perf_counter() - started > 300:
                     raise SystemExit(f"{name} does not serve: {' '.join(argv)}") from None
                 time.sleep(0.005)
         self.start_secs = time.perf_counter() - started
@@ -156,6 +165,9 @@ class Exporter:
         self.text = answer.read()
         if answer.getheader("Content-Encoding") == "gzip":
             self.text = gzip.decompress(self.text)
+
+    def reconnect(self) -> None:
+        self._connection.close()
 
     def measure(self) -> None:
         before, started = self._cpu(), time.perf_counter()
@@ -210,7 +222,6 @@ def exporters(stack: ExitStack, directory: str) -> list[Exporter]:
         # Only scrapes look, all series are shown, and jobs of emulated nodes are not ours.
         argv += ["--sample.interval", "1h", "--metrics.max-series", "0", "--node.name", "bench"]
         each = Exporter("", [*argv, "--web.listen-address", f"127.0.0.1:{port}"], port)
-        each.name = f"ours, {each.reader}"
         found.append(each)
         stack.callback(each.stop)
     if program := shutil.which("prometheus-node-exporter"):
@@ -236,10 +247,14 @@ def measure(name: str, load: Load, rounds: int) -> None:
         parent = stack.enter_context(herd(*load[1:]))
         done = stack.enter_context(control_groups(parent, load.jobs))
         found = exporters(stack, directory)
+        for each in found:  # where starting takes long, the first of them have closed an idle connection
+            each.reconnect()
         for _ in range(3):  # the first looks open what is kept
             for each in found:
                 each.scrape()
             time.sleep(BETWEEN_SECS)
+        for each in found:  # the first page may come before the first look
+            each.name = each.name or f"ours, {each.reader}"
         for _ in range(rounds):
             time.sleep(BETWEEN_SECS)
             for each in random.sample(found, len(found)):

@@ -71,12 +71,12 @@ def one(way: str, path: str) -> None:
         cpu = now.children_user + now.children_system - used.children_user - used.children_system
         print(jobs, secs, cpu, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
         return
-    from jobfeatures.schedule.reading import read_log
-    from jobfeatures.schedule.runs import Store
-    from jobfeatures.simulate.engine import simulate
-    from jobfeatures.simulate.policies import Fairshare, Policy
-    from jobfeatures.simulate.pools import parse_nodes
-    from jobfeatures.simulate.workload import choose_pool, make_workload
+    from jobfeatures.analysis.schedule.logreading import read_log
+    from jobfeatures.analysis.schedule.runs import Store
+    from jobfeatures.analysis.simulate.engine import simulate
+    from jobfeatures.analysis.simulate.policies import Fairshare, Policy
+    from jobfeatures.analysis.simulate.pools import parse_nodes
+    from jobfeatures.analysis.simulate.workload import choose_pool, make_workload
 
     gc.disable()  # as the command does
     log = read_log(path)

@@ -36,13 +36,12 @@ import psutil
 
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.publish.hookreasons import pairs
 from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.publish.reasons import pairs
-from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.page import PageMaker
-from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
@@ -57,6 +56,7 @@ from jobfeatures_exporter.snapshot import (
     ProcessIo,
     Snapshot,
 )
+from jobfeatures_exporter.state.retention import EndedJob
 from tests.labs.monitoring.lab import free_port
 
 ROOT = Path(__file__).parents[2]

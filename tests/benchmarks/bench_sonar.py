@@ -20,14 +20,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar import CURRENT
 from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.details import read_details
-from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.processes.details import read_details
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.sonar.sender import encode

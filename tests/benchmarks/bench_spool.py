@@ -31,8 +31,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.batch.spool.source import UNSETTLED_SECS, SpoolSource
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
 
 DOCUMENT = """<Job>
   <Id>render.{number}</Id>

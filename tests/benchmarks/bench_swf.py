@@ -30,7 +30,7 @@ from ways import compare, measure_one
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.columns import read_columns
 from jobfeatures.formats.swf.lines import SwfReader, format_job
-from jobfeatures.logfiles import bounded_lines, reading, writing
+from jobfeatures.joblogs.logfiles import bounded_lines, reading, writing
 
 
 def make_log(path: str, jobs: int) -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.work.events import SOFTWARE
 from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
 from jobfeatures_exporter.snapshot import Accounting, JobSample, NodeSample, Snapshot

@@ -15,6 +15,7 @@ PAGES = sorted(
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "packaging").glob("*/README.md"),
         *(ROOT / "grafana").rglob("*.md"),
+        ROOT / "tests/sources.md",
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]

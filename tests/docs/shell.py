@@ -6,7 +6,7 @@ import re
 from jobfeatures import cli
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import load_config, settings_of
+from jobfeatures.settings.resolve import load_config, settings_of
 from jobfeatures_exporter import cli as exporter_cli
 from jobfeatures_exporter.config import ExporterConfig
 

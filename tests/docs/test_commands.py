@@ -8,7 +8,7 @@ import pytest
 from makepackages.grammar import read_program
 
 import jobfeatures
-from jobfeatures.settings import FILE_FLAG
+from jobfeatures.settings.resolve import FILE_FLAG
 from tests.docs.pages import NAMES, ROOT, Block, blocks_in, blocks_of, faults_by_page, text_of, words_in
 from tests.docs.shell import OURS, commands_in, is_ours, judge, lines_of
 

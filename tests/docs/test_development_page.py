@@ -1,8 +1,9 @@
 """The picture of packages shows each once, and each imports only from lines below its own."""
 
+import itertools
 import re
 
-from tests.docs.pages import blocks_in, text_of
+from tests.docs.pages import ROOT, blocks_in, text_of
 from tests.test_structure import PACKAGES, is_within, name_of, named
 
 [PICTURE] = [
@@ -42,3 +43,22 @@ def test_the_picture_shows_every_package():
 
 def test_imports_lead_downwards():
     assert upward() == set()
+
+
+def ways():
+    """Return the files of each way, in order."""
+    text = text_of("docs/development.md").split("<!-- ways -->")[1].split("\n\n")[0]
+    found = re.split(r"(?m)^- \*\*", text)[1:]
+    return {way.partition(":")[0]: re.findall(r"`([^`]+\.py)`", way) for way in found}
+
+
+def test_the_ways_through_the_house_go_from_file_to_file_that_knows_it():
+    lists = ways()
+    assert len(lists) == 5
+    broken = []
+    for way, files in lists.items():
+        names = [name_of(ROOT / file) for file in files]
+        for one, other in itertools.pairwise(names):
+            if other not in named()[one] and one not in named()[other]:
+                broken.append((way, one, other))
+    assert broken == []

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
+from jobfeatures.analysis.schedule.eet import Lanes
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import plan_drain
-from jobfeatures.schedule.eet import Lanes
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures.status.waste import Basis, compute_draining_waste, compute_kill_waste
 from tests.docs.pages import blocks_in, queries_in, text_of

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.cli import main
-from jobfeatures.schedule.quality import Verdict
+from jobfeatures.records.schedulequality import Verdict
+from tests.docs.test_runs import fits
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "expect.md").read_text(encoding="utf-8")
@@ -28,7 +29,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize(("words", "said"), EXAMPLES)
 def test_an_example_is_what_is_printed(folder, capsys, words, said):
     assert main(words.split()) == 0
-    assert capsys.readouterr().out == said
+    assert fits(said, capsys.readouterr().out)
 
 
 def test_every_field_is_named(folder, capsys):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.convert import KINDS
-from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblogs.folding import fold_jobs
+from jobfeatures.logkinds import KINDS
 from tests.together import together
 
 TABLE = runpy.run_path(str(Path(__file__).parents[2] / "docs/logtable.py"))

@@ -8,9 +8,9 @@ import subprocess
 import promql_parser as promql
 import pytest
 
-from jobfeatures_exporter import budget, collectors, profiles
 from jobfeatures_exporter.ingest import page as foreign
-from jobfeatures_exporter.web.webconfig import parse_web_config
+from jobfeatures_exporter.scrape import budget, collectors, profiles
+from jobfeatures_exporter.web.configfile.options import parse_web_config
 from tests.docs.pages import NAMES, ROOT, Block, blocks_of, faults_by_page, queries_in, text_of, words_in
 from tests.yamltext import read_yaml
 

@@ -6,11 +6,11 @@ Its pictures are there, and nobody waits for them.
 import re
 from pathlib import Path
 
-from jobfeatures.joblog import JobRecord
-from jobfeatures.schedule.choosing import REASONS
-from jobfeatures.schedule.document import make_document
-from jobfeatures.schedule.jobs import from_records
-from jobfeatures.schedule.result import Options
+from jobfeatures.analysis.schedule.choosing import REASONS
+from jobfeatures.analysis.schedule.document import make_document
+from jobfeatures.analysis.schedule.jobarrays import from_records
+from jobfeatures.analysis.schedule.result import Options
+from jobfeatures.joblogs.loggedjob import JobRecord
 from tests.jobfeatures.evaluated import summarise
 
 DOCS = Path(__file__).parents[2] / "docs"

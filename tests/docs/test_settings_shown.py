@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import load_config, settings_of
+from jobfeatures.settings.resolve import load_config, settings_of
 from jobfeatures_exporter.config import ExporterConfig
 from tests.docs.pages import NAMES, blocks_of, faults_by_page, text_of, words_in
 

@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 from jobfeatures.formats.sss.job import parse_document
-from jobfeatures.model import Limits
+from jobfeatures.records.model import Limits
 
 PAGE = Path(__file__).parents[2] / "docs/spool.md"
 

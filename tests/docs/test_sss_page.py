@@ -40,7 +40,7 @@ def test_the_elaborate_example_is_read_as_the_page_says(tmp_path, call):
         encoding="utf-8",
     )
     assert "mismatched tag" in call("jobfeatures", "convert", str(printed), str(records)).stderr
-    refused = call("jobfeatures", "sss", "check", "--lenient", str(mended))
+    refused = call("jobfeatures", "check", "--lenient", str(mended))
     assert (refused.returncode, refused.stdout) == (
         1,
         f"{mended}:13:Processors: column 1: closes a group that is not open: '-1'\n",

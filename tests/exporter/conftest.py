@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jobfeatures.administration import (
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.drains.drain import Announced, Drain, Drains
+from jobfeatures.features.machine import Machine
+from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.records.administration import (
     Answer,
     Cycles,
     FairShare,
@@ -17,10 +22,7 @@ from jobfeatures.administration import (
     Scheduler,
     UserRequests,
 )
-from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.drains.drain import Announced, Drain, Drains
-from jobfeatures.features.machine import Machine
-from jobfeatures.model import (
+from jobfeatures.records.model import (
     UNLIMITED,
     Cluster,
     ClusterNode,
@@ -31,16 +33,14 @@ from jobfeatures.model import (
     Limits,
     Partition,
 )
-from jobfeatures.publish.drainbook import DrainView
-from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
+from jobfeatures.records.schedulequality import Histogram, ScheduleQuality, UserQuality, Verdict
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
-from jobfeatures_exporter import hookrequests
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.context import Context, LastReload
-from jobfeatures_exporter.measured import BoardSample
-from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.node import hookrequests
+from jobfeatures_exporter.sampling.measured import BoardSample
+from jobfeatures_exporter.scrape.listenercounts import ListenerStatus, WebStatus
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     Accounting,
@@ -66,7 +66,7 @@ from jobfeatures_exporter.snapshot import (
     StepSample,
     SysinfoSample,
 )
-from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
+from jobfeatures_exporter.state.retention import EndedJob
 
 NOW = 1_800_000_000.0
 

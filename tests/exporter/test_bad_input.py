@@ -20,11 +20,11 @@ import time
 import pytest
 
 from jobfeatures.client import StatusWriter
-from jobfeatures.clock import SystemClock
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures.status import directory, keeper
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from tests.running import until
 
 HOUR = "1h"  # between two looks at everything: what is seen sooner was noticed

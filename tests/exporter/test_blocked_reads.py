@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,7 +106,7 @@ STARTS = """
 import os, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from blockingfile import BlockingFile
-from jobfeatures.command import BackgroundProcess, conversation, run_command
+from jobfeatures.system.command import BackgroundProcess, conversation, run_command
 
 def talk():
     with conversation(["/bin/cat"], end_secs=0.1):

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.settings import load_config, settings_of
+from jobfeatures.settings.resolve import load_config, settings_of
 from jobfeatures_exporter.cli import COMMANDS, main
-from jobfeatures_exporter.collectors import COLLECTORS
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """The demonstration as its user runs it: started, scraped, ended."""
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -18,9 +20,9 @@ pytestmark = pytest.mark.program
 @pytest.fixture
 def start_demo(tmp_path):
     """Return a function that starts the demo with a folder of its own for temporary files."""
-    started = []
+    started, said = [], []
 
-    def start(*arguments):
+    def start(*arguments, listen=("--web.listen-address", "127.0.0.1:0")):
         temporary = tmp_path / "tmp"
         temporary.mkdir(exist_ok=True)
         command = [
@@ -28,8 +30,7 @@ def start_demo(tmp_path):
             "-m",
             "jobfeatures_exporter",
             "demo",
-            "--web.listen-address",
-            "127.0.0.1:0",
+            *listen,
             *arguments,
         ]
         environ = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
@@ -42,8 +43,10 @@ def start_demo(tmp_path):
             line = process.stdout.readline()
             assert line, process.stderr.read()
             text += line
+        said.append(text)
         return process, re.search(r"http://(\S+)/metrics", text)[1], temporary
 
+    start.said = said
     yield start
     for process in started:
         process.kill()
@@ -127,6 +130,42 @@ def test_the_demo_ends_by_itself_after_a_given_time(start_demo):
     assert process.returncode == 0
     assert errors == ""
     assert list(temporary.iterdir()) == []
+
+
+def test_the_demo_takes_the_next_port_where_its_own_is_taken_and_says_so(start_demo):
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # something else has it
+            stack.enter_context(socket.create_server(("127.0.0.1", 9819)))
+        process, address, _ = start_demo(listen=())
+        port = int(address.removeprefix("127.0.0.1:"))
+        assert port > 9819
+        [text] = start_demo.said
+        assert text.startswith(
+            f"127.0.0.1:9819 is taken: 127.0.0.1:{port} is used; --web.listen-address names another\n"
+        )
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_an_address_that_was_asked_for_and_is_taken_is_named_with_its_flag(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "jobfeatures_exporter",
+                "demo",
+                "--web.listen-address",
+                f"127.0.0.1:{port}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
+    assert "choose another port with --web.listen-address" in done.stderr
 
 
 def test_the_payloads_end_even_when_the_demo_is_killed(start_demo):

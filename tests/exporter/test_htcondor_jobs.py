@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.model import JobKey, JobState
-from jobfeatures.settings import load_config
+from jobfeatures.records.model import JobKey, JobState
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from tests.running import started, until
 
 pytestmark = pytest.mark.program
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 WRAPPER = ROOT / "packaging" / "htcondor" / "jobwrapper.sh"
 ADS = ROOT / "tests" / "fixtures" / "htcondor"
 SLEEP = shutil.which("sleep")
-KEY = JobKey("htcondor", "4711.3")
+KEY = JobKey("htcondor", "4711.3@submit.example.org")
 
 
 @pytest.fixture
@@ -74,13 +74,19 @@ def test_a_job_is_published_as_its_scratch_directory_appears_and_told_by_the_wra
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["3600", "8"])
     text = until(
-        lambda: (page := daemon.exposition(openmetrics=False).decode()) and 'job_id="4711.3"' in page and page
+        lambda: (
+            (page := daemon.exposition(openmetrics=False).decode())
+            and 'job_id="4711.3@submit.example.org"' in page
+            and page
+        )
     )
     assert 'batch_system="htcondor"' in text
 
     starter.kill()
     starter.wait()
     shutil.rmtree(scratch)
-    until(lambda: not (tmp_path / "features" / "jobfeatures" / "htcondor-4711.3").exists())
+    until(
+        lambda: not (tmp_path / "features" / "jobfeatures" / "htcondor-4711.3%40submit.example.org").exists()
+    )
     job = daemon.job(KEY)
-    assert job is None or job.state is JobState.COMPLETED
+    assert job is None or job.state is JobState.UNKNOWN  # how it ended its schedd knows

@@ -6,12 +6,12 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from jobfeatures.metrics import NODE_CPUS, Metric
-from jobfeatures_exporter.collectors import COLLECTORS
-from jobfeatures_exporter.exposition import Family, histogram_samples, render
-from jobfeatures_exporter.page import PageMaker
-from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures.records.metrics import NODE_CPUS, Metric
 from jobfeatures_exporter.registry import NodeCollector
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from jobfeatures_exporter.scrape.exposition import Family, histogram_samples, render
+from jobfeatures_exporter.scrape.pagetext import PageMaker
+from jobfeatures_exporter.scrape.profiles import PROFILES
 
 HISTOGRAM = Metric("batch_waits", "histogram", "Waits.", ("queue", "le"))
 RENAMED = Metric("batch_new_seconds", "gauge", "New.", ("job_id",), "seconds", was="batch_old_seconds")

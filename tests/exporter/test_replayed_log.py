@@ -6,11 +6,11 @@ import time
 import pytest
 
 from jobfeatures.commands.replay import Player
-from jobfeatures.joblog import JobRecord
-from jobfeatures.replay import plan_replay
-from jobfeatures.settings import load_config
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.replaying import plan_replay
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 
 
 class Clock:

@@ -13,7 +13,7 @@ import pytest
 
 from jobfeatures.cli import main
 from jobfeatures.client import Features
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures_exporter.cli import main as exporter_main
 from tests.jobfeatures.formats.sss.jobwriter import format_job
 from tests.running import PATIENCE_SECS, free_port, started, until

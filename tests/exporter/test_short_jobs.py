@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import pytest
 
-from jobfeatures.model import JobKey
-from jobfeatures.settings import load_config
+from jobfeatures.records.model import JobKey
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from tests.running import until
 
 pytestmark = pytest.mark.program

@@ -13,10 +13,10 @@ import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from tests.running import free_port, started, until
 
 pytestmark = pytest.mark.program
@@ -44,7 +44,7 @@ def run(capsys, *arguments):
 @pytest.mark.parametrize("profile", ["current", "seed"])
 @pytest.mark.parametrize("command", ["sample", "sysinfo"])
 def test_a_command_prints_one_valid_document_and_nothing_else(capsys, command, profile):
-    status, document = run(capsys, command, "--cluster", CLUSTER, "--sonar.profile", profile)
+    status, document = run(capsys, "sonar", command, "--cluster", CLUSTER, "--sonar.profile", profile)
     assert status == 0
     assert validate_envelope(document, profile=profile, strict=True) == []
     attributes = document["data"]["attributes"]
@@ -55,7 +55,7 @@ def test_a_sample_shows_this_process_at_work(capsys):
     """It burns CPU time while it is looked at, so both figures are above 0."""
     code = "while True: pass"
     with started([sys.executable, "-c", code]) as burner:
-        _, document = run(capsys, "sample", "--cluster", CLUSTER, "--no-sonar.exclude-system-jobs")
+        _, document = run(capsys, "sonar", "sample", "--cluster", CLUSTER, "--no-sonar.exclude-system-jobs")
     processes = {
         each.get("pid"): each for job in document["data"]["attributes"]["jobs"] for each in job["processes"]
     }
@@ -66,7 +66,7 @@ def test_a_sample_shows_this_process_at_work(capsys):
 
 def test_logs_go_to_standard_error_and_a_pipe_gets_json_alone():
     done = subprocess.run(
-        [sys.executable, "-m", "jobfeatures_exporter", "sysinfo", "--cluster", CLUSTER, *QUIET, "--log.level", "debug"],
+        [sys.executable, "-m", "jobfeatures_exporter", "sonar", "sysinfo", "--cluster", CLUSTER, *QUIET, "--log.level", "debug"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0
@@ -77,14 +77,14 @@ def test_logs_go_to_standard_error_and_a_pipe_gets_json_alone():
 @pytest.mark.parametrize("command", ["sample", "sysinfo"])
 def test_where_nothing_can_be_read_the_document_says_so_and_the_status_too(capsys, tmp_path, command):
     paths = ["--path.procfs", str(tmp_path), "--path.sysfs", str(tmp_path), "--path.cgroup", str(tmp_path)]
-    status, document = run(capsys, command, "--cluster", CLUSTER, *paths)
+    status, document = run(capsys, "sonar", command, "--cluster", CLUSTER, *paths)
     assert status == 1
     assert document.keys() == {"meta", "errors"}
     assert validate_envelope(document, profile="current", strict=True) == []
 
 
 def test_a_cluster_without_a_name_is_a_wrong_setting(capsys):
-    assert main(["sample", *QUIET]) == 2
+    assert main(["sonar", "sample", *QUIET]) == 2
     assert "sonar.cluster" in capsys.readouterr().err
 
 
@@ -96,7 +96,7 @@ def test_a_cluster_without_a_name_is_a_wrong_setting(capsys):
     ],
 )
 def test_a_name_that_is_none_is_a_wrong_setting(capsys, arguments, key):
-    assert main(["sysinfo", *QUIET, *arguments]) == 2
+    assert main(["sonar", "sysinfo", *QUIET, *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert key in printed.err
@@ -245,10 +245,17 @@ def test_a_scrape_goes_on_while_a_sink_hangs(make_daemon):
         ({"sonar__sinks": "http"}, "sonar.http_url"),
         ({"sonar__sinks": "tree"}, "sonar.tree_directory"),
         ({"sonar__sinks": "stdout", "sonar__cluster": None}, "sonar.cluster"),
-        ({"sonar__sinks": "stdout", "sonar__spool_max_files": "0"}, "sonar.spool_max_bytes"),
+        ({"sonar__sinks": "stdout", "sonar__spool_max_bytes": "0"}, "sonar.spool_max_bytes"),
     ],
 )
 def test_settings_that_cannot_work_end_the_program_before_anything_starts(make_daemon, settings, key):
     with pytest.raises(ConfigurationError) as raised:
         make_daemon(**settings)
     assert raised.value.key == key
+
+
+def test_the_former_names_of_the_actions_go_on_with_one_line_of_warning(capsys):
+    assert main(["validate", "/no/such/file"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith('jobfeatures-exporter: "validate" is now "jobfeatures check --as sonar"')
+    assert "/no/such/file" in told[1]

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from jobfeatures import inotify
 from jobfeatures.batch.spool.source import SpoolSource
-from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
+from jobfeatures.system import inotify
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import LOOK_SECS, Daemon
+from jobfeatures_exporter.node.daemon import LOOK_SECS, Daemon
 from tests.running import NO_INOTIFY, until
 
 
@@ -134,7 +134,9 @@ def test_sources_that_are_replaced_are_none_meanwhile(site):
 
 
 def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site, monkeypatch):
-    monkeypatch.setattr("jobfeatures_exporter.daemon.STOP_SECS", 0.1)  # it would wait for the look that hangs
+    monkeypatch.setattr(
+        "jobfeatures_exporter.node.daemon.STOP_SECS", 0.1
+    )  # it would wait for the look that hangs
     daemon, _, released = site
     entered = threading.Event()
 

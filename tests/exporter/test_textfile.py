@@ -7,9 +7,9 @@ import sys
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from jobfeatures.metrics import NODE_CPUS
+from jobfeatures.records.metrics import NODE_CPUS
 from jobfeatures_exporter.cli import main
-from tests.running import started, until
+from tests.running import own_folder, started, until
 
 FLAGS = ("--batch.sources=spool", "--no-features.publish")
 
@@ -28,7 +28,7 @@ def written(directory):
 
 def test_it_is_written_once(tmp_path, spool, capsys):
     directory = tmp_path / "textfile"
-    directory.mkdir()
+    own_folder(directory)
     assert main(["textfile", str(directory), *FLAGS, spool]) == 0, capsys.readouterr().err
     assert NODE_CPUS.name in written(directory)
     assert (directory / "jobfeatures.prom").stat().st_mode & 0o777 == 0o644
@@ -40,7 +40,7 @@ def test_it_is_written_once(tmp_path, spool, capsys):
 def test_a_directory_that_is_not_there_or_that_others_write_is_refused(tmp_path, capsys, mode, reason):
     directory = tmp_path / "textfile"
     if mode is not None:
-        directory.mkdir()
+        own_folder(directory)
         directory.chmod(mode)
     assert main(["textfile", str(directory)]) == 2
     error = capsys.readouterr().err
@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_replaced_is_named(tmp_path, spool, capsys):
 @pytest.mark.program
 def test_it_is_renewed_until_the_end_and_then_goes(tmp_path, spool):
     directory = tmp_path / "textfile"
-    directory.mkdir()
+    own_folder(directory)
     path = directory / "jobfeatures.prom"
     command = ["-m", "jobfeatures_exporter", "textfile", str(directory), "--interval=200ms"]
     with started([sys.executable, *command, *FLAGS, spool]) as process:

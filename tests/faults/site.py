@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.jobwriter import format_job
 from tests.running import free_port, until
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from jobfeatures.errors import Rejected
-from jobfeatures.model import JobTable
+from jobfeatures.records.model import JobTable
 from tests.fuzz.parsers import ALLOWED, Parser
 from tests.fuzz.values import VALUES
 

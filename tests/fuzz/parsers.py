@@ -25,15 +25,15 @@ from jobfeatures.batch.htcondor.accounting import parse_record as parse_condor_r
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import Circumstances
 from jobfeatures.batch.lsf.limits import Rules
-from jobfeatures.batch.slurm.jsonvalues import parse_document
-from jobfeatures.convert import KINDS, KindError
+from jobfeatures.batch.slurm.json.values import parse_document
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError
 from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.values import Type, parse_value
 from jobfeatures.formats.swf.header import Header, parse_comment
-from jobfeatures.model import JobTable
-from jobfeatures_exporter.sampling.processes import READ_BYTES
+from jobfeatures.logkinds import KINDS, KindError
+from jobfeatures.records.model import JobTable
+from jobfeatures_exporter.sampling.processes.scan import READ_BYTES
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -51,13 +51,14 @@ ALLOWED = (ParseError, ConfigurationError, SourceError, KindError)
 # What takes no foreign text, or hands it on as it is.
 NO_PARSERS = {
     "jobfeatures.errors:parse_each": "calls another for each record",
-    "jobfeatures.commands.logs:parse_meaning": "takes parsed arguments",
-    "jobfeatures.commands.logs:parse_simulation": "takes parsed arguments",
-    "jobfeatures.privatefile:read_private": "reads a file, and does not look at what is in it",
+    "jobfeatures.commands.logarguments:parse_meaning": "takes parsed arguments",
+    "jobfeatures.commands.logarguments:parse_simulation": "takes parsed arguments",
+    "jobfeatures.system.privatefile:read_private": "reads a file, and does not look at what is in it",
     "jobfeatures_exporter.ingest.users:read_users": "reads a file for parse_users",
-    "jobfeatures.schedule.reading:read_log": "reads a file for what jobfeatures.convert has",
+    "jobfeatures.analysis.schedule.logreading:read_log": "reads a file for what jobfeatures.logkinds has",
     "jobfeatures.batch.htcondor.scratch:read_ads": "reads a file for parse_ad",
     "jobfeatures.formats.swf.columns:read_jobs": "reads a file by its name, in pieces",
+    "jobfeatures.check.jobdocuments:examine": "reads a file by its name, for the reader of documents",
 }
 
 # What gets parsed things from another parser of the table, which its corpus goes through.
@@ -69,7 +70,7 @@ INNER = {
     "jobfeatures.formats.sonar.parsejobs:parse_slurm_job": "jobfeatures_exporter.ingest.parse:parse_envelope",
     "jobfeatures.formats.sonar.parsejobs:parse_cluster_record": "jobfeatures_exporter.ingest.parse:parse_envelope",
     "jobfeatures.formats.sonar.parsejobs:parse_limit": "jobfeatures_exporter.ingest.parse:parse_envelope",
-    "jobfeatures.formats.sss.names:expand_names": "jobfeatures.formats.sss.job:parse_document",
+    "jobfeatures.formats.sss.requests.names:expand_names": "jobfeatures.formats.sss.job:parse_document",
     "jobfeatures.batch.slurm.fields:split_closed": "jobfeatures.batch.slurm.queue:parse_queue",
     "jobfeatures.batch.slurm.fields:split_open": "jobfeatures.batch.slurm.sacct.records:parse_accounting",
     "jobfeatures.formats.swf.header:parse_date": "jobfeatures.formats.swf.check:check_log",
@@ -232,46 +233,46 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.slurm.cluster:parse_cluster": lambda f, data: f(
         lines_of(data), lines_of(data), taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsonaccounting:parse_json_accounting": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.accounting:parse_json_accounting": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsonaccounting:parse_db_job": lambda f, data: f(_slurm(data)),
+    "jobfeatures.batch.slurm.json.accounting:parse_db_job": lambda f, data: f(_slurm(data)),
     "jobfeatures_exporter.jobreport.jobstats:decode_summary": lambda f, data: f(
         "JS1:" + base64.b64encode(gzip.compress(data, mtime=0)).decode()  # what is packed is changed
     ),
-    "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.administration:parse_json_diag": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsonadministration:parse_json_licences": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.administration:parse_json_licences": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsonadministration:parse_json_reservations": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.administration:parse_json_reservations": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsoncluster:parse_json_cluster": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.cluster:parse_json_cluster": lambda f, data: f(
         _slurm(data), _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsoncluster:parse_json_node": lambda f, data: f(_slurm(data)),
-    "jobfeatures.batch.slurm.jsoncluster:parse_json_partition": lambda f, data: f(_slurm(data)),
-    "jobfeatures.batch.slurm.jsoncluster:parse_json_notice": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.cluster:parse_json_node": lambda f, data: f(_slurm(data)),
+    "jobfeatures.batch.slurm.json.cluster:parse_json_partition": lambda f, data: f(_slurm(data)),
+    "jobfeatures.batch.slurm.json.cluster:parse_json_notice": lambda f, data: f(
         _slurm(data), _slurm(data), node_name="lab1", now_secs=0.0, source="fuzz"
     ),
-    "jobfeatures.batch.slurm.jsonjobs:parse_json_jobs": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.jobs:parse_json_jobs": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.jsonjobs:parse_json_job": lambda f, data: f(_slurm(data)),
-    "jobfeatures.batch.slurm.jsonvalues:parse_number": lambda f, data: f(json_of(data), "field"),
+    "jobfeatures.batch.slurm.json.jobs:parse_json_job": lambda f, data: f(_slurm(data)),
+    "jobfeatures.batch.slurm.json.values:parse_number": lambda f, data: f(json_of(data), "field"),
     "jobfeatures.commands.report:parse_values": lambda f, data: f(members(json_of(data)), 1_795_266_100),
-    "jobfeatures.convert:read_log": lambda f, data: [
+    "jobfeatures.logkinds:read_log": lambda f, data: [
         list(f(lines_of(data), kind, source="fuzz")) for kind in KINDS
     ],
     "jobfeatures_exporter.ingest.parse:parse_envelope": lambda f, data: f(json_of(data)),
-    "jobfeatures.formats.sss.expressions:parse_expression": lambda f, data: f(
+    "jobfeatures.formats.sss.requests.expressions:parse_expression": lambda f, data: f(
         getattr(parse_object(data, source="fuzz").root, "requested", ())
     ),
     "jobfeatures.formats.sss.values:parse_value": lambda _, data: _by_kinds(data),
     "jobfeatures.formats.swf.header:parse_comment": lambda _, data: _commented(data),
-    "jobfeatures.series:parse_lines": lambda f, data: f(
+    "jobfeatures.records.series:parse_lines": lambda f, data: f(
         text_of(data), ("batch_job_waste", "batch_node_cores", "up"), source="fuzz"
     ),
     "jobfeatures.status.jobstatus:parse_job_status": lambda f, data: f(
@@ -281,8 +282,8 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
         allocated_cpus=4,
     ),
     "jobfeatures_exporter.web.asked:parse_asked": lambda f, data: f(members(json_of(data)), "7"),
-    "jobfeatures_exporter.sampling.processes:parse_process_stat": lambda f, data: f(data[:READ_BYTES]),
-    "jobfeatures_exporter.sampling.sysinfo:parse_distances": lambda f, data: f(lines_of(data)),
+    "jobfeatures_exporter.sampling.processes.scan:parse_process_stat": lambda f, data: f(data[:READ_BYTES]),
+    "jobfeatures_exporter.sampling.host.sysinfo:parse_distances": lambda f, data: f(lines_of(data)),
 }  # fmt: skip
 
 

@@ -51,7 +51,7 @@ FILL = (
 
 # Expat before 2.6.0 looks at a tag that is not closed again with each line that it is fed.
 FED_BY_LINES = {
-    "jobfeatures.convert:read_log",
+    "jobfeatures.logkinds:read_log",
     "jobfeatures.formats.sss.records:read_records",
     "jobfeatures.formats.sss.stream:read_jobs",
 }

@@ -9,10 +9,10 @@ from jobfeatures.batch.controller.answer import format_answer
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
 from jobfeatures.formats.joblines import format_line
 from jobfeatures.formats.sonar.joblog import write_records
-from jobfeatures.joblog import JobRecord
-from jobfeatures.jobs.records import format_record
-from jobfeatures.model import Job, JobKey, JobState, JobTable
-from jobfeatures_exporter.sampling.exitrecords import make_message
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.jobs.jobrecords import format_record
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
+from jobfeatures_exporter.sampling.exits.exitrecords import make_message
 from jobfeatures_exporter.sinks.message import Message
 from jobfeatures_exporter.sinks.spool import format_spooled
 
@@ -105,28 +105,29 @@ VALUES: dict[str, tuple[bytes, ...]] = {
             b' {"0": 80}, "gpu_used_memory": {"0": 7}, "gpu_utilization": {"0": 50.5}}}, "total_time": 100, "gpus": 1}'
         ),
     ),
-    "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": (
+    "jobfeatures.batch.slurm.json.administration:parse_json_diag": (
         (b'{"statistics": {"server_thread_count": 3, "dbd_agent_queue_size": {"set": true, "number": 5}, "jobs_submitted": 7,'
         b' "schedule_cycle_total": 10, "schedule_cycle_last": 500, "rpcs_by_message_type": [{"message_type": "REQUEST_PING",'
         b' "count": 2, "total_time": 1000}], "rpcs_by_user": [{"user": "alice", "count": 4, "total_time": 5}]}}'),
     ),
-    "jobfeatures.batch.slurm.jsonadministration:parse_json_licences": (
+    "jobfeatures.batch.slurm.json.administration:parse_json_licences": (
         b'{"licenses": [{"LicenseName": "x", "Total": 5, "Used": 1, "Free": 4}, {"Total": 1}]}',
     ),
     "jobfeatures.batch.controller.answer:parse_answer": (format_answer(TABLE).encode(),),
     "jobfeatures.batch.controller.answer:parse_clock": (b"1795266100.250",),
-    "jobfeatures_exporter.sampling.openfiles:parse_open_limit": (
+    "jobfeatures_exporter.sampling.processes.openfiles:parse_open_limit": (
         (b"Limit                     Soft Limit           Hard Limit           Units\n"
         b"Max open files            1024                 524288               files\n"),
     ),
+    "jobfeatures.analysis.schedule.shares:parse_words": (b"word", b"other, word"),
     "jobfeatures.batch.controller.credential:parse_token": (b"aB3_-" * 8 + b"xyz\n",),
     "jobfeatures.batch.lsf.jobs:parse_gpus": (b"n1:0,1;lab1:0,1,0,1", b"lab1:2"),
-    "jobfeatures.batch.slurm.jsoncluster:parse_json_cluster": (CLASSES,),
+    "jobfeatures.batch.slurm.json.cluster:parse_json_cluster": (CLASSES,),
     "jobfeatures.batch.slurm.node:parse_clock": (b"last_update_time=1795266100, records=3\nNodeName=n1 ",),
     "jobfeatures.batch.slurm.node:parse_maintenance": (RESERVATION.replace(b"\n  ", b""),),
     "jobfeatures.batch.slurm.refused:parse_refused": (SQUEUE,),
     "jobfeatures.batch.slurm.queue:parse_queue": (SQUEUE,),
-    "jobfeatures.commands.logs:parse_zone": (b"UTC", b"Europe/Zurich"),
+    "jobfeatures.commands.logarguments:parse_zone": (b"UTC", b"Europe/Zurich"),
     "jobfeatures.commands.report:parse_values": (
         json.dumps({**STATUS, "last_job_start": "now", "used_CPU": "none", "first_exp_job_end": "+1h"}).encode(),
         b'{"can_postpone_last_job": "True"}',
@@ -144,34 +145,34 @@ VALUES: dict[str, tuple[bytes, ...]] = {
         b"; StartTime: Mon Sep 23 14:00:31 CEST 1996\n; EndTime:   Mon Sep 23 14:02:46 CEST 1996\n"
         b"1 0 5 60 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n"),
     ),
-    "jobfeatures.formats.sss.matching:parse_nodes": (b'[{"Node": "n1", "Processors": 4}]', b'{"Node": "n1"}\n{"Node": "n2"}'),
-    "jobfeatures.jobs.records:parse_record": (format_record(JOB, reported_at_secs=1795.25).encode(),),
-    "jobfeatures.publish.basic:parse_basic": (b"Basic YWxpY2U6c2VjcmV0", b"basic YTo="),
+    "jobfeatures.formats.sss.requests.matching:parse_nodes": (b'[{"Node": "n1", "Processors": 4}]', b'{"Node": "n1"}\n{"Node": "n2"}'),
+    "jobfeatures.jobs.jobrecords:parse_record": (format_record(JOB, reported_at_secs=1795.25).encode(),),
+    "jobfeatures.system.basiccredentials:parse_basic": (b"Basic YWxpY2U6c2VjcmV0", b"basic YTo="),
     "jobfeatures.publish.tokens:parse_token": (b"0123456789abcdef" * 3 + b"\n",),
-    "jobfeatures.series:parse_vector": (VECTOR,),
-    "jobfeatures.site:parse_cpu_model": (b"processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor\n",),
-    "jobfeatures.watch:parse_mount_id": (b"pos:\t0\nflags:\t0100000\nmnt_id:\t22\n",),
+    "jobfeatures.records.series:parse_vector": (VECTOR,),
+    "jobfeatures.publish.site:parse_cpu_model": (b"processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor\n",),
+    "jobfeatures.system.watch:parse_mount_id": (b"pos:\t0\nflags:\t0100000\nmnt_id:\t22\n",),
     "jobfeatures.status.body:parse_status_body": (b"used_CPU=7\nlast_job_start=1795266000\n", b'{"used_CPU": 7, "last_job_start": null}'),
     "jobfeatures.status.jobstatus:parse_job_status": (json.dumps(STATUS).encode(), b'{"used_CPU": "0"}'),
-    "jobfeatures_exporter.sampling.cgroupfiles:parse_throttled": (
+    "jobfeatures_exporter.sampling.groups.cgroupfiles:parse_throttled": (
         b"usage_usec 7\nnr_periods 3\nnr_throttled 1\nthrottled_usec 40\n",
         b"nr_periods 3\nnr_throttled 1\nthrottled_time 40000\n",
     ),
-    "jobfeatures_exporter.sampling.counterfiles:parse_process_io": (
+    "jobfeatures_exporter.sampling.groups.counterfiles:parse_process_io": (
         b"rchar: 9\nwchar: 8\nsyscr: 7\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4\ncancelled_write_bytes: 3\n",
     ),
-    "jobfeatures_exporter.sampling.exitrecords:parse_error_code": (struct.pack("=i", -1) + bytes(16),),
-    "jobfeatures_exporter.sampling.exitrecords:parse_exits": (EXITS,),
-    "jobfeatures_exporter.sampling.exitrecords:parse_family": (FAMILY,),
-    "jobfeatures_exporter.sampling.exitrecords:parse_taskstats": (STATS,),
-    "jobfeatures_exporter.sampling.exitrecords:split_attributes": (EXITS[4:], FAMILY[4:]),
-    "jobfeatures_exporter.sampling.exitrecords:split_messages": (make_message(16, 3, 2, b"TASKSTATS\0") * 2,),
+    "jobfeatures_exporter.sampling.exits.exitrecords:parse_error_code": (struct.pack("=i", -1) + bytes(16),),
+    "jobfeatures_exporter.sampling.exits.exitrecords:parse_exits": (EXITS,),
+    "jobfeatures_exporter.sampling.exits.exitrecords:parse_family": (FAMILY,),
+    "jobfeatures_exporter.sampling.exits.exitrecords:parse_taskstats": (STATS,),
+    "jobfeatures_exporter.sampling.exits.exitrecords:split_attributes": (EXITS[4:], FAMILY[4:]),
+    "jobfeatures_exporter.sampling.exits.exitrecords:split_messages": (make_message(16, 3, 2, b"TASKSTATS\0") * 2,),
     "jobfeatures_exporter.sampling.gpu.drm:parse_uevent": (
         b"DRIVER=amdgpu\nPCI_CLASS=38000\nPCI_ID=1002:740F\nPCI_SLOT_NAME=0000:03:00.0\n",
     ),
-    "jobfeatures_exporter.sampling.software:parse_cuda_versions": (b'{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}',),
-    "jobfeatures_exporter.sampling.status:parse_process_groups": (b"Name:\twork\nUmask:\t0022\nGroups:\t6001 65400 \nNStgid:\t1\n",),
-    "jobfeatures_exporter.sampling.sysinfo:parse_cpuinfo_layout": (
+    "jobfeatures_exporter.sampling.host.software:parse_cuda_versions": (b'{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}',),
+    "jobfeatures_exporter.sampling.processes.statusfile:parse_process_groups": (b"Name:\twork\nUmask:\t0022\nGroups:\t6001 65400 \nNStgid:\t1\n",),
+    "jobfeatures_exporter.sampling.host.sysinfo:parse_cpuinfo_layout": (
         b"".join(
             b"processor\t: %d\nmodel name\t: AMD EPYC\nphysical id\t: %d\nsiblings\t: 2\ncore id\t\t: %d\n\n" % (n, n // 2, n % 2)
             for n in range(4)

@@ -8,8 +8,8 @@ import promql_parser as promql
 import pytest
 
 from grafana.generate import DASHBOARDS, files
-from jobfeatures.metrics import Metric
-from jobfeatures_exporter import budget, collectors, profiles
+from jobfeatures.records.metrics import Metric
+from jobfeatures_exporter.scrape import budget, collectors, profiles
 from tests.together import together
 
 BOARDS = {

@@ -25,6 +25,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3.11"
 RELEASE = "bookworm"
+WITH_SLURM = (
+    "dbus",
+    "slurmctld",
+    "slurmd",
+    "slurm-client",
+    "munge",
+    "openssl",
+    "curl",
+    "ca-certificates",
+    "iproute2",
+)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "jobfeatures-exporter"
 
 
@@ -166,6 +177,27 @@ def clean_debian(folder: Path, more: Sequence[str] = ()) -> Iterator[Debian]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not cached.exists():
             make_debian(cached, more)
+    with layer_over(cached, folder) as system:
+        yield system
+
+
+@contextlib.contextmanager
+def later_debian(suite: str, packages: Sequence[str], folder: Path) -> Iterator[Debian]:
+    """Give a system of a suite with these packages: a layer over one that is made once and kept, or a copy of it."""
+    if os.geteuid() != 0:
+        pytest.skip("a Debian in a folder needs root: chroot")
+    if not shutil.which("debootstrap"):
+        pytest.skip("needs debootstrap")
+    command = [ROOT / "tests/labs/suites/folder.sh", suite, *packages]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with layer_over(Path(done.stdout.strip()), folder) as system:
+        yield system
+
+
+@contextlib.contextmanager
+def layer_over(cached: Path, folder: Path) -> Iterator[Debian]:
+    """Give what is in a folder, which stays as it is."""
     for name in ("root", "changes", "work"):
         (folder / name).mkdir(parents=True)
     layers = f"lowerdir={cached},upperdir={folder}/changes,workdir={folder}/work"

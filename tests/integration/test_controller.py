@@ -194,7 +194,7 @@ def test_the_checker_has_nothing_to_say(slurm, tmp_path):
             subprocess.run(
                 [BIN / "jobfeatures-exporter", command, "--cluster", CLUSTER], env=environ, stdout=output, check=True
             )  # fmt: skip
-        subprocess.run([BIN / "jobfeatures-exporter", "validate", file], check=True)
+        subprocess.run([BIN / "jobfeatures", "check", file], check=True)
 
 
 def test_a_controller_that_is_away_costs_no_scrape(slurm, controller, tmp_path, until):

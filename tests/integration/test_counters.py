@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
-from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from tests.running import is_removed
 

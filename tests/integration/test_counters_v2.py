@@ -22,7 +22,7 @@ sh -c "echo \\$\\$ >$job/step_0/cgroup.procs && exec {python} -S -c 'bytearray(2
 echo "local kills: $(grep '^oom_kill ' $job/memory.events.local)"
 PYTHONPATH=/mnt/lib {python} -c '
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures.clock import SystemClock
+from jobfeatures.system.clock import SystemClock
 [(key, job)] = [
     (key, job)
     for key, job in Sampler(clock=SystemClock(), jobs=dict, steps=True).sample().jobs.items()

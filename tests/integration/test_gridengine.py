@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch.gridengine import site as system
-from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
-from jobfeatures.model import JobKey, JobState
+from jobfeatures.records.model import JobKey, JobState
+from jobfeatures.system.clock import SystemClock
 from tests.docs.pages import blocks_in, text_of
 from tests.docs.test_runs import fits, steps_of
 

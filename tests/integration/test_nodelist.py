@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from jobfeatures.errors import ParseError
-from jobfeatures.nodelist import expand_nodes
+from jobfeatures.records.nodelist import expand_nodes
 
 LISTS = 20_000 if os.environ.get("JOBFEATURES_LONG") else 4_000
 BATCH = 500  # asked of one scontrol, which reads lines

@@ -16,9 +16,9 @@ import pytest
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.batch.oar.site import make_source
-from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
-from jobfeatures.model import JobKey, JobState
+from jobfeatures.records.model import JobKey, JobState
+from jobfeatures.system.clock import SystemClock
 
 LABS = Path(__file__).parents[1] / "labs/oar"
 HOOKS = Path(__file__).parents[2] / "packaging/oar"

@@ -180,6 +180,46 @@ def test_an_rpm_is_installed_upgraded_and_removed(packages, debian, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_hooks_that_are_still_named_stay_as_scripts_that_do_nothing(packages, debian, kind):
+    """What Slurm prints is constructed; with a real one: test_removal.py."""
+    rpm = ["rpm", "--root", debian.root, "--nodeps"]
+
+    def do(deb_words, rpm_words):
+        if kind == "deb":
+            return debian.run("dpkg", *deb_words)
+        done = subprocess.run([*rpm, *rpm_words], capture_output=True, text=True, timeout=400, check=True)
+        return done.stdout + done.stderr
+
+    install = (["-i", debian.bring(packages.deb)], ["-U", packages.rpm])
+    remove = (["-r", NAME], ["-e", NAME])
+    scontrol = debian.root / "usr/bin/scontrol"
+    scontrol.write_text(f"#!/bin/sh\necho Prolog = {PREFIX}/slurm/prolog.sh\n")
+    scontrol.chmod(0o755)
+    folder = debian.root / PREFIX[1:]
+    stub = (ROOT / "packaging/scripts/stub.sh").read_text()
+    for _ in range(2):  # a new installation takes their place
+        do(*install)
+        assert (folder / "slurm/prolog.sh").read_text() != stub
+        said = do(*remove)
+        [line] = [each for each in said.splitlines() if each.startswith("warning: slurm: ")]
+        assert "still names hooks of the package (Prolog)" in line
+        hooks = {f"slurm/{name}.sh" for name in ("prolog", "taskprolog", "epilog")}
+        assert {str(each.relative_to(folder)) for each in folder.rglob("*") if not each.is_dir()} == hooks
+        for each in hooks:
+            assert (folder / each).read_text() == stub
+            assert (folder / each).stat().st_mode & 0o7777 == 0o755
+    scontrol.write_text("#!/bin/sh\necho Slurm is down >&2; exit 1\n")
+    do(*install)
+    assert "slurm: its hooks are not known (" in do(*remove)
+    assert (folder / "slurm/prolog.sh").is_file()
+    scontrol.write_text("#!/bin/sh\necho Prolog = /site/prolog\n")
+    do(*install)
+    do(*remove)
+    assert not folder.exists()
+    assert not list((debian.root / "run").glob("jobfeatures*"))
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
 def test_every_command_of_a_package_works_or_names_the_extra_it_needs(packages, debian, kind):
     if kind == "deb":
         debian.run("dpkg", "-i", debian.bring(packages.deb))
@@ -246,8 +286,8 @@ def test_the_environment_of_a_package_is_complete(packages, tmp_path):
     modules = [each for each in libraries.rglob("*.py") if each.is_file()]
     compiled = [each.parent / "__pycache__" / f"{each.stem}.cpython-311.pyc" for each in modules]
     assert [str(each) for each in compiled if not each.is_file()] == []
-    code = (libraries / "jobfeatures/__pycache__/model.cpython-311.pyc").read_bytes()
-    assert f"{PREFIX}/lib/python3.11/site-packages/jobfeatures/model.py".encode() in code
+    code = (libraries / "jobfeatures/records/__pycache__/model.cpython-311.pyc").read_bytes()
+    assert f"{PREFIX}/lib/python3.11/site-packages/jobfeatures/records/model.py".encode() in code
     assert not list(libraries.glob("pip*"))
     with tarfile.open(packages.archive) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.scrape.profiles import PROFILES
 
 PORT = 17956
 GOLDEN = Path(__file__).parents[1] / "fixtures/golden/profiles"
@@ -60,27 +60,24 @@ def test_promtool_reads_a_live_page_with_all_profiles_within_its_budget(start_ex
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian: prometheus)")
-    flags = [
-        "--batch.sources",
-        "",
-        "--features.root",
-        str(tmp_path / "features"),
-        "--jobs.kinds",
-        "batch,group",
-    ]
-    full = start_exporter(*flags, "--metrics.profile", ",".join(PROFILES)).get()
+
+    def page(name: str, *more: str) -> str:  # of a daemon with a features.root of its own
+        return start_exporter(
+            "--batch.sources", "", "--features.root", str(tmp_path / name), "--jobs.kinds", "batch,group",
+            "--metrics.profile", ",".join(PROFILES), *more,
+        ).get()  # fmt: skip
+
+    full = page("full")
     lines = [line for line in full.splitlines() if not line.startswith("#")]
     assert any(line.startswith("namedprocess_namegroup_num_procs{") for line in lines)
     bound = len(lines) // 3  # processes come and go between two looks: two thirds of them may go
-    bounded = start_exporter(
-        *flags, "--metrics.profile", ",".join(PROFILES), "--metrics.max-series", str(bound)
-    ).get()
+    bounded = page("bounded", "--metrics.max-series", str(bound))
     assert sum(not line.startswith("#") for line in bounded.splitlines()) <= bound
     assert re.search(
         r'^batch_job_cpu_seconds_total\{batch_system="none",job_id="other"', bounded, re.MULTILINE
     )
-    for page in (full, bounded):
-        done = subprocess.run([promtool, "check", "metrics"], input=page.encode(), capture_output=True)
+    for shown in (full, bounded):
+        done = subprocess.run([promtool, "check", "metrics"], input=shown.encode(), capture_output=True)
         said = [line for line in (done.stdout + done.stderr).decode().splitlines() if line]
         assert [line for line in said if line.startswith("batch_")] == []
         assert not any("error while linting" in line for line in said)

@@ -71,14 +71,15 @@ def test_prometheus_takes_other_exporters_names_and_the_sums_of_a_budget(
     prometheus, start_exporter, tmp_path, until
 ):
     words = (
-        "--batch.sources", "", "--features.root", str(tmp_path / "features"), "--jobs.kinds", "batch,group",
-        "--metrics.profile", "process-exporter,ceems", "--metrics.max-series",
+        "--batch.sources", "", "--jobs.kinds", "batch,group", "--metrics.profile", "process-exporter,ceems",
+        "--features.root",
     )  # fmt: skip
-    with urllib.request.urlopen(f"http://{start_exporter(*words, '0').address}/metrics") as response:
+    whole = start_exporter(*words, str(tmp_path / "whole"))
+    with urllib.request.urlopen(f"http://{whole.address}/metrics") as response:
         bound = (
             len(re.findall(rb"(?m)^\w", response.read())) - 45
         )  # some of this machine's groups are left over
-    exporter = start_exporter(*words, str(bound))
+    exporter = start_exporter(*words, str(tmp_path / "bounded"), "--metrics.max-series", str(bound))
     query = prometheus(exporter.address)
     until(lambda: 1.0 in query('up{job="batch_nodes"}').values())
     [others] = until(lambda: query('batch_job_processes{batch_system="none",job_id="other"}')).values()

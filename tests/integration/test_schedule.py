@@ -10,13 +10,13 @@ import pytest
 
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.clock import SystemClock
-from jobfeatures.schedule.quality import Verdict
-from jobfeatures_exporter.cluster import livequality
+from jobfeatures.records.schedulequality import Verdict
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.cluster.livequality import LiveQuality
-from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.controller import livequality
+from jobfeatures_exporter.controller.livequality import LiveQuality
+from jobfeatures_exporter.scrape.collectors import CONTROLLER
 
 BIN = Path(sys.executable).parent
 DAY = 86_400

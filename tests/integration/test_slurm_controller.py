@@ -14,9 +14,9 @@ from jobfeatures.batch.controller.source import ControllerSource
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.source import SlurmSource
-from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
+from jobfeatures.system.clock import SystemClock
 
 from ..exporter.web.conftest import Authority
 

@@ -248,6 +248,7 @@ def test_a_node_without_slurmd_keeps_its_jobs_until_their_end_is_told(slurm, dae
     exporter = node()
     stays, lost = submit(), submit("bob")
     until(lambda: exporter.info(lost.id).get("account") == "atlas")
+    until(lambda: exporter.series("batch_job_cpu_seconds_total", job_id=lost.id))  # its processes have begun
     daemons.stop(daemons.node_daemon, signal.SIGKILL)
     until(lambda: is_up(exporter))
     whole(exporter, stays)

@@ -9,13 +9,13 @@ from datetime import UTC
 
 import pytest
 
-from jobfeatures.batch.slurm import jsonlog
+from jobfeatures.batch.slurm.json import log as jsonlog
 from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.batch.slurm.site import make_cluster_source, make_source
-from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.system.clock import SystemClock
 
 HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
 ONLY_BY_JSON = {

@@ -147,7 +147,7 @@ def test_a_bad_configuration_is_told_and_the_old_one_stays(facts):
     lines = [line for line in found["log"].splitlines() if "level=error" in line]
     wrong = "/etc/jobfeatures-exporter/config.toml:4: web.listen_addres: there is no such setting"
     assert [line for line in lines if wrong not in line] == []
-    assert any("logger=jobfeatures_exporter.service.reloader" in line for line in lines)
+    assert any("logger=jobfeatures_exporter.startup.reloader" in line for line in lines)
     assert found["mended"][0] == 1
 
 

@@ -14,21 +14,10 @@ import pytest
 
 from tests.docs.pages import blocks_in, text_of
 from tests.docs.test_runs import steps_of
-from tests.integration.debian import clean_debian
+from tests.integration.debian import WITH_SLURM, clean_debian
 
 pytestmark = pytest.mark.timeout(1600)  # all of it happens in the first test that asks
 ROOT = Path(__file__).parents[2]
-SLURM = (
-    "dbus",
-    "slurmctld",
-    "slurmd",
-    "slurm-client",
-    "munge",
-    "openssl",
-    "curl",
-    "ca-certificates",
-    "iproute2",
-)
 TASKS = ("slurm", "waste", "source", "drain", "tls")
 HEAD = """
 export SLURM_LAB=/run/slurm-lab SLURM_LAB_NODES=1 SLURM_LAB_PREFIX=node SLURM_LAB_CPUS=4 SLURM_LAB_DB=0
@@ -96,7 +85,7 @@ def done(packages, tmp_path_factory):
         "echo === end after 0 0",
         "/mnt/labs/slurm/down.sh",
     ]
-    with clean_debian(tmp_path_factory.mktemp("debian"), SLURM) as system:
+    with clean_debian(tmp_path_factory.mktemp("debian"), WITH_SLURM) as system:
         (system.root / "etc/hostname").write_text("node1\n")
         (system.root / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.0.1 node1.example.org node1\n")
         said = system.boot("\n".join(steps), shared)

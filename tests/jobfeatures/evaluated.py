@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jobfeatures.joblog import JobRecord
-from jobfeatures.schedule import result
-from jobfeatures.schedule.jobs import ScheduleLog, from_records, with_links
-from jobfeatures.schedule.links import LinkIndex, link_keys
-from jobfeatures.schedule.result import Options, Schedule
-from jobfeatures.schedule.runs import Store
-from jobfeatures.schedule.spooled import spool
-from jobfeatures.schedule.whole import HAND_JOBS, Whole
+from jobfeatures.analysis.schedule import result
+from jobfeatures.analysis.schedule.followers import LinkIndex, link_keys
+from jobfeatures.analysis.schedule.jobarrays import ScheduleLog, from_records, with_links
+from jobfeatures.analysis.schedule.result import Options, Schedule
+from jobfeatures.analysis.schedule.runs import Store
+from jobfeatures.analysis.schedule.spooled import spool
+from jobfeatures.analysis.schedule.whole import HAND_JOBS, Whole
+from jobfeatures.joblogs.loggedjob import JobRecord
 
 
 def evaluate(log: ScheduleLog, options: Options) -> Schedule:

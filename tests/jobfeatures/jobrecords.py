@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.model import UNLIMITED, JobState
 
 WORDS = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 TIMES = st.integers(10**9, 2 * 10**9)

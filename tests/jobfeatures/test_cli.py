@@ -91,18 +91,24 @@ def test_publish_tells_what_the_environment_knows_when_the_controller_does_not_a
     assert job_files(site) == {"allocated_cpu": "2\n", "job_id": "777\n"}
 
 
-def test_publish_does_not_ask_where_it_must_not_or_need_not(site, monkeypatch, tmp_path):
+def test_publish_does_not_ask_where_it_must_not(site, monkeypatch, tmp_path):
     site.controller(f"touch {tmp_path}/asked")
     monkeypatch.setenv("JOBFEATURES_HOOK_ASK", "never")
     assert main(["publish", "--strict"]) == 0
     monkeypatch.setenv("JOBFEATURES_HOOK_ASK", "auto")
-    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_MAX_NODES", "0")
-    assert main(["publish", "--strict"]) == 0
-    monkeypatch.delenv("JOBFEATURES_SLURM_ASK_MAX_NODES")
-    monkeypatch.setenv("SLURM_JOB_START_TIME", "1795246160")
-    monkeypatch.setenv("SLURM_JOB_END_TIME", "1795246580")
+    monkeypatch.setattr("jobfeatures.batch.slurm.site.ASK_MAX_NODES", 0)
     assert main(["publish", "--strict"]) == 0
     assert not (tmp_path / "asked").exists()
+
+
+def test_publish_asks_for_what_the_environment_of_slurm_23_lacks_and_tells_what_it_has(
+    site, monkeypatch, tmp_path
+):
+    site.controller(f"touch {tmp_path}/asked; exit 1")
+    monkeypatch.setenv("SLURM_JOB_START_TIME", "1795246160")
+    monkeypatch.setenv("SLURM_JOB_END_TIME", "1795246580")
+    assert main(["publish"]) == 0
+    assert (tmp_path / "asked").exists()
     assert job_files(site)["wall_limit_secs"] == "420\n"
 
 
@@ -130,7 +136,7 @@ def test_a_hook_is_ended_by_its_deadline_wherever_it_hangs(site, monkeypatch, ca
     def hang(*_arguments, **_keywords):
         time.sleep(60)
 
-    monkeypatch.setattr("jobfeatures.hooks.write_job", hang)
+    monkeypatch.setattr("jobfeatures.hooks.actions.write_job", hang)
     monkeypatch.setenv("JOBFEATURES_HOOK_TIMEOUT", "200ms")
     assert main(["publish", "--strict"]) == 1
     assert "out of time" in capfd.readouterr().err
@@ -154,6 +160,34 @@ def test_env_prints_lines_for_a_task_prolog(site, capsys):
         f"export JOBSTATUS={site.features}/jobstatus/slurm-777\n"
     )
     assert (site.features / "exports/slurm-777").read_text().startswith("export MACHINEFEATURES=")
+
+
+@pytest.mark.parametrize("form", [[], ["--local"]])
+def test_env_appends_what_containers_see_to_what_the_job_binds(site, capsys, monkeypatch, form):
+    monkeypatch.setenv("JOBFEATURES_FEATURES_BIND", "apptainer,singularity")
+    main(["publish"])
+    root = site.features
+    ours = ",".join(
+        f"{path}:{path}:ro" for path in (root / "machinefeatures", root / "jobfeatures/slurm-777")
+    )
+    ours += f",{root}/jobstatus/slurm-777:{root}/jobstatus/slurm-777"
+    for old, bound in {
+        "": ours,
+        "/data:/d": f"/data:/d,{ours}",
+        f"/data,{ours}": None,
+        "/a b": None,  # for a shell it wants quotes, for a task prolog none: it stays as it is
+    }.items():
+        monkeypatch.setenv("APPTAINER_BIND", old)
+        capsys.readouterr()
+        assert main(["env", *form]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == (4 if bound is None else 5)
+        assert (f"export APPTAINER_BIND={bound}" in lines) == (bound is not None)
+        assert f"export SINGULARITY_BIND={ours}" in lines
+    main(["env", "--batch", "slurm", "--job", "5"])
+    assert (
+        "BIND" not in capsys.readouterr().out
+    )  # a container with a bind of what is not there does not start
 
 
 def test_env_prints_where_features_are_to_be_of_a_job_that_has_none_yet(site, capsys):
@@ -294,7 +328,10 @@ def test_show_takes_empty_variables_for_none_and_names_the_folder_without_the_jo
     assert main(["show", "--features.root", elsewhere]) == 1
     assert capsys.readouterr().err == f"jobfeatures: {elsewhere}/machinefeatures: No such file or directory\n"
     assert main(["show", "4711", "--features.root", elsewhere]) == 1
-    assert capsys.readouterr().err == f"jobfeatures: nothing is published for job 4711 in {elsewhere}\n"
+    assert (
+        capsys.readouterr().err
+        == f"jobfeatures: nothing is published for job 4711 in {elsewhere}; jobfeatures show lists others\n"
+    )
 
 
 def test_show_tells_where_each_value_came_from(site, capsys, monkeypatch, tmp_path):

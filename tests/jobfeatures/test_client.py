@@ -53,10 +53,11 @@ def fill(directory: Path, **values: object) -> None:
 def pythons() -> list[str]:
     """Return an interpreter of each version that is here: on the path, or in pyenv's folder."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    is_readable = os.access(pyenv, os.R_OK | os.X_OK)  # it may be of another user
     found = {}
     for minor in range(6, 30):
         path = shutil.which(f"python3.{minor}")
-        inside = sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python3.{minor}"))
+        inside = sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python3.{minor}")) if is_readable else []
         if inside or (path and "/shims/" not in path):
             found[minor] = str(inside[-1]) if inside else str(path)
     found[sys.version_info.minor] = sys.executable

@@ -24,8 +24,8 @@ def test_foreign_text_is_quoted_escaped_and_cut():
 @pytest.mark.parametrize(
     ("program", "words", "status"),
     [
-        (exporter_main, ["validate", "FILE"], 1),
-        (exporter_main, ["validate", "FILE.not-there"], 2),
+        (main, ["check", "--as", "sonar", "FILE"], 1),
+        (main, ["check", "--as", "sonar", "FILE.not-there"], 2),
         (exporter_main, ["serve", "--config.file", "FILE"], 2),
         (main, ["schedule", "FILE"], 2),
         (main, ["schedule", "LOG", "--report", "FILE/in/it"], 2),

@@ -32,14 +32,14 @@ JOBFEATURES = {
     "victims --cores 1 --metrics http://127.0.0.1:1/metrics": (1,),
     "report --used-cpu 1": (2,),  # $JOBSTATUS is not set
     "check machine job": (1,),  # keys are missing
-    "swf check log.swf": (0,),
+    "check log.swf": (0,),
     "convert log.swf out.jsonl --to records": (0,),
     "schedule log.swf": (0, 2),
     "schedule log.swf --report out.html": (0, 2),
     "expect 1 --log log.swf --share 3": (0,),
     "simulate log.swf --policy fifo": (0, 2),
     "sss schema": (0,),
-    "sss check job.xml": (0, 2),
+    "sss explain job.xml": (0, 2),
     "sss match job.xml nodes.json": (0, 2),
     "replay log.swf --dry-run --spool spool": (0,),
 }
@@ -54,11 +54,11 @@ EXPORTER = {
     "mail --prometheus http://127.0.0.1:1 --mailer /bin/true -s x alice": (0,),
     "top --once": (0,),
     "textfile FOLDER --batch.sources spool --spool.directory FOLDER": (0,),
-    "sample --sonar.cluster c": (0,),
-    "sysinfo --sonar.cluster c": (0,),
-    "jobs --sonar.cluster c --batch.sources slurm": (1,),  # no server
-    "cluster --sonar.cluster c --batch.sources slurm": (1,),
-    "validate log.swf": (1,),
+    "sonar sample --sonar.cluster c": (0,),
+    "sonar sysinfo --sonar.cluster c": (0,),
+    "sonar jobs --sonar.cluster c --batch.sources slurm": (1,),  # no server
+    "sonar cluster --sonar.cluster c --batch.sources slurm": (1,),
+    "sonar validate log.swf": (1,),
 }
 
 

@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[2]
 NAME = "jobfeatures-exporter"
 # Tests of what the product itself imports; of the others the tests' own imports tell it.
 BY_PRODUCT = {
-    "bcrypt": "tests/exporter/web/test_tls.py tests/exporter/web/test_webconfig.py tests/exporter/web",
+    "bcrypt": "tests/exporter/web/test_tls.py tests/exporter/web/configfile/test_options.py tests/exporter/web",
     "google-re2": "tests/jobfeatures/formats/sss",
     "htcondor": "tests/jobfeatures/batch/htcondor/test_jobad.py",
     "textual": "tests/exporter/top",
-    "tqdm": "tests/jobfeatures/test_progress.py",
-    "matplotlib": "tests/jobfeatures/schedule/pictures/test_draw.py",
+    "tqdm": "tests/jobfeatures/system/test_progress.py",
+    "matplotlib": "tests/jobfeatures/analysis/schedule/pictures/test_draw.py",
 }
 HIDE = """import sys
 for name in {names!r}:

@@ -96,6 +96,19 @@ def test_a_link_to_a_script_needs_nothing_beside_it(
     assert log.read_text() == f"{action} --batch {system} --strict\n"
 
 
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+@pytest.mark.parametrize(("system", "script", "action"), HOOKS)
+def test_a_command_that_others_could_have_written_is_not_run(
+    system: str, script: str, action: str, mode: int, log: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "jobfeatures").chmod(mode)
+    done = run_hook(PACKAGING / system / script, tmp_path)
+    assert done.returncode == 0
+    if system == "slurm":  # others print nothing
+        assert "jobfeatures is not run: users other than root could have written it" in done.stderr
+    assert not log.exists()
+
+
 def test_a_script_that_is_run_by_its_bare_name_is_found(log: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-p", "prolog.sh"],

@@ -16,8 +16,8 @@ ADS = Path(__file__).parents[1] / "fixtures" / "htcondor"
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 LINES = (
     "export MACHINEFEATURES=/run/jobfeatures/machinefeatures\n"
-    "export JOBFEATURES=/run/jobfeatures/jobfeatures/htcondor-4711.3\n"
-    "export JOBSTATUS=/run/jobfeatures/jobstatus/htcondor-4711.3\n"
+    "export JOBFEATURES=/run/jobfeatures/jobfeatures/htcondor-4711.3%40submit.example.org\n"
+    "export JOBSTATUS=/run/jobfeatures/jobstatus/htcondor-4711.3%40submit.example.org\n"
 )
 
 pytestmark = [pytest.mark.program, pytest.mark.skipif(not SHELLS, reason="no POSIX shell is here")]
@@ -50,7 +50,7 @@ def run(request, tmp_path):
 def exports(tmp_path):
     (tmp_path / "scratch").mkdir()
     (tmp_path / "features" / "exports").mkdir(parents=True)
-    return tmp_path / "features" / "exports" / "htcondor-4711.3"
+    return tmp_path / "features" / "exports" / "htcondor-4711.3%40submit.example.org"
 
 
 def told(done):
@@ -63,14 +63,45 @@ def test_a_job_is_told_what_the_daemon_has_published(run, exports):
     exports.write_text(LINES)
     assert told(run()) == {
         "MACHINEFEATURES": "/run/jobfeatures/machinefeatures",
-        "JOBFEATURES": "/run/jobfeatures/jobfeatures/htcondor-4711.3",
-        "JOBSTATUS": "/run/jobfeatures/jobstatus/htcondor-4711.3",
+        "JOBFEATURES": "/run/jobfeatures/jobfeatures/htcondor-4711.3%40submit.example.org",
+        "JOBSTATUS": "/run/jobfeatures/jobstatus/htcondor-4711.3%40submit.example.org",
     }
+
+
+def test_a_job_of_another_schedd_with_its_number_is_not_this_one(run, exports, tmp_path):
+    ad = (ADS / "job.ad").read_text()
+    assert "submit.example.org#" in ad
+    path = tmp_path / "ad"
+    path.write_text(ad.replace("submit.example.org#", "schedd2@submit.example.org#"))
+    exports.write_text(LINES)
+    exports.with_name("htcondor-4711.3").write_text(LINES)
+    assert told(run(_CONDOR_JOB_AD=str(path))) == {}
+    own = LINES.replace("4711.3%40", "4711.3%40schedd2%40")
+    exports.with_name("htcondor-4711.3%40schedd2%40submit.example.org").write_text(own)
+    assert told(run(_CONDOR_JOB_AD=str(path)))["JOBFEATURES"].endswith("%40schedd2%40submit.example.org")
+
+
+@pytest.mark.parametrize(
+    ("old", "bound"),
+    [
+        ({}, "/m:/m:ro,/j:/j:ro"),
+        ({"SINGULARITY_BIND": "/a b:$(id)"}, "/a b:$(id),/m:/m:ro,/j:/j:ro"),
+        ({"SINGULARITY_BIND": "/m:/m:ro,/j:/j:ro,/x"}, "/m:/m:ro,/j:/j:ro,/x"),
+    ],
+)
+def test_what_containers_see_is_appended_to_what_the_job_binds(run, exports, old, bound):
+    exports.write_text(LINES + "export SINGULARITY_BIND=/m:/m:ro,/j:/j:ro\n")
+    done = run(**old)
+    assert f"SINGULARITY_BIND={bound}" in done.stdout.splitlines()
+    assert told(done).keys() == {"MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"}
+    assert "_jobfeatures" not in done.stdout
 
 
 def test_it_wins_over_what_the_user_has_set(run, exports):
     exports.write_text(LINES)
-    assert told(run(JOBFEATURES="/home/alice"))["JOBFEATURES"].endswith("htcondor-4711.3")
+    assert told(run(JOBFEATURES="/home/alice"))["JOBFEATURES"].endswith(
+        "htcondor-4711.3%40submit.example.org"
+    )
 
 
 def test_the_job_keeps_its_environment_arguments_and_streams(run, exports):
@@ -175,7 +206,10 @@ def test_where_no_daemon_publishes_the_job_publishes_for_itself(run, tmp_path):
     command.chmod(0o755)
     told_now = told(run(JOBFEATURES_COMMAND=str(command), JOBFEATURES_HOOK_TIMEOUT="50"))
     folder = Path(told_now["JOBFEATURES"])
-    assert folder == tmp_path / "scratch" / ".jobfeatures" / "jobfeatures" / "htcondor-4711.3"
+    assert (
+        folder
+        == tmp_path / "scratch" / ".jobfeatures" / "jobfeatures" / "htcondor-4711.3%40submit.example.org"
+    )
     assert (folder / "max_rss_bytes").read_text().strip() == "2097152000"
     assert Path(told_now["MACHINEFEATURES"]).is_dir()
     assert os.access(told_now["JOBSTATUS"], os.W_OK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 
 SCRIPTS = Path(__file__).parents[2] / "packaging" / "lsf"
 HOOKS = ["preexec.sh", "postexec.sh"]
@@ -40,7 +39,7 @@ def make(tmp_path: Path) -> Make:
     def make_settings(body: str, **settings: str) -> Path:
         command = tmp_path / "jobfeatures"
         command.write_text(f"#!/bin/bash -p\n{body}\n")
-        command.chmod(command.stat().st_mode | stat.S_IXUSR)
+        command.chmod(0o755)
         path = tmp_path / "settings"
         values = {"JOBFEATURES_COMMAND": str(command), "JOBFEATURES_HOOK_TIMEOUT": "5", **settings}
         path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
-from makepackages.files import put, settle_archive
+from makepackages.files import put, settle_archive, write_checksums
 from makepackages.release import maintainer_of
+from makepackages.source import has_sums
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +31,21 @@ def test_a_package_is_whole_or_not_there(tmp_path, monkeypatch):
     assert put(made, out) == out / "made.deb"
     assert looked == [("old", "new", [out / "made.deb"])]
     assert [each.read_text() for each in out.iterdir()] == ["new"]
+
+
+@pytest.mark.program
+def test_all_that_was_built_has_a_checksum_that_can_be_checked(tmp_path):
+    for name in ("a.deb", "b.whl"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / ".c.rpm.part").write_text("half")
+    (tmp_path / "repository").mkdir()
+    for _ in range(2):  # the list is not in itself
+        write_checksums(tmp_path)
+        assert len((tmp_path / "SHA256SUMS").read_text().splitlines()) == 2
+    check = ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=tmp_path).returncode == 0
+    (tmp_path / "b.whl").write_text("another")
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 1
 
 
 @pytest.fixture
@@ -108,3 +125,13 @@ def test_packages_for_others_are_not_built_without_their_maintainer(missing):
 def test_packages_for_own_use_say_so():
     assert maintainer_of({}, for_others=False) == "built for own use <root@localhost>"
     assert maintainer_of({"DEBEMAIL": "ann@our.site"}, for_others=False) == "ann@our.site <ann@our.site>"
+
+
+@pytest.mark.parametrize("with_sums", [True, False])
+def test_a_wheel_with_sums_in_the_kernel_is_told_from_one_without(tmp_path, with_sums):
+    wheel = tmp_path / "x.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("jobfeatures_exporter/sampling/bpf/sums.bpf.c", "")
+        if with_sums:
+            archive.writestr("jobfeatures_exporter/sampling/bpf/sums.bpf.o", "")
+    assert has_sums(wheel) == with_sums

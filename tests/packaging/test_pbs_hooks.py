@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch.pbs.openpbs import job_from_prolog
-from jobfeatures.publish.request import is_finished, parse_request
+from jobfeatures.hooks.request import is_finished, parse_request
 
 pytestmark = pytest.mark.program
 

@@ -215,6 +215,16 @@ def test_functions_and_startup_files_of_the_environment_are_not_used(
     assert "failed (1)" in done.stderr
 
 
+@pytest.mark.parametrize("script", HOOKS)
+def test_what_would_change_python_or_the_linker_is_not_passed_on(
+    script: str, command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    hostile = {"PYTHONPATH": "/evil", "PYTHONSTARTUP": "/evil", "LD_LIBRARY_PATH": "/evil", "LD_AUDIT": ""}
+    done = run_hook(script, command(f'echo "${{!PYTHON@}}${{!LD_@}}." >{log}'), mark, **hostile)
+    assert (done.returncode, log.read_text()) == (0, ".\n")
+
+
 @pytest.mark.parametrize(
     ("context", "script", "action"),
     [
@@ -306,6 +316,25 @@ def test_paths_and_addresses_may_come_together(exports: Path, tmp_path: Path) ->
     )
     exports.write_bytes(lines)
     assert run_task_prolog(tmp_path).stdout == lines
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        (None, b"export APPTAINER_BIND=/m:/m:ro,/j:/j:ro\n"),
+        ("", b"export APPTAINER_BIND=/m:/m:ro,/j:/j:ro\n"),
+        ("/data,/a b:$x", b"export APPTAINER_BIND=/data,/a b:$x,/m:/m:ro,/j:/j:ro\n"),
+        ("/data,/m:/m:ro,/j:/j:ro,/x", b""),  # set by the task prolog of the batch script
+        ("/data\nexport JOBFEATURES=/else", b""),
+    ],
+)
+def test_what_containers_see_is_appended_to_what_the_job_binds(
+    old: str | None, told: bytes, exports: Path, tmp_path: Path
+) -> None:
+    exports.write_bytes(b"export APPTAINER_BIND=/m:/m:ro,/j:/j:ro\n")
+    environ = {} if old is None else {"APPTAINER_BIND": old}
+    done = run_task_prolog(tmp_path, **environ)
+    assert (done.returncode, done.stdout, done.stderr) == (0, told, b"")
 
 
 def test_a_last_line_without_its_end_counts(exports: Path, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ import jobfeatures
 import jobfeatures.cli
 import jobfeatures_exporter.cli
 from jobfeatures.errors import ParseError
-from jobfeatures.settings import DEFAULT_FILE, load_config, settings_of, tables_of
+from jobfeatures.settings.resolve import DEFAULT_FILE, load_config, settings_of, tables_of
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.web.webconfig import parse_web_config
+from jobfeatures_exporter.web.configfile.options import parse_web_config
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = programs()

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.clock import SystemClock
-from jobfeatures_exporter.collectors import COLLECTORS, NODE
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE
+from jobfeatures_exporter.scrape.pagetext import PageMaker
 from tests.benchmarks.bench_endurance import Node, resident_mib
 
 IS_LONG = bool(os.environ.get("JOBFEATURES_LONG"))

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from jobfeatures.schedule.facts import JobFacts
+from jobfeatures.analysis.schedule.live.facts import JobFacts
 from tests.benchmarks.bench_endurance import resident_mib
 from tests.benchmarks.bench_live import make_live
 

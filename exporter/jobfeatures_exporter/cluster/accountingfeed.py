@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple, Protocol
 
-from jobfeatures.joblog import Accounting
+from jobfeatures.joblogs.loggedjob import Accounting
 
 
 class AccountingSource(Protocol):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from jobfeatures.model import Cluster, ClusterNode
+from jobfeatures.records.model import Cluster, ClusterNode
 
 TargetGroup = dict[str, Any]
 NAME, ADDRESS = "name", "address"  # which of a node's to use as its exporter's host

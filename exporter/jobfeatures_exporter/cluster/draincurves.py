@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jobfeatures.drains.nodemetrics import LATE_SECS
-from jobfeatures.model import Cluster, ClusterNode, Job, JobTable
+from jobfeatures.records.model import Cluster, ClusterNode, Job, JobTable
 from jobfeatures_exporter.cluster.sums import STARTS_JOBS, STARTS_NONE
 
 

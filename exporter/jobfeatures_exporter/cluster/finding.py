@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from jobfeatures.model import Job, JobState, JobTable
+from jobfeatures.records.model import Job, JobState, JobTable
 
 MOST = 200  # jobs shown
 _PARTS = "_.[+"  # separates the number of an array from that of its task

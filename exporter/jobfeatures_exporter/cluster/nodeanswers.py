@@ -11,9 +11,9 @@ from typing import Protocol
 
 from jobfeatures.batch.controller.answer import format_answer
 from jobfeatures.batch.source import Answer, Keeper
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, SourceError
-from jobfeatures.model import JobTable
+from jobfeatures.records.model import JobTable
+from jobfeatures.system.clock import Clock
 
 
 class ByNode(Answer, Protocol):

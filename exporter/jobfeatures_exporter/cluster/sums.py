@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from jobfeatures.model import Cluster, ClusterNode, Job, JobState, JobTable
+from jobfeatures.records.model import Cluster, ClusterNode, Job, JobState, JobTable
 
 Sums = Mapping[tuple[str, str], int]  # by partition, and state, flag, kind or reason
 
@@ -90,7 +90,7 @@ def compute_queue_sums(table: JobTable) -> QueueSums:
                 if amount is not None:
                     sums[name][place] += amount * job.tasks
             if job.state is JobState.PENDING:
-                reason = job.reason or ""
+                reason = (job.reason or "").partition(",")[0]  # ReqNodeNotAvail, UnavailableNodes:n1
                 sums["reasons"][partition, reason if _WORD.match(reason) else OTHER] += job.tasks
                 if (found := _NOT_ELIGIBLE.match(reason)) and found.lastgroup:
                     sums["not_eligible"][partition, found.lastgroup] += job.tasks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.settings import settings_of
+from jobfeatures.settings.resolve import settings_of
 from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 
@@ -14,7 +14,7 @@ add_arguments = add_settings
 def run(arguments: argparse.Namespace) -> int:
     """Print the settings that would be used."""
     config = config_of(arguments)
-    from jobfeatures_exporter.serve import make_ingest, make_served
+    from jobfeatures_exporter.startup.serve import make_ingest, make_served
 
     make_ingest(config)
     make_served(config)  # finds settings that contradict each other

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Mapping, Set
 
-from jobfeatures.settings import load_config, settings_of
-from jobfeatures.settingsflags import add_flags
+from jobfeatures.settings.flags import add_flags
+from jobfeatures.settings.resolve import load_config, settings_of, variable_of
 from jobfeatures_exporter.config import ExporterConfig
 
 
@@ -17,9 +19,22 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
     """Return the settings: from flags, else from `changes`, else from the file. Raises ConfigurationError."""
-    given = vars(arguments)
-    flags = {each.key: given.get(each.key) for each in settings_of(ExporterConfig)}
+    given, known = vars(arguments), settings_of(ExporterConfig)
+    flags = {each.key: given.get(each.key) for each in known}
+    _warn_of_misspelt({each.variable for each in known}, set(map(variable_of, ExporterConfig.RETIRED)))
     for key, value in (changes or {}).items():
         if flags.get(key) is None:
             flags[key] = value
     return load_config(ExporterConfig, flags=flags, file=given.get("config.file"))
+
+
+def _warn_of_misspelt(variables: Set[str], retired: Set[str]) -> None:
+    """Name a variable of the environment that is nearly a setting's: others may be of other programs."""
+    unknown = os.environ.keys() - variables - retired
+    for name in sorted(each for each in unknown if each.startswith("JOBFEATURES_")):
+        from difflib import get_close_matches  # seldom needed
+
+        words = [each.removeprefix("JOBFEATURES_") for each in variables]
+        if near := get_close_matches(name.removeprefix("JOBFEATURES_"), words, 1, 0.85):
+            warning = f"{name}: there is no such setting; did you mean JOBFEATURES_{near[0]}?"
+            print(f"jobfeatures-exporter: {warning}", file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 

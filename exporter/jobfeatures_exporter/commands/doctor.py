@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.exits import DONE, FAILED
+from jobfeatures.system.exitstatus import DONE, FAILED
 from jobfeatures_exporter.commands.common import add_settings, config_of
 
 add_arguments = add_settings
@@ -12,7 +12,7 @@ add_arguments = add_settings
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each finding as it is made. Exit status 1 if something is wrong."""
-    from jobfeatures_exporter.service.doctor import Mark, examine
+    from jobfeatures_exporter.startup.doctor import Mark, examine
     from jobfeatures_exporter.terminal.cells import clean
 
     status = DONE

@@ -1,4 +1,4 @@
-"""The commands that print one document in Sonar's format: `sample`, `sysinfo`, `jobs` and `cluster`."""
+"""Prints one document in Sonar's format: actions `sample`, `sysinfo`, `jobs`, `cluster` of `sonar`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 
-from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError, SourceError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.logs import configure_logging
+from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.key import make_privacy
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     origin = make_origin(config)
     privacy = make_privacy(config)
     try:
-        document = privacy.document(_MAKERS[arguments.command](config, origin))
+        document = privacy.document(_MAKERS[arguments.action](config, origin))
     except (JobfeaturesError, OSError) as error:
         document = error_envelope(origin, str(error), SystemClock().now_secs())
     faults = validate_envelope(document, profile=origin.profile, strict=True)
@@ -96,7 +96,7 @@ def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
 
 def _jobs(config: ExporterConfig, origin: Origin) -> Document:
     """Return the jobs of `controller.history`, with their steps."""
-    from jobfeatures_exporter.controller import make_cluster_sources
+    from jobfeatures_exporter.controller.daemon import make_cluster_sources
     from jobfeatures_exporter.sonar.clusterdocuments import JobsDocuments
 
     clock = SystemClock()
@@ -113,7 +113,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
 
 def _cluster(config: ExporterConfig, origin: Origin) -> Document:
     """Return partitions and the states of nodes."""
-    from jobfeatures_exporter.controller import make_cluster_sources
+    from jobfeatures_exporter.controller.daemon import make_cluster_sources
     from jobfeatures_exporter.sonar.cluster import cluster_document
 
     source = make_cluster_sources(config, SystemClock())[0]

@@ -11,9 +11,9 @@ import re
 import sys
 import time
 
-from jobfeatures.access import access_of, add_access_flags
-from jobfeatures.command import run_command
 from jobfeatures.errors import JobfeaturesError, shown
+from jobfeatures.settings.access import access_of, add_access_flags
+from jobfeatures.system.command import run_command
 
 # "Slurm Job_id=12 Name=fit.sh Ended, Run time 00:01:40, COMPLETED, ExitCode 0"; of an array "Slurm Array
 # Summary Job_id=12_* (12) Name=…". Users choose the names: the id is what precedes them.

@@ -7,7 +7,7 @@ import argparse
 from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.nodelist import expand_nodes
+from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures_exporter.commands.common import add_settings, config_of
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the token of each node: for one node alone, for several after the node's name."""
-    from jobfeatures_exporter.web.nodes import read_secrets
+    from jobfeatures_exporter.web.nodelistener import read_secrets
 
     names = [name for text in arguments.nodes for name in expand_nodes(text)]
     for name in names:

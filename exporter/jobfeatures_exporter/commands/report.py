@@ -10,9 +10,9 @@ import socket
 import sys
 import time
 
-from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, shown
-from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures.settings.access import access_of, add_access_flags
+from jobfeatures.settings.flags import parse_duration_flag
 
 DEFAULT_URL = "http://127.0.0.1:9090"
 DEFAULT_SINCE = "7d"
@@ -70,11 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.job is None) is (arguments.by is None):
         raise ConfigurationError("JOB", "either a job or --by is needed")
     access = access_of(arguments, "--prometheus", arguments.prometheus)
-    from jobfeatures.progress import shown_count
+    from jobfeatures.system.progress import shown_count
+    from jobfeatures_exporter.jobreport.asjson import make_document
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
-    from jobfeatures_exporter.jobreport.document import make_document
-    from jobfeatures_exporter.jobreport.finding import AmbiguousJobError, NoSuchJobError
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
+    from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
     from jobfeatures_exporter.jobreport.text import format_reports
     from jobfeatures_exporter.terminal.cells import has_colours
 

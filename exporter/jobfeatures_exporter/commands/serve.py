@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.logs import configure_logging
-from jobfeatures_exporter.collectors import NODE
+from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.commands.common import add_settings, config_of
+from jobfeatures_exporter.scrape.collectors import NODE
 
 add_arguments = add_settings
 
@@ -19,8 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures_exporter.web.sockets import find_kept
 
     choose = begin_choice(config, find_kept()) if config.role == NODE else choose_reader
-    from jobfeatures_exporter.serve import serve  # meanwhile
-    from jobfeatures_exporter.service.keptsettings import find_settings_file
+    from jobfeatures_exporter.startup.keptsettings import find_settings_file
+    from jobfeatures_exporter.startup.serve import serve  # meanwhile
 
     file = find_settings_file(vars(arguments).get("config.file"))
     serve(config, reread=lambda: config_of(arguments), settings_file=file, choose_reader=choose)

@@ -9,10 +9,10 @@ import signal
 import threading
 import time
 
-from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError, shown
-from jobfeatures.logs import configure_logging
-from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures.settings.access import access_of, add_access_flags
+from jobfeatures.settings.flags import parse_duration_flag
+from jobfeatures.system.logs import configure_logging
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.figures import JobReport
-    from jobfeatures_exporter.jobreport.finding import NoSuchJobError
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
+    from jobfeatures_exporter.jobreport.selecting import NoSuchJobError
     from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, SummaryWriter
 
     access = access_of(arguments, "--prometheus", arguments.prometheus)

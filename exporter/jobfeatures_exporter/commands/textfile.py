@@ -11,8 +11,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, UnsafePathError, shown
-from jobfeatures.logs import configure_logging
-from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures.settings.flags import parse_duration_flag
+from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.commands.common import add_settings, config_of
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_directory(path: str) -> None:
     """Raise ConfigurationError if there is no such directory, or others may write there."""
-    from jobfeatures.privatefile import opened
     from jobfeatures.publish.files import DIRECTORY, must_be_ours
+    from jobfeatures.system.privatefile import opened
 
     try:
         with opened(path, DIRECTORY) as descriptor:
@@ -86,10 +86,13 @@ def _write(path: str, collector: NodeCollector) -> None:
 
     registry = CollectorRegistry()
     registry.register(collector)
+    mask = os.umask(0o022)  # the reader is another user, and nobody else may change the file
     try:
         write_to_textfile(path, registry)
     except OSError as error:
         raise JobfeaturesError(f"{path}: cannot write: {error.strerror or error}") from error
+    finally:
+        os.umask(mask)
 
 
 def _keep_writing(path: str, collector: NodeCollector, interval_secs: float) -> None:

@@ -9,10 +9,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobfeatures.access import Access, access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, SourceError
-from jobfeatures.settings import DEFAULT_FILE
-from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures.settings.access import Access, access_of, add_access_flags
+from jobfeatures.settings.flags import parse_duration_flag
+from jobfeatures.settings.resolve import DEFAULT_FILE
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
@@ -101,7 +101,7 @@ def _own_socket(config: DaemonConfig) -> str:
 
 
 def _open(arguments: argparse.Namespace) -> Pages:
-    from jobfeatures.logs import configure_logging
+    from jobfeatures.system.logs import configure_logging
     from jobfeatures_exporter.commands.common import config_of
     from jobfeatures_exporter.top.pages import (
         WITHOUT_TRACES,

@@ -7,10 +7,12 @@ same code that serves a cluster.
 
 from __future__ import annotations
 
+import errno
 import getpass
 import itertools
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -18,13 +20,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from jobfeatures.command import BackgroundProcess
 from jobfeatures.formats.sss.write import format_job
-from jobfeatures.logs import configure_logging
-from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from jobfeatures.system.command import BackgroundProcess
+from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.serve import serve
+from jobfeatures_exporter.startup.serve import serve
 
 TICK_SECS = 0.5
 
@@ -143,6 +145,12 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_s
     jobs: DemoBatchSystem | None = None
     try:
         config = config_for(changes)
+        free = _free_address(config.web_listen_address)
+        if free != config.web_listen_address:
+            wanted, config = config, config_for({**changes, "web.listen_address": free})
+            if config != wanted:  # no flag asked for that address
+                taken = wanted.web_listen_address
+                print(f"{taken} is taken: {free} is used; --web.listen-address names another")
         tree = FeatureTree(config.features_root)
         jobs = DemoBatchSystem(spool, tree)
         configure_logging(config.log_level, config.log_format)
@@ -152,6 +160,21 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_s
             jobs.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _free_address(address: str) -> str:
+    """Return an address for listening, with its host's next free port where its own is taken."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for number in range(int(port), min(int(port) + 100, 2**16)):
+        try:
+            socket.create_server((host.strip("[]"), number), family=family).close()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                break  # which the listener will report
+        else:
+            return f"{host}:{number}"
+    return address
 
 
 def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from jobfeatures_exporter.ingest.records import ProcessRecord
+from jobfeatures_exporter.ingest.contents import ProcessRecord
 
 MAX_ANCESTORS: Final = 64
 DEFUNCT: Final = " <defunct>"  # a zombie still belongs to the processes it was rolled up with

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, TEXT, option
+from jobfeatures.settings.resolve import ADDRESS, COUNT, PATH, TEXT, option
 from jobfeatures_exporter.sonar.config import SonarConfig
 
 LOOPBACK = ("127.", "localhost:", "[::1]:")
@@ -27,9 +27,6 @@ class IngestConfig(SonarConfig):
     sonar_minutes_from: str | None = option(TEXT, None, "producer that sends time limits in minutes")
     sonar_max_nodes: int = option(
         COUNT, 1000, "foreign nodes kept; beyond, the one silent for longest is dropped"
-    )
-    sonar_silence_secs: float = option(
-        POSITIVE_DURATION, 1800.0, "time without a sample after which a foreign node is dropped"
     )
 
     @property

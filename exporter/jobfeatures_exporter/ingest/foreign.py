@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.ingest.books import Counts
-from jobfeatures_exporter.ingest.records import JobRecord, ProcessRecord, SampleRecord, SysinfoRecord
+from jobfeatures_exporter.ingest.contents import JobRecord, ProcessRecord, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.snapshot import (
     Accounting,
     GpuSample,

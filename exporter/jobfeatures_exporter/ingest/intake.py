@@ -7,10 +7,10 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, shown
 from jobfeatures.formats.sonar.documents import Document, iterate_documents
-from jobfeatures.publish.rates import Rates
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.ingest.nodes import SonarNodes
 from jobfeatures_exporter.ingest.parse import parse_envelope
 

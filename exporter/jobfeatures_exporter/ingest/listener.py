@@ -16,11 +16,11 @@ from typing import Final
 
 from aiohttp import web
 
-from jobfeatures.clock import Clock
 from jobfeatures.publish.http.connections import Server, Tls
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
-from jobfeatures.publish.rates import Rates
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
 from jobfeatures_exporter.ingest.users import Users
 

@@ -13,11 +13,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import shown
 from jobfeatures.formats.sonar.records import ClusterRecord
-from jobfeatures.model import Cluster, Job, JobKey, fill_unknown
+from jobfeatures.records.model import Cluster, Job, JobKey, fill_unknown
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
+from jobfeatures_exporter.ingest.contents import ErrorRecord, JobsRecord, Record, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.ingest.foreign import (
     complete,
     compute_job_gpus,
@@ -25,7 +26,6 @@ from jobfeatures_exporter.ingest.foreign import (
     count_gpu,
     processes_by_key,
 )
-from jobfeatures_exporter.ingest.records import ErrorRecord, JobsRecord, Record, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.snapshot import GpuSample, GroupKey, JobGpu, Snapshot, WorkKey
 
 KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid for a while keeps its counters
@@ -34,6 +34,7 @@ MAX_BOOKS: Final = 20_000  # per node
 MAX_CARDS: Final = 2048  # per node, removed ones included
 MAX_CLUSTERS: Final = 100
 MAX_JOBS: Final = 200_000  # per cluster
+SILENCE_SECS: Final = 1800.0  # without a sample, after which a node is dropped
 MAX_GAP_SECS: Final = 1800.0  # a card's figures are assumed to hold no longer than this
 
 KINDS: Final[dict[type[Record], str]] = {
@@ -86,7 +87,7 @@ class ClusterState:
 class SonarNodes:
     """Stores records and returns states."""
 
-    def __init__(self, clock: Clock, *, max_nodes: int, silence_secs: float) -> None:
+    def __init__(self, clock: Clock, *, max_nodes: int, silence_secs: float = SILENCE_SECS) -> None:
         self._clock = clock
         self._max_nodes = max_nodes
         self._silence_secs = silence_secs

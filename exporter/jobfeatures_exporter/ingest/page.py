@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from jobfeatures.clock import Clock
-from jobfeatures.metrics import Metric, counter, gauge
-from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
-from jobfeatures_exporter.budget import SeriesBudget, weigh_jobs
+from jobfeatures.records.metrics import Metric, counter, gauge
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, fill_unknown
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.collectors import COLLECTORS, jobs
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.exposition import (
+from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
+from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
+from jobfeatures_exporter.scrape.budget import SeriesBudget, weigh_jobs
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, jobs
+from jobfeatures_exporter.scrape.exposition import (
     Block,
     Family,
     LabelTexts,
@@ -27,8 +29,6 @@ from jobfeatures_exporter.exposition import (
     blocks_of,
     render_blocks,
 )
-from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
-from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
 from jobfeatures_exporter.snapshot import Kind, kind_of
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import parse_cluster_record, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, SONAR, Json, Reader, read_envelope, secs_of, short
-from jobfeatures_exporter.ingest.records import (
+from jobfeatures_exporter.ingest.contents import (
     ErrorRecord,
     JobRecord,
     JobsRecord,

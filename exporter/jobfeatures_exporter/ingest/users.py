@@ -10,9 +10,9 @@ import re
 from typing import Final, NamedTuple
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
-from jobfeatures.privatefile import read_private
-from jobfeatures.publish.basic import parse_basic
-from jobfeatures.publish.tls import look_at, reason_of
+from jobfeatures.system.basiccredentials import parse_basic
+from jobfeatures.system.privatefile import read_private
+from jobfeatures.system.tls import look_at, reason_of
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures_exporter.jobreport.asking import JobReports
 from jobfeatures_exporter.jobreport.figures import JobReport
-from jobfeatures_exporter.jobreport.finding import MAX_JOBS
 from jobfeatures_exporter.jobreport.jobstats import decode_summary
+from jobfeatures_exporter.jobreport.selecting import MAX_JOBS
 
 NOTE = "from the summary in accounting: Prometheus has no samples of it"
 
@@ -49,4 +49,4 @@ def make_report(job: CommentedJob) -> JobReport | None:
         seen_until_secs=job.end_secs,
         nodes=summary.nodes,
         notes=(NOTE,),
-    )
+    ).with_doubts()

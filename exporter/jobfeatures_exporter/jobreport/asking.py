@@ -9,14 +9,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from jobfeatures.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metric
-from jobfeatures.model import JobState
-from jobfeatures.series import Answer, Series
-from jobfeatures_exporter.collectors import allocation, jobs
+from jobfeatures.records.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metric
+from jobfeatures.records.model import JobState
+from jobfeatures.records.series import Answer, Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.figures import JobReport
-from jobfeatures_exporter.jobreport.finding import Found, choose_jobs
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.jobreport.selecting import Found, choose_jobs
+from jobfeatures_exporter.scrape.collectors import allocation, jobs
 from jobfeatures_exporter.view.units import format_span, format_time
 
 # (question, at which time) → answer

@@ -10,6 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from jobfeatures.joblogs.loggedjob import TOO_MUCH_CPU_TIME, is_too_much_cpu_time
+
+DOUBTFUL_CPU_TIME = f"{TOO_MUCH_CPU_TIME}: wrong, or it is not confined to its CPUs"
 NEAR_MEMORY = 0.9  # of the memory allocated on a node
 
 
@@ -128,6 +131,18 @@ class JobReport:
     idle_cpu_secs = _Sum(lambda node: _minus(_times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
     idle_gpu_secs = _Sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
     unused_memory = _Sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
+
+    @property
+    def has_impossible_cpu_time(self) -> bool:
+        """Return whether it used more CPU time on a node than its CPUs there have."""
+        return any(
+            is_too_much_cpu_time(node.cpu_secs, node.allocated_cpus, node.elapsed_secs) for node in self.nodes
+        )
+
+    def with_doubts(self) -> JobReport:
+        """Return the report, with a note if its CPU time cannot be right."""
+        doubts = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
+        return replace(self, notes=self.notes + doubts)
 
     @property
     def elapsed_secs(self) -> float | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from jobfeatures.errors import SourceError
-from jobfeatures.httpget import Server
-from jobfeatures.metrics import JOB_END, JOB_INFO, JOB_START
-from jobfeatures.series import Series, parse_lines
-from jobfeatures_exporter.collectors import gpus, jobs
+from jobfeatures.records.metrics import JOB_END, JOB_INFO, JOB_START
+from jobfeatures.records.series import Series, parse_lines
+from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import JobReports
-from jobfeatures_exporter.jobreport.finding import choose_jobs
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.jobreport.selecting import choose_jobs
+from jobfeatures_exporter.scrape.collectors import gpus, jobs
 
 NOTE = "of this node alone, as of now: memory is that of now, not the highest"
 NAMES = frozenset(each.sample_name for each in (*queries.LAST, *queries.HIGHEST, *queries.OF_CARDS))

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from jobfeatures.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metric
-from jobfeatures.model import JobKey, JobState
-from jobfeatures.series import Series
-from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
+from jobfeatures.records.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metric
+from jobfeatures.records.model import JobKey, JobState
+from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
-from jobfeatures_exporter.jobreport.finding import Found
+from jobfeatures_exporter.jobreport.figures import (
+    GpuUse,
+    JobReport,
+    NodeUse,
+    Place,
+    without_missed_peaks,
+)
+from jobfeatures_exporter.jobreport.selecting import Found
+from jobfeatures_exporter.scrape.collectors import allocation, energy, gpus, jobs
 from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit
 from jobfeatures_exporter.view.numbers import Numbers
 
@@ -99,7 +105,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
         nodes=nodes,
         notes=tuple(dict.fromkeys(notes)),
     )
-    return without_missed_peaks(report)
+    return without_missed_peaks(report.with_doubts())
 
 
 def _info(places: Iterable[Numbers]) -> dict[str, str]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 
-from jobfeatures.access import Access
 from jobfeatures.errors import ParseError, SourceError, shown
-from jobfeatures.httpget import HttpStatusError
-from jobfeatures.series import Answer, parse_vector
+from jobfeatures.records.series import Answer, parse_vector
+from jobfeatures.settings.access import Access
+from jobfeatures.system.httpget import HttpStatusError
 
 
 class Prometheus:

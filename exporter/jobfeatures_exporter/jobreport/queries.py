@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Iterable
 
-from jobfeatures.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_SAYS_CPUS, JOB_START, Metric
-from jobfeatures.model import JobState
-from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
+from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_SAYS_CPUS, JOB_START, Metric
+from jobfeatures.records.model import JobState
+from jobfeatures_exporter.scrape.collectors import allocation, energy, gpus, jobs
 
 MAX_STEPS = 500  # of a subquery
 PROOF = JOB_INFO  # every job has it at every scrape, one series per node

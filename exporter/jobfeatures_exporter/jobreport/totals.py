@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from jobfeatures.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START
-from jobfeatures.series import Series
-from jobfeatures_exporter.collectors import allocation, gpus, jobs
+from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START
+from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Ask, Question
-from jobfeatures_exporter.jobreport.figures import JobReport
-from jobfeatures_exporter.jobreport.finding import Found
+from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME, JobReport
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.jobreport.selecting import Found
+from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.terminal.cells import align, fit
 from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
 from jobfeatures_exporter.view.units import format_share
@@ -41,6 +41,7 @@ class Total:
     used_gpu_hours: float = 0.0
     jobs_without_cpu: int = 0
     jobs_without_memory: int = 0
+    jobs_of_doubtful_cpu: int = 0
 
     @property
     def wasted_core_hours(self) -> float:
@@ -50,6 +51,7 @@ class Total:
     def add(self, job: JobReport) -> None:
         """Count a job."""
         self.jobs += 1
+        self.jobs_of_doubtful_cpu += job.has_impossible_cpu_time
         elapsed_secs, cpus = job.elapsed_secs, job.allocated_cpus
         if elapsed_secs is None or cpus is None or job.cpu_secs is None:
             self.jobs_without_cpu += 1
@@ -115,6 +117,8 @@ def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
     ):
         if count:
             notes[f"sums are without {count} jobs whose {what} or allocation is not known"] = None
+    if count := sum(each.jobs_of_doubtful_cpu for each in found):
+        notes[f"sums include {count} jobs with {DOUBTFUL_CPU_TIME}"] = None
     return Totals(by, tuple(found), tuple(notes))
 
 

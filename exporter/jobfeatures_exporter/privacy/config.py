@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.config import Config
-from jobfeatures.settings import PATH, choice, option
+from jobfeatures.settings.resolve import PATH, choice, option
 
 SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 

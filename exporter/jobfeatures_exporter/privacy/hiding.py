@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
 from jobfeatures_exporter.snapshot import CommandSample, JobSample, Kind, Snapshot, UnitKey
@@ -19,7 +19,7 @@ from jobfeatures_exporter.snapshot import CommandSample, JobSample, Kind, Snapsh
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from jobfeatures.administration import Answer
+    from jobfeatures.records.administration import Answer
 
 HASH_BYTES: Final = 6  # 12 hex digits: among 100,000 names, a collision has a chance of 1 in 56,000
 OTHER: Final = "other"  # commands that are not distinguished
@@ -140,7 +140,11 @@ class Privacy:
 
     def _reported(self, reported: Answer) -> Answer:
         """Return an answer with names hidden."""
-        from jobfeatures.administration import FairShares, Reservations, Scheduler  # of the controller role
+        from jobfeatures.records.administration import (  # of the controller role
+            FairShares,
+            Reservations,
+            Scheduler,
+        )
 
         if isinstance(reported, Scheduler):
             return replace(reported, users=self._all_renamed(reported.users, name=USER))

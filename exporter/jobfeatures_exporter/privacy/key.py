@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.privatefile import read_private
+from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.privacy.config import HASH, PrivacyConfig
 from jobfeatures_exporter.privacy.hiding import Privacy
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from jobfeatures.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.snapshot import JobSample, Kind, NodeSample, Snapshot, WorkKey
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.model import JobKey
-from jobfeatures_exporter.sampling.accumulate import NO_CPU_TIME, CpuLedger, CpuTicks, CpuTimes
-from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
-from jobfeatures_exporter.sampling.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.cgroupfiles import compute_memory_sum
-from jobfeatures_exporter.sampling.endings import DAEMON_COMMANDS, keep_counts
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
+from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
+from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
+from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS, keep_counts
+from jobfeatures_exporter.sampling.groups.steps import StepBook
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.ledger import CounterLedger, JobCounters
-from jobfeatures_exporter.sampling.members import Members
-from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.sampling.steps import StepBook
+from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuLedger, CpuTicks, CpuTimes
+from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.snapshot import (
     Accounting,
     GroupKey,
@@ -32,6 +34,17 @@ EXTERN_STEP = "extern"
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
 _ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
+
+
+class LookFacts(NamedTuple):
+    """What a sample has of the node and of all jobs when records are made."""
+
+    signs: NodeSigns = NodeSigns()
+    sums: Mapping[str, Sums] = MappingProxyType({})  # the kernel's, by `cpu_source` of control groups
+    heard: Mapping[str, JobFigures] = MappingProxyType({})  # likewise: readings from between samples
+    other_devices: Collection[str] = ()  # block devices whose transfers count on others too
+    reads_cores: bool = False
+    counts_network: bool = False
 
 
 class _State:
@@ -57,10 +70,6 @@ class JobRecorder:
         self._members = members
         self._tells_io = tells_io
         self._steps = steps
-        self.sums: Mapping[str, Sums] = {}  # the kernel's, by cpu_source of control groups
-        self.other_devices: Collection[str] = ()  # block devices whose transfers count on others too
-        self.reads_cores = False
-        self.counts_network = False
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
@@ -79,17 +88,19 @@ class JobRecorder:
         cgroups: Sequence[JobCgroup],
         processes: Sequence[ProcessSample],
         ticks: CpuTicks | None,
-        io: ProcessIo | None = None,
+        io: ProcessIo | None,
+        facts: LookFacts,
     ) -> JobSample:
         """Return the record of a job that has control groups, processes or both.
 
         CPU time is taken from control groups if these count it, else from the
         processes; the same holds for memory, independently.
         """
-        state = self._state(key, cgroups, processes)
-        if state.last is not None and self._stands_still(state, cgroups, processes, io):
+        state = self._state(key, cgroups, processes, facts)
+        if state.last is not None and self._stands_still(state, cgroups, processes, io, facts):
             return state.last
-        figures = [(each, each.read()) for each in cgroups]
+        heard = facts.heard
+        figures = [(each, each.read(facts.signs, heard.get(each.directory.cpu_source))) for each in cgroups]
         by_cpu = {each.directory.cpu_source: read.cpu for each, read in figures if each.counts_cpu}
         counted = state.ledger.update(by_cpu)
         state.by_cgroup = state.by_cgroup or bool(by_cpu)
@@ -97,7 +108,7 @@ class JobRecorder:
         if cpu is not None:
             state.reported = cpu = state.reported.or_more(cpu)
         counters = state.counters.update(
-            {each.directory.cpu_source: read.counters for each, read in figures}, self.other_devices
+            {each.directory.cpu_source: read.counters for each, read in figures}, facts.other_devices
         )
         sets = [read.cpus for _, read in figures if read.cpus is not None]
         numbers = None if not sets else sets[0] if len(sets) == 1 else sets[0].union(*sets[1:])
@@ -111,14 +122,14 @@ class JobRecorder:
             "threads": sum([process.threads for process in processes]),
             "process_io": io,
         }
-        if self.sums and cgroups:
-            reported.update(self._summed(state, cgroups))
+        if facts.sums and cgroups:
+            reported.update(_summed(state, cgroups, facts))
         reported["process_io"] = _no_lower(reported["process_io"], state.io) if self._tells_io else None
         state.io = reported["process_io"] or state.io
         memberships = [each.directory.membership for each in cgroups] or self._memberships(processes)
         nodes = {each.node for each in memberships}
         if state.uid is None or (len(cgroups) > 1 and len(_path_uids(cgroups)) > 1):
-            uid = self._uid(cgroups, processes)
+            uid = self._uid(cgroups, processes, facts.sums)
             state.uid = state.uid if uid is None else uid
         sample = JobSample(
             key=key,
@@ -132,7 +143,7 @@ class JobRecorder:
             slot=next((each.slot for each in memberships if each.slot is not None), None),
             cpus=None if numbers is None else len(numbers),
             cpu_numbers=numbers,
-            core_nanosecs=_sum_cores(cgroups, numbers) if self.reads_cores else {},
+            core_nanosecs=_sum_cores(cgroups, numbers) if facts.reads_cores else {},
             steps=() if self._steps is None else self._steps.read(key, cgroups),
             **reported,
             **counters,
@@ -146,7 +157,13 @@ class JobRecorder:
             state.last = sample
         return sample
 
-    def _state(self, key: JobKey, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> _State:
+    def _state(
+        self,
+        key: JobKey,
+        cgroups: Sequence[JobCgroup],
+        processes: Sequence[ProcessSample],
+        facts: LookFacts,
+    ) -> _State:
         """Return the state of a job; a new one if the id was another user's or another run's before."""
         named = (each.directory.membership for each in cgroups)
         owner = next((found for each in named if (found := each.sluid or each.uid) is not None), None)
@@ -154,7 +171,7 @@ class JobRecorder:
         is_other = state is not None and owner is not None and state.owner not in {None, owner}
         if state is not None and state.uid and state.last is not None and not state.last.processes:
             # Its group was empty before, so it may have been reused for another user's job.
-            is_other = is_other or (self._uid(cgroups, processes) or state.uid) != state.uid
+            is_other = is_other or (self._uid(cgroups, processes, facts.sums) or state.uid) != state.uid
         if state is None or is_other:
             if state is not None and self._steps is not None:
                 self._steps.forget(key)
@@ -168,6 +185,7 @@ class JobRecorder:
         cgroups: Sequence[JobCgroup],
         processes: Sequence[ProcessSample],
         io: ProcessIo | None,
+        facts: LookFacts,
     ) -> bool:
         """Return whether none of a job's threads has run since the last sample, nor waits for storage.
 
@@ -178,42 +196,15 @@ class JobRecorder:
             state.seen = None
             return False
         source = cgroups[0].directory.cpu_source
-        sums = self.sums.get(source)
+        sums = facts.sums.get(source)
         seen = (source, sums, io, None if sums is not None else processes)
         before, state.seen = state.seen, seen
-        if seen != before:
+        if seen != before or source in facts.heard:
             return False
         if sums is not None:
             return not (sums.running or sums.blocked) and cgroups[0].stands_still(cpu=False)
         sleep = all(each.threads == 1 and each.state in _ASLEEP for each in processes)
         return sleep and bool(processes) and cgroups[0].stands_still(cpu=True)
-
-    def _summed(self, state: _State, cgroups: Sequence[JobCgroup]) -> dict[str, Any]:
-        """Return the fields from the kernel's sums of a job; none if a control group has no sums."""
-        living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
-        sums = {
-            source: found
-            for source in (each.directory.cpu_source for each in cgroups)
-            if (found := self.sums.get(source)) is not None
-        }
-        row = state.done.update({source: each.figures for source, each in sums.items()})
-        if row is None or any(source not in sums for source in living):
-            return {}
-        done, there = Figures._make(row), [sums[source] for source in living]
-        return {
-            "processes": sum([each.processes for each in there]),
-            "threads": sum([each.threads for each in there]),
-            "process_io": ProcessIo._make(_IO_OF(done)),
-            "network": row[_NETWORK:] if self.counts_network else None,
-            "scheduling": Scheduling(
-                waiting_secs=done.waiting / 1e9,
-                major_faults=done.major_faults,
-                voluntary_switches=done.voluntary_switches,
-                involuntary_switches=done.involuntary_switches,
-                running=sum([each.running for each in there]),
-                blocked=sum([each.blocked for each in there]),
-            ),
-        }
 
     def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
         """Return the record of processes without a job; the same object if nothing has changed."""
@@ -237,13 +228,15 @@ class JobRecorder:
             self._units[key] = (ticks, record, processes)
         return record
 
-    def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:
+    def _uid(
+        self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample], summed: Mapping[str, Sums]
+    ) -> int | None:
         """Return the uid of a job's user, from its groups' paths if these agree, else from its processes."""
         uids = _path_uids(cgroups)
         if len(uids) == 1 and (uid := uids.pop()) is not None:
             return uid
         for each in cgroups:
-            sums = self.sums.get(each.directory.cpu_source)
+            sums = summed.get(each.directory.cpu_source)
             if sums is not None and sums.user is not None:
                 return sums.user
         owners = set()
@@ -251,7 +244,7 @@ class JobRecorder:
             membership = self._members.attributed.get(process.pid)
             if membership is not None and membership.uid is not None:
                 return membership.uid
-            if process.command in DAEMON_COMMANDS:
+            if process.command in SHEPHERD_COMMANDS:
                 continue
             owner = self._members.uid(process.pid)
             if owner:  # not root: any job may run set-user-ID programs
@@ -263,6 +256,34 @@ class JobRecorder:
     def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
         found = (self._members.attributed.get(process.pid) for process in processes)
         return {membership for membership in found if membership is not None}
+
+
+def _summed(state: _State, cgroups: Sequence[JobCgroup], facts: LookFacts) -> dict[str, Any]:
+    """Return the fields from the kernel's sums of a job; none if a control group has no sums."""
+    living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
+    sums = {
+        source: found
+        for source in (each.directory.cpu_source for each in cgroups)
+        if (found := facts.sums.get(source)) is not None
+    }
+    row = state.done.update({source: each.figures for source, each in sums.items()})
+    if row is None or any(source not in sums for source in living):
+        return {}
+    done, there = Figures._make(row), [sums[source] for source in living]
+    return {
+        "processes": sum([each.processes for each in there]),
+        "threads": sum([each.threads for each in there]),
+        "process_io": ProcessIo._make(_IO_OF(done)),
+        "network": row[_NETWORK:] if facts.counts_network else None,
+        "scheduling": Scheduling(
+            waiting_secs=done.waiting / 1e9,
+            major_faults=done.major_faults,
+            voluntary_switches=done.voluntary_switches,
+            involuntary_switches=done.involuntary_switches,
+            running=sum([each.running for each in there]),
+            blocked=sum([each.blocked for each in there]),
+        ),
+    }
 
 
 def _path_uids(cgroups: Sequence[JobCgroup]) -> set[int | None]:

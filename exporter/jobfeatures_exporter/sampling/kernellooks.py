@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
-from jobfeatures_exporter.sampling.bpf.records import Sums
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
-from jobfeatures_exporter.sampling.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.memorytree import list_directories
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.groups.memorytree import list_directories
 from jobfeatures_exporter.snapshot import KernelChecks
 
 MAX_GAP_LOOKS = 32

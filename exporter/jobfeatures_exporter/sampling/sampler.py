@@ -6,35 +6,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jobfeatures.batch import BatchSettings
 from jobfeatures.batch.groups import Membership
-from jobfeatures.batch.htcondor import EXECUTE
-from jobfeatures.clock import Clock
-from jobfeatures.model import Job, JobKey
-from jobfeatures_exporter.rates import cpu_secs_of
-from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
-from jobfeatures_exporter.sampling.attribution import compute_epoch
-from jobfeatures_exporter.sampling.attributor import Attribution, Attributor, Key
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
-from jobfeatures_exporter.sampling.bpf.records import Sums
-from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobCgroups
-from jobfeatures_exporter.sampling.commands import CommandBook
+from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.disks import Disks
-from jobfeatures_exporter.sampling.endings import complete, find_first_processes
-from jobfeatures_exporter.sampling.energy import JobEnergy, compute_package_joules
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
-from jobfeatures_exporter.sampling.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.jobbook import JobRecorder
+from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobCgroup, JobCgroups, JobFigures
+from jobfeatures_exporter.sampling.groups.endings import complete, find_first_processes
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.steps import StepBook
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
+from jobfeatures_exporter.sampling.host.disks import Disks
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC, read_node
+from jobfeatures_exporter.sampling.jobbook import JobRecorder, LookFacts
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
-from jobfeatures_exporter.sampling.lastwords import LastWords
-from jobfeatures_exporter.sampling.members import Members
-from jobfeatures_exporter.sampling.openfiles import OpenFileBook
-from jobfeatures_exporter.sampling.processes import ProcessScanner
-from jobfeatures_exporter.sampling.processio import ProcessIoBook
-from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_node
-from jobfeatures_exporter.sampling.rapl import NodeEnergy
-from jobfeatures_exporter.sampling.steps import StepBook
-from jobfeatures_exporter.sampling.unseenkills import UnseenKills
+from jobfeatures_exporter.sampling.power.energy import JobEnergy, compute_package_joules
+from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
+from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTicks
+from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
+from jobfeatures_exporter.sampling.processes.attributor import Attribution, Attributor, Key
+from jobfeatures_exporter.sampling.processes.bycommand import CommandBook
+from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.sampling.processes.openfiles import OpenFileBook
+from jobfeatures_exporter.sampling.processes.processio import ProcessIoBook
+from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.snapshot import (
     CommandSample,
     GroupKey,
@@ -49,7 +50,7 @@ from jobfeatures_exporter.snapshot import (
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
-    from jobfeatures_exporter.sampling.taskstats import ExitTimes
+    from jobfeatures_exporter.sampling.exits.taskstats import ExitTimes
 
 FIRST_AGAIN_LOOKS = 16  # every so many samples the first processes of jobs are searched in any case
 ALL_AGAIN_LOOKS = 64  # every so many samples all processes are read even if the kernel's sums suffice
@@ -62,11 +63,10 @@ class Sampler:
     `node_name`, control groups that name another node (several emulated on one host) are ignored, and their
     processes belong to no job; else all count, and a job on several nodes is summed. `cgroup_root` is the
     path at which the batch systems' control groups begin, if not ``/`` because the node is a container.
-    `condor_execute` is HTCondor's EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
-    if it is not to be found by its process. `steps` also reads the steps of jobs, `process_io` what their
+    `batch` are the batch systems' settings. `steps` also reads the steps of jobs, `process_io` what their
     processes read and wrote, and `top_commands`, if not 0, rolls up their processes by command.
 
-    A job's processes and threads include its slurmstepd, which is in its control groups. Memory of a job
+    A job's processes and threads include those of its batch system in its control groups. Memory of a job
     without control groups is the sum over its processes, in which shared pages count once per process.
 
     With the kernel's sums, set by `read_by`, the usage of jobs in control groups comes from these, and
@@ -84,8 +84,7 @@ class Sampler:
         jobs: Callable[[], Mapping[JobKey, Job]],
         node_name: str | None = None,
         cgroup_root: str = "",
-        condor_execute: str = EXECUTE,
-        gridengine_spool: str | None = None,
+        batch: BatchSettings | None = None,
         gpus: GpuMonitor | None = None,
         taskstats: bool = False,
         steps: bool = False,
@@ -109,13 +108,12 @@ class Sampler:
             self._members,
             self._unreadable,
             is_here=self._is_here,
-            condor_execute=condor_execute,
-            gridengine_spool=gridengine_spool,
+            config=batch or BatchSettings(),
         )
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
         self._exits: ExitTimes[Key] | None = None
         if taskstats:
-            from jobfeatures_exporter.sampling.taskstats import subscribe
+            from jobfeatures_exporter.sampling.exits.taskstats import subscribe
 
             self._exits = subscribe(self._unreadable)
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
@@ -124,6 +122,8 @@ class Sampler:
         self._gpus = gpus
         self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
         self._steps = StepBook(budget, self._unreadable) if steps else None
+        self._listed = GroupList()
+        self._signs = NodeSigns()
         self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
         self._reader = PROCFS_ALONE
@@ -149,14 +149,12 @@ class Sampler:
         """Set how processes are read; call it before the first sample."""
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, self._unreadable)
         self._reader = reader
-        self._book.counts_network = reader.no_network == ""
 
     def sample(self) -> Snapshot:
         """Take a snapshot of the node. What cannot be read is omitted and counted."""
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         node = read_node(self._procfs, self._unreadable, self._disks.read())
-        self._book.other_devices = self._disks.others
-        self._cgroups.kills.count = node.oom_kills
+        self._signs = self._signs.then(node)
         if self._epoch is None and node.boot_time_secs is not None:
             # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
@@ -166,19 +164,28 @@ class Sampler:
         self._looks += 1
         lists_all = self._needs_all()
         processes = self._scan() if lists_all else {}
-        self._cgroups.update()
-        gone = self._hear()
-        lost = {self._keys_of.get(each.directory.cpu_source) for each in self._cgroups.gone}
-        sums = self._book.sums = self._sum(gone)
+        self._listed = self._cgroups.update()
+        heard, gone = self._hear()
+        lost = {self._keys_of.get(each.directory.cpu_source) for each in self._listed.gone}
+        sums = self._sum(gone)
         if not lists_all:
             lists_all, processes = self._read_some(sums)
         if not lists_all:
             self._scanner.close()  # its open descriptors only pay off in consecutive samples of all processes
         read_at_secs = self._clock.monotonic_secs()
-        self._book.reads_cores = self._shows("reads_cores")
-        keys, jobs, final = self._attribute(processes, gone, are_all=lists_all)
+        facts = LookFacts(
+            signs=self._signs,
+            sums=sums,
+            heard=heard,
+            other_devices=self._disks.others,
+            reads_cores=self._shows("reads_cores"),
+            counts_network=self._reader.no_network == "",
+        )
+        keys, jobs, final = self._attribute(processes, gone, facts, are_all=lists_all)
         of_jobs = (processes[pid] for pid, key in keys.items() if isinstance(key, JobKey))
-        lost |= {self._keys_of.get(each.directory.cpu_source) for each in self._cgroups if each.take_lost()}
+        lost |= {
+            self._keys_of.get(each.directory.cpu_source) for each in self._listed.groups if each.take_lost()
+        }
         self._unseen_kills.doubt(node.oom_kills, self._last_jobs, jobs, final, lost)
         node, jobs = self._with_energy(node, jobs)
         self._last_jobs = jobs
@@ -254,7 +261,7 @@ class Sampler:
         if self._kernel is None:
             return {}
         also = [each.directory for those in gone.values() for each in those]
-        return self._kernel.sums([*self._cgroups.directories, *also])
+        return self._kernel.sums([*self._listed.directories, *also])
 
     def _read_some(self, sums: Mapping[str, Sums]) -> tuple[bool, Mapping[int, ProcessSample]]:
         """Return whether all processes were read because the sums do not suffice, and the processes read."""
@@ -262,12 +269,12 @@ class Sampler:
             each.counts_memory
             and each.directory.cpu_source in sums
             and each.directory.membership.slot is None
-            for each in self._cgroups
+            for each in self._listed.groups
         )
         named = {key for key, job in self._jobs().items() if job.processes or job.sessions}
         if self._kernel is None or not suffices or not named <= set(self._keys_of.values()):
             return True, self._scan()
-        pids = self._kernel.due(self._cgroups.directories, self._is_settled)
+        pids = self._kernel.due(self._listed.directories, self._is_settled)
         processes = self._scanner.glance(pids)
         self._attributor.read(processes, are_all=False)
         return False, processes
@@ -277,56 +284,52 @@ class Sampler:
         key, membership = self._keys_of.get(directory.cpu_source), directory.membership
         sample = None if key is None else self._last_jobs.get(key)
         if key is None or sample is None:
-            return directory.cpu_source in self._keys_of and key is None
+            is_stranger = directory.cpu_source in self._keys_of and key is None
+            return is_stranger and membership.job_id is not None  # else it gets a job's id with its processes
         has_number = membership.sluid is None or key.job_id != membership.name
         return has_number and (sample.uid is not None or not sample.processes)
 
-    def _populated(self) -> list[Membership]:
+    def _populated(self, sums: Mapping[str, Sums]) -> list[Membership]:
         """Return the control groups that have processes according to the kernel's sums."""
-        sums = self._book.sums
-        found = (each.directory for each in self._cgroups if each.directory.cpu_source in sums)
+        found = (each for each in self._listed.directories if each.cpu_source in sums)
         return [each.membership for each in found if sums[each.cpu_source].processes]
 
     def _is_here(self, membership: Membership) -> bool:
         return self._node_name is None or membership.node in {None, self._node_name}
 
-    def _hear(self) -> dict[JobKey, list[JobCgroup]]:
-        """Give control groups their readings from between samples; return removed groups that have one."""
-        if self._last_words is None:
-            return {}
-        heard = self._last_words.take()
-        if heard:
-            for cgroup in self._cgroups:
-                cgroup.heard = heard.get(cgroup.directory.cpu_source)
+    def _hear(self) -> tuple[Mapping[str, JobFigures], dict[JobKey, list[JobCgroup]]]:
+        """Return readings from between samples, by `cpu_source`, and the removed groups that have one."""
+        heard = {} if self._last_words is None else self._last_words.take()
         gone: dict[JobKey, list[JobCgroup]] = {}
-        living = {each.cpu_source for each in self._cgroups.directories} if self._cgroups.gone else ()
-        for cgroup in self._cgroups.gone:
-            cgroup.heard = heard.get(cgroup.directory.cpu_source)
-            key = self._keys_of.get(cgroup.directory.cpu_source)
-            if cgroup.heard is not None and key is not None and cgroup.directory.cpu_source not in living:
+        living = {each.cpu_source for each in self._listed.directories} if self._listed.gone else ()
+        for cgroup in self._listed.gone:
+            source = cgroup.directory.cpu_source
+            if source in heard and source not in living and (key := self._keys_of.get(source)) is not None:
                 gone.setdefault(key, []).append(cgroup)
-        return gone
+        return heard, gone
 
     def _attribute(
         self,
         processes: Mapping[int, ProcessSample],
         gone: Mapping[JobKey, Sequence[JobCgroup]],
+        facts: LookFacts,
         *,
         are_all: bool,
     ) -> tuple[dict[int, Key], dict[WorkKey, JobSample], dict[JobKey, JobSample]]:
         """Return the key of each process, the record of each key, and the final records of ended jobs."""
         found = self._attributor.attribute(
             processes,
-            self._cgroups.directories,
+            self._listed.directories,
             self._jobs(),
             by_group=self._epoch is not None,
+            now_secs=self._clock.monotonic_secs(),
             are_all=are_all,
-            populated=self._populated(),
+            populated=self._populated(facts.sums),
         )
         keys = found.keys
         cgroups: dict[JobKey, list[JobCgroup]] = {}
         self._keys_of = {}
-        for cgroup in self._cgroups:
+        for cgroup in self._listed.groups:
             job_key = self._keys_of[cgroup.directory.cpu_source] = found.job_key(cgroup.directory.membership)
             if job_key is not None:
                 cgroups.setdefault(job_key, []).append(cgroup)
@@ -337,7 +340,7 @@ class Sampler:
         of_jobs.update((key, those) for key, those in members.items() if isinstance(key, JobKey))
         if self._command_book is not None:
             self._commands = self._command_book.update(processes, of_jobs)
-        unsummed = {self._keys_of[source] for source in self._keys_of.keys() - self._book.sums.keys()}
+        unsummed = {self._keys_of[source] for source in self._keys_of.keys() - facts.sums.keys()}
         unsummed |= of_jobs.keys() - cgroups.keys()
         io = {}
         if self._process_io is not None:
@@ -346,16 +349,15 @@ class Sampler:
         if self._exits is not None:
             of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}
             ticks = self._exits.update(processes, of_batch, ticks, boot_time_secs=self._boot_time_secs)
-        if self._last_words is not None and (are_all or members or self._cgroups.have_changed):
+        if self._last_words is not None and (are_all or members or self._listed.have_changed):
             self._follow(self._last_words, cgroups, members, processes, found, are_all=are_all)
         final: dict[JobKey, JobSample] = {}
         for job, those in gone.items():
             if job in of_jobs:
                 cgroups.setdefault(job, []).extend(those)
             elif (last := self._last_jobs.get(job)) is not None:
-                now = self._book.job(job, those, (), None)
-                final[job] = complete(last, now)
-        return keys, self._records(members, cgroups, ticks, io), final
+                final[job] = complete(last, self._book.job(job, those, (), None, None, facts))
+        return keys, self._records(members, cgroups, ticks, io, facts), final
 
     def _follow(
         self,
@@ -377,7 +379,7 @@ class Sampler:
             for job in cgroups
         }
         self._read = read
-        if first != self._first or self._cgroups.have_changed:
+        if first != self._first or self._listed.have_changed:
             self._first = first
             directories = {job: [each.directory for each in those] for job, those in cgroups.items()}
             by_pid = {pid: directories[job] for job, pids in first.items() for pid in pids}
@@ -389,12 +391,13 @@ class Sampler:
         cgroups: Mapping[JobKey, Sequence[JobCgroup]],
         ticks: Mapping[Key, CpuTicks],
         io: Mapping[JobKey, ProcessIo],
+        facts: LookFacts,
     ) -> dict[WorkKey, JobSample]:
         records: dict[WorkKey, JobSample] = {}
         for key in [*cgroups, *(each for each in members if each not in cgroups)]:
             if isinstance(key, JobKey):
                 records[key] = self._book.job(
-                    key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key), io.get(key)
+                    key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key), io.get(key), facts
                 )
             elif isinstance(key, UnitKey):
                 records[key] = self._book.unit(key, members[key], ticks[key])
@@ -412,7 +415,6 @@ def make_sampler(config: DaemonConfig, clock: Clock, **more: Any) -> Sampler:
         cgroup=config.path_cgroup,
         clock=clock,
         node_name=config.node_name,
-        condor_execute=config.htcondor_execute_directory,
-        gridengine_spool=config.gridengine_spool_directory,
+        batch=config,
         **{"jobs": dict, **more},
     )

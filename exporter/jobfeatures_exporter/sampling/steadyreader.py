@@ -6,8 +6,8 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.settings import settings_of, tables_of
+from jobfeatures.settings.resolve import settings_of, tables_of
 from jobfeatures_exporter.config import ExporterConfig
 
 SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))

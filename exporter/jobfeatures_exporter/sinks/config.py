@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings import BOOLEAN, COUNT, DURATION, PATH, POSITIVE_DURATION, SIZE, URL, option, words
-from jobfeatures.settings import TEXT as LINE
+from jobfeatures.settings.resolve import (
+    DURATION,
+    PATH,
+    SIZE,
+    URL,
+    option,
+    words,
+)
+from jobfeatures.settings.resolve import TEXT as LINE
 from jobfeatures_exporter.privacy.config import PrivacyConfig
 
 SINKS = ("stdout", "tree", "http", "kafka")  # each is a module of this package
@@ -25,15 +32,12 @@ class SinksConfig(PrivacyConfig):
     sonar_spool_max_bytes: int = option(
         SIZE, 64 * 2**20, "bytes that may wait for each sink; beyond, the oldest are dropped"
     )
-    sonar_spool_max_files: int = option(COUNT, 10_000, "how many documents may wait for each sink")
-    sonar_send_timeout_secs: float = option(POSITIVE_DURATION, 30.0, "time limit of a sink's server")
     sonar_sending_window_secs: float = option(
         DURATION, 60.0, "documents go to http and kafka at a random time within this"
     )
     sonar_tree_directory: str | None = option(
         PATH, None, "folder of sink tree: YEAR/MONTH/DAY/0+TYPE-NODE.json"
     )
-    sonar_tree_fsync: bool = option(BOOLEAN, False, "sink tree waits until each document is on the disk")
     sonar_http_url: str | None = option(URL, None, "address of sink http: documents are posted to URL/TYPE")
     sonar_http_user: str | None = option(LINE, None, "user there, if not the cluster's name")
     sonar_http_password_file: str | None = option(PATH, None, "file with the password, read at each request")

@@ -20,7 +20,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Message, read_secret
+from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, read_secret
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class HttpSink:
 
     def __init__(self, config: SinksConfig, url: str, context: ssl.SSLContext) -> None:
         self._url = url
-        self._timeout_secs = config.sonar_send_timeout_secs
+        self._timeout_secs = SEND_TIMEOUT_SECS
         self._user = config.sonar_http_user or config.sonar_cluster
         self._password_file = config.sonar_http_password_file
         self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""

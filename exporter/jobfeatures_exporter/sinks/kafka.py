@@ -7,7 +7,7 @@ from typing import Any
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Message, read_secret
+from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, read_secret
 
 log = logging.getLogger(__name__)
 FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
@@ -17,7 +17,7 @@ class KafkaSink:
     """Sends documents to brokers one at a time, and waits for each acknowledgement."""
 
     def __init__(self, config: SinksConfig) -> None:
-        self._timeout_secs = config.sonar_send_timeout_secs
+        self._timeout_secs = SEND_TIMEOUT_SECS
         self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
         self._user = config.sonar_kafka_user or config.sonar_cluster
         self._password_file = config.sonar_kafka_password_file
@@ -96,7 +96,7 @@ def _settings(config: SinksConfig) -> dict[str, Any]:
         "bootstrap.servers": config.sonar_kafka_brokers,
         "client.id": "jobfeatures-exporter",
         "acks": "all",
-        "message.timeout.ms": max(1, int(config.sonar_send_timeout_secs * 1000)),
+        "message.timeout.ms": max(1, int(SEND_TIMEOUT_SECS * 1000)),
         "message.max.bytes": 10_000_000,  # for a node of many processes; brokers have their own limits
         "compression.type": "gzip",
         "security.protocol": ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT"),

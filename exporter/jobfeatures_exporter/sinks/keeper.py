@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import SinkError, UnsafePathError
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sinks.message import Message, Sink
 from jobfeatures_exporter.sinks.spool import Limits, Spool
 

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from jobfeatures.errors import SinkError
 
+SEND_TIMEOUT_SECS = 30.0  # for a sink's server to take one document
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:

@@ -19,13 +19,14 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from jobfeatures.errors import ParseError, UnsafePathError
-from jobfeatures.jsontext import parse_own
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures.publish.files import DIRECTORY, must_be_ours
+from jobfeatures.records.jsontext import parse_own
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures_exporter.sinks.message import Message
 
 log = logging.getLogger(__name__)
 
+SPOOL_MAX_DOCUMENTS = 10_000  # for each sink
 KEPT_CORRUPT = 10  # files set aside that are kept for diagnosis
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"([0-9]{20})\.envelope\Z")

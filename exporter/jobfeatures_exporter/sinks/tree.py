@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
-from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.files import DIRECTORY
+from jobfeatures.system.privatefile import closing, opened
 from jobfeatures_exporter.sinks.config import SinksConfig
 from jobfeatures_exporter.sinks.message import Message
 
@@ -27,9 +27,8 @@ _NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")
 class TreeSink:
     """Appends to files below one folder, where it follows no link."""
 
-    def __init__(self, directory: str, *, fsync: bool = False) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._fsync = fsync
 
     def send(self, message: Message) -> None:
         """Append one line, in one write if possible: several nodes may share the folder."""
@@ -58,8 +57,6 @@ class TreeSink:
             if written < len(data):  # disk full: half a document would also break the next one
                 os.ftruncate(file, size)
                 raise SinkError(f"{self._directory}: only {written} of {len(data)} bytes could be written")
-            if self._fsync:
-                os.fsync(file)
 
 
 def file_name(kind: str, node: str) -> str:
@@ -76,4 +73,4 @@ def make_sink(config: SinksConfig) -> TreeSink:
     """Return the sink. Raises ConfigurationError without a folder."""
     if config.sonar_tree_directory is None:
         raise ConfigurationError("sonar.tree_directory", "sink tree needs it")
-    return TreeSink(config.sonar_tree_directory, fsync=config.sonar_tree_fsync)
+    return TreeSink(config.sonar_tree_directory)

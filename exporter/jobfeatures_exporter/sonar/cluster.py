@@ -15,8 +15,8 @@ from jobfeatures.formats.sonar.envelopes import (
     timestamp,
     unicode_text,
 )
-from jobfeatures.model import Cluster
-from jobfeatures.nodelist import fold_ranges
+from jobfeatures.records.model import Cluster
+from jobfeatures.records.nodelist import fold_ranges
 
 SLURM = "slurm"
 

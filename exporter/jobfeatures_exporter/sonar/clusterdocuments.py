@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
-from jobfeatures.joblog import JobRecord, queue_pairs, record_of
-from jobfeatures.model import Cluster, JobState, JobTable
+from jobfeatures.joblogs.loggedjob import JobRecord, queue_pairs, record_of
+from jobfeatures.records.model import Cluster, JobState, JobTable
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingSource
 from jobfeatures_exporter.sonar.cluster import cluster_document
 from jobfeatures_exporter.sonar.config import SonarConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.formats.sonar import CURRENT, SEED
-from jobfeatures.settings import BOOLEAN, DURATION, PATH, POSITIVE_DURATION, choice, option, words
-from jobfeatures_exporter.sampling.sysinfo import SVG, TEXT
+from jobfeatures.settings.resolve import BOOLEAN, DURATION, PATH, POSITIVE_DURATION, choice, option, words
+from jobfeatures_exporter.sampling.host.sysinfo import SVG, TEXT
 from jobfeatures_exporter.sinks.config import SinksConfig
 
 

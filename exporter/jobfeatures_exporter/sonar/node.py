@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown, shown_name
 from jobfeatures.formats.sonar import SEED
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.values import fault_of_hostname
-from jobfeatures.privatefile import read_private
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.details import read_details
-from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.sampling.software import read_software
-from jobfeatures_exporter.sampling.sysinfo import TEXT, read_sysinfo
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.software import read_software
+from jobfeatures_exporter.sampling.host.sysinfo import TEXT, read_sysinfo
+from jobfeatures_exporter.sampling.processes.details import read_details
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.process import SampleInput

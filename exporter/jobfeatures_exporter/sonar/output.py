@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.envelopes import SAMPLE, SYSINFO
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sinks import make_sink
 from jobfeatures_exporter.sinks.keeper import SinkKeeper
-from jobfeatures_exporter.sinks.spool import Limits
+from jobfeatures_exporter.sinks.spool import SPOOL_MAX_DOCUMENTS, Limits
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
@@ -26,9 +26,9 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
     if not config.sonar_sinks:
         return None
     origin = make_origin(config)
-    limits = Limits(config.sonar_spool_max_bytes, config.sonar_spool_max_files)
-    if 0 in limits:
-        raise ConfigurationError("sonar.spool_max_bytes", "and sonar.spool_max_files must be 1 or more")
+    if config.sonar_spool_max_bytes == 0:
+        raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
+    limits = Limits(config.sonar_spool_max_bytes, SPOOL_MAX_DOCUMENTS)
     folder = config.sonar_spool_directory
     sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
     keepers = [

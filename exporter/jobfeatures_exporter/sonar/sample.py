@@ -22,8 +22,8 @@ from jobfeatures.formats.sonar.envelopes import (
     unicode_text,
     without_defaults,
 )
-from jobfeatures.jobnumbers import parse_job_number
-from jobfeatures.model import JobKey
+from jobfeatures.joblogs.jobnumbers import parse_job_number
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
 from jobfeatures_exporter.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig

@@ -9,10 +9,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sinks.keeper import SinkKeeper, SinkStatus
 from jobfeatures_exporter.sinks.message import Message
 

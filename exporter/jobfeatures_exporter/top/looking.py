@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.model import JobKey
-from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.top.pages import Pages
 from jobfeatures_exporter.top.processtree import LiveProcess, list_processes

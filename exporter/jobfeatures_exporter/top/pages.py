@@ -5,16 +5,16 @@ from __future__ import annotations
 import socket
 from urllib.parse import urlsplit, urlunsplit
 
-from jobfeatures.access import Access
-from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError, SourceError, shown
-from jobfeatures.httpget import Server
-from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
-from jobfeatures.series import parse_lines
-from jobfeatures_exporter.collectors.node import BOOT
+from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT
+from jobfeatures.records.series import parse_lines
+from jobfeatures.settings.access import Access
+from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.exposition import Number
-from jobfeatures_exporter.sampling.procfs import read_stat
+from jobfeatures_exporter.sampling.host.procfs import read_stat
+from jobfeatures_exporter.scrape.collectors.node import BOOT
+from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
@@ -104,7 +104,7 @@ class OwnPages:
 
     def __init__(self, config: DaemonConfig) -> None:
         """`config` includes the settings in `WITHOUT_TRACES`."""
-        from jobfeatures_exporter.daemon import Daemon
+        from jobfeatures_exporter.node.daemon import Daemon
 
         self._daemon = Daemon(config)
         self._collectors = config.enabled_collectors()
@@ -113,7 +113,7 @@ class OwnPages:
 
     def look(self) -> Numbers:
         """Sample the node and return the figures directly, without rendering and parsing them."""
-        from jobfeatures_exporter.collectors import collect
+        from jobfeatures_exporter.scrape.collectors import collect
 
         return Numbers(collect(self._daemon.context(), self._collectors))
 

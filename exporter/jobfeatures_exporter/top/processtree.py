@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.view.processes import make_tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 from jobfeatures_exporter.view.job import IDLE_GPU, NEAR_LIMIT, JobView
 from jobfeatures_exporter.view.units import format_bytes, format_cpus, format_share, format_span, format_when
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jobfeatures.metrics import (
+from jobfeatures.records.metrics import (
     JOB_CPUS,
     JOB_DRAINING_WASTE,
     JOB_END,
@@ -17,12 +17,12 @@ from jobfeatures.metrics import (
     NODE_READ_AT,
     Metric,
 )
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
 from jobfeatures_exporter.cluster.finding import user_of
-from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, status, waste
-from jobfeatures_exporter.exposition import Number, Values
-from jobfeatures_exporter.rates import compute_rate
+from jobfeatures_exporter.sampling.cpurates import compute_rate
+from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs, remaining, status, waste
+from jobfeatures_exporter.scrape.exposition import Number, Values
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, Held, WasteNow, compute_waste_now
 

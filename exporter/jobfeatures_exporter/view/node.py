@@ -6,12 +6,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from jobfeatures.metrics import JOB_CPUS, JOB_END, NODE_CPUS, NODE_READ_AT, SOURCE_AGE, SOURCE_UP, Metric
-from jobfeatures.model import JobKey
+from jobfeatures.records.metrics import (
+    JOB_CPUS,
+    JOB_END,
+    NODE_CPUS,
+    NODE_READ_AT,
+    SOURCE_AGE,
+    SOURCE_UP,
+    Metric,
+)
+from jobfeatures.records.model import JobKey
 from jobfeatures.status.waste import Basis
-from jobfeatures_exporter.collectors import allocation, drains, gpus, node, sources
-from jobfeatures_exporter.exposition import Number
-from jobfeatures_exporter.rates import compute_busy_share
+from jobfeatures_exporter.sampling.cpurates import compute_busy_share
+from jobfeatures_exporter.scrape.collectors import allocation, drains, gpus, node
+from jobfeatures_exporter.scrape.collectors.own import sources
+from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.snapshot import CpuSecs
 from jobfeatures_exporter.view import job
 from jobfeatures_exporter.view.job import (

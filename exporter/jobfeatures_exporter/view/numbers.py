@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jobfeatures.metrics import Metric
-from jobfeatures.model import JobKey
-from jobfeatures.series import Series
-from jobfeatures_exporter.exposition import Family, Number, Sample, Values
+from jobfeatures.records.metrics import Metric
+from jobfeatures.records.model import JobKey
+from jobfeatures.records.series import Series
+from jobfeatures_exporter.scrape.exposition import Family, Number, Sample, Values
 
 NONE: Mapping[Values, Number] = {}
 

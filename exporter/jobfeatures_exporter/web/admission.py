@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 
-from jobfeatures.publish.rates import Rates
+from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.web.hosts import is_ours
 
 # Why requests are refused.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from jobfeatures_exporter.exposition import choose_format, takes
+from jobfeatures_exporter.scrape.exposition import choose_format, takes
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.packing import pack
 from jobfeatures_exporter.web.sharing import sharing

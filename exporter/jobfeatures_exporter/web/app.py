@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from jobfeatures_exporter.cluster.discovery import TargetGroup
-from jobfeatures_exporter.exposition import takes
+from jobfeatures_exporter.scrape.exposition import takes
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers
 from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes

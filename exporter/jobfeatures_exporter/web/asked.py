@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 WASTED = "wasted"  # sort order: the jobs that waste most now come first
 DENSE = "dense"  # view: one line per job
+FULL = "full"  # view: rows with bars and courses, however many jobs there are
 MAX_LETTERS = 100
 
 
@@ -18,12 +19,14 @@ class Asked(NamedTuple):
     is_dense: bool = False
     sort: str = ""
     find: str = ""  # a job or user to search for in the cluster
+    is_full: bool = False
 
-    def address(self, *, is_dense: bool | None = None, sort: str | None = None) -> str:
+    def address(self, *, view: str | None = None, sort: str | None = None) -> str:
         """Return the relative URL of the page at / with another view or order."""
-        view = self.is_dense if is_dense is None else is_dense
+        if view is None:
+            view = DENSE if self.is_dense else FULL if self.is_full else ""
         order = self.sort if sort is None else sort
-        parts = [f"view={DENSE}"] * view + [f"sort={order}"] * bool(order)
+        parts = [f"view={view}"] * bool(view) + [f"sort={order}"] * bool(order)
         return f"./{'?' if parts else ''}{'&'.join(parts)}"
 
 
@@ -38,4 +41,5 @@ def parse_asked(query: Mapping[str, str], job_id: str = "") -> Asked:
         is_dense=query.get("view") == DENSE,
         sort=WASTED if query.get("sort") == WASTED else "",
         find=query.get("find", "").strip()[:MAX_LETTERS],
+        is_full=query.get("view") == FULL,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings import BOOLEAN, PATH, TEXT, option, words
+from jobfeatures.settings.resolve import BOOLEAN, PATH, TEXT, option, words
 from jobfeatures_exporter.ingest.config import IngestConfig
 from jobfeatures_exporter.web.links import LINK
 

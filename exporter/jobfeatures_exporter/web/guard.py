@@ -15,7 +15,7 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits, Connectio
 from jobfeatures_exporter.web.admission import ALWAYS, BUSY, PASSWORD, Admission, Refusal
 
 if TYPE_CHECKING:  # needs the extra `web`
-    from jobfeatures_exporter.web.webfile import WebFile
+    from jobfeatures_exporter.web.configfile.reloaded import WebFile
 
 OF_PAGES = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
@@ -36,7 +36,7 @@ class Guard:
         self._now = asyncio.get_running_loop().time
         self._auth = None
         if file is not None:
-            from jobfeatures_exporter.web.basicauth import BasicAuth
+            from jobfeatures_exporter.web.configfile.basicauth import BasicAuth
 
             self._auth = BasicAuth()
 
@@ -71,7 +71,7 @@ class Guard:
     async def _refuse_user(self, request: web.BaseRequest, now: float) -> Refusal | None:
         if self._file is None or self._auth is None or not self._file.options.users:
             return None
-        from jobfeatures_exporter.web.basicauth import Verdict
+        from jobfeatures_exporter.web.configfile.basicauth import Verdict
 
         header = request.headers.get("Authorization", "")
         verdict = await self._auth.judge(header, request.remote, self._file.options.users, now_secs=now)
@@ -135,7 +135,7 @@ class FileTls:
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
         """Return whether the client's certificate has an allowed name."""
-        from jobfeatures_exporter.web.tlscontext import is_allowed
+        from jobfeatures_exporter.web.configfile.tlscontext import is_allowed
 
         tls = self._file.options.tls
         return tls is None or is_allowed(spoken.getpeercert(), tls.allowed_sans)

@@ -7,8 +7,15 @@ IP addresses and localhost cannot be rebound.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
 from functools import lru_cache
+from typing import Final
+
+# RFC 9110, 7.2: a host and an optional port; a zone or user information has no place in it.
+_HOST: Final = re.compile(
+    r"(?:\[(?P<v6>[0-9a-f:.]{2,45})\]|(?P<name>[0-9a-z_.-]{1,254}))(?::[0-9]{0,5})?", re.ASCII
+)
 
 
 def parse_names(text: str) -> frozenset[str]:
@@ -28,12 +35,12 @@ def is_ours(header: str | None, names: Collection[str] | None) -> bool:
     """Return whether a Host header is an address, localhost or in `names` (None: any header)."""
     if names is None or header is None:
         return True
-    host = header.strip().lower()
-    if host.startswith("["):
-        host = host[1:].partition("]")[0]
-    elif host.count(":") == 1:
-        host = host.partition(":")[0]
-    host = host.rstrip(".")
+    match = _HOST.fullmatch(header.strip().lower())
+    if match is None:
+        return False
+    if match["v6"] is not None:
+        return _address(match["v6"]) is not None
+    host = match["name"].rstrip(".")
     return host == "localhost" or host.endswith(".localhost") or host in names or _address(host) is not None
 
 

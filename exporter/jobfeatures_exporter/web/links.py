@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from jobfeatures.settings import Kind
+from jobfeatures.settings.resolve import Kind
 
 PLACES: Final = ("job", "system", "node")
 MAX_LETTERS: Final = 2000

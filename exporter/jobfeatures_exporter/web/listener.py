@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Answering, Where, accepting
-from jobfeatures.publish.rates import Rates
+from jobfeatures.system.rates import Rates
+from jobfeatures_exporter.scrape.listenercounts import ListenerStatus, WebStatus
 from jobfeatures_exporter.web.admission import REFUSALS, Admission
 from jobfeatures_exporter.web.answers import Scraped, make_answerers
 from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
 from jobfeatures_exporter.web.hosts import is_loopback, parse_names
 from jobfeatures_exporter.web.plain import PlainListener
 from jobfeatures_exporter.web.sockets import take_sockets
-from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
 
 if TYPE_CHECKING:  # a node may never need these
     from jobfeatures.publish.http.connections import Server, Tls
     from jobfeatures_exporter.web.app import Routes
-    from jobfeatures_exporter.web.webconfig import TlsOptions
+    from jobfeatures_exporter.web.configfile.options import TlsOptions
 
 METRICS = "metrics"
 MAX_CONNECTIONS = 512
@@ -51,8 +51,8 @@ class Listeners:
         self.file = None
         self._tls: Tls | None = None
         if config.web_config_file is not None:
+            from jobfeatures_exporter.web.configfile.reloaded import WebFile
             from jobfeatures_exporter.web.guard import FileTls
-            from jobfeatures_exporter.web.webfile import WebFile
 
             self.file = WebFile(config.web_config_file)
             self._tls = FileTls(self.file) if self.file.context is not None else None
@@ -165,7 +165,7 @@ def check_web(config: WebConfig) -> None:
         if config.web_config_for:
             raise ConfigurationError("web.config_for", "needs web.config_file")
         return
-    from jobfeatures_exporter.web.webfile import WebFile
+    from jobfeatures_exporter.web.configfile.reloaded import WebFile
 
     tls = WebFile(config.web_config_file, quiet=True).options.tls
     for name in config.web_config_for:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.history import History
 from jobfeatures_exporter.privacy.hiding import COMMAND, Privacy
+from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
+from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.asked import FRONT, Asked
 from jobfeatures_exporter.web.links import fill
 
@@ -64,9 +64,9 @@ class NodePages:
 
     def own_html(self, context: Context, asked: Asked) -> str | None:
         """Return a page of one user's context: with all names, without the history of others' jobs."""
-        from jobfeatures_exporter.collectors import collect
         from jobfeatures_exporter.privacy.hiding import NO_PRIVACY
         from jobfeatures_exporter.privacy.own import COLLECTORS
+        from jobfeatures_exporter.scrape.collectors import collect
 
         own = NodePages(
             self.config, NO_PRIVACY, lambda: context, lambda known: collect(known, COLLECTORS), self._listing
@@ -137,7 +137,7 @@ class NodePages:
 
 def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
     """Return the features that the job can read, by variable; unreadable files are left out."""
-    from jobfeatures.publish.reading import FeatureReader, list_features
+    from jobfeatures.publish.remotevalues import FeatureReader, list_features
 
     reader = FeatureReader(root)
     found: dict[str, list[tuple[str, str]]] = {}

@@ -24,11 +24,11 @@ from aiohttp import web
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.connections import Server
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
-from jobfeatures.publish.rates import Rates
-from jobfeatures_exporter.collectors import collect
+from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
+from jobfeatures_exporter.scrape.collectors import collect
+from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.web.answers import Answer, choose_kind, make_metrics
 from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes
 from jobfeatures_exporter.web.asked import Asked

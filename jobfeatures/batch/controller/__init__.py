@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings import PATH, POSITIVE_DURATION, URL, node_option
+from jobfeatures.settings.resolve import PATH, POSITIVE_DURATION, URL, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

@@ -19,9 +19,9 @@ import re
 from typing import Any
 
 from jobfeatures.errors import ParseError
-from jobfeatures.jobs.records import format_record, parse_record
-from jobfeatures.jsontext import parse_object
-from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.jobs.jobrecords import format_record, parse_record
+from jobfeatures.records.jsontext import parse_object
+from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 
 _SOURCE = "controller role"
 MAX_PROBLEM_CHARACTERS = 300

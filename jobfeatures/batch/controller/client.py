@@ -11,12 +11,12 @@ from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.controller.answer import CLOCK_HEADER, CLOCK_RESOLUTION_SECS, parse_answer, parse_clock
 from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, parse_token
-from jobfeatures.clock import Clock
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError, shown
-from jobfeatures.httpget import Server
-from jobfeatures.model import JobTable
-from jobfeatures.privatefile import read_private
+from jobfeatures.records.model import JobTable
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.httpget import Server
+from jobfeatures.system.privatefile import read_private
 
 MAX_BYTES = 32 * 2**20
 _AGE = re.compile(r"[0-9]{1,9}")

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.records.model import Job, JobKey, JobTable
+from jobfeatures.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

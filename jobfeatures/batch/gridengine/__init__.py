@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LogKind, System
-from jobfeatures.settings import PATH, TEXT, node_option, option
+from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -45,6 +45,8 @@ SYSTEM = System(
     beside="SGE_TASK_ID",
     is_plain=False,
     has_groups=False,
+    has_processes=True,
+    shepherd="sge_shepherd",
     command="gridengine.qstat",
     variables=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME"),
     log_kinds={

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from jobfeatures.batch.gridengine.basics import (
     NAME,
@@ -25,11 +26,11 @@ from jobfeatures.batch.gridengine.basics import (
 )
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Notes, Number
-from jobfeatures.jsontext import parse_object
-from jobfeatures.model import JobState, Limit, multiplied
-from jobfeatures.nottaken import Asked, count_not_taken
-from jobfeatures.quantities import parse_count
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number
+from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.records.jsontext import parse_object
+from jobfeatures.records.model import JobState, Limit, multiplied
+from jobfeatures.records.quantities import parse_count
 
 FIELDS = (
     *("qname", "hostname", "group", "owner", "job_name", "job_number", "account", "priority"),
@@ -49,6 +50,11 @@ KILLED = frozenset({37, 100})  # by a limit, by qdel, or by itself
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z", re.ASCII)
 _REQUESTS = re.compile(r"(?:\A| )-l ([^ ]+)")
+_LIMITS = frozenset({"h_rt", "s_rt", "h_cpu", "h_rss", "h_vmem"})
+# Without these a job is rejected; any other value may be unknown.
+NEEDED = frozenset(
+    {"job_number", "task_number", "pe_taskid", "submission_time", "start_time", "end_time", "failed", "slots"}
+)
 _COLUMNS = {name: place for place, name in enumerate((*FIELDS, *MORE_FIELDS))}
 _START = re.compile(r"(?:[^:\n]*:){5}[1-9][0-9]{0,9}:[^:\n]*:[^:\n]*:[0-9]+:[0-9]+:[0-9]+:[0-9]+:[0-9]+:")
 
@@ -73,12 +79,14 @@ def read_records(
     A task of a parallel job (``pe_taskid``) is a step.
     """
     reruns: dict[str, int] = {}
+    notes = notes or Notes()
     for number, line in enumerate(lines, 1):
         if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) skips these as well
             continue
         try:
             values = Asked[str](_parse_json(line) if line.startswith("{") else _parse_line(line))
-            record = make_record(values, reruns)
+            values.update(_parse_requests(values.get("category", "")))
+            record = without_unreadable(partial(make_record, values, reruns), values, NEEDED, notes)
         except ParseError as error:
             yield Rejected.from_error(error.at(source, number))
             continue
@@ -107,7 +115,7 @@ def _parse_json(line: str) -> Mapping[str, str]:
         for name, value in place.items():
             if isinstance(value, dict):
                 waiting.append(value)
-            elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            elif value is not None:
                 values.setdefault(name, _plain(value))
     if "pe_task_id" in values:
         values["pe_taskid"] = values["pe_task_id"]
@@ -116,8 +124,8 @@ def _parse_json(line: str) -> Mapping[str, str]:
     return values
 
 
-def _plain(value: str | float) -> str:
-    """Return a number as the colon-separated format writes it, without an exponent."""
+def _plain(value: object) -> str:
+    """Return a value as text: a number as the colon-separated format writes it, without an exponent."""
     if isinstance(value, float):
         return f"{value:f}" if abs(value) < 1e18 else repr(value)
     return str(value)
@@ -139,17 +147,15 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
     slots = _count(values, "slots") or None
     failed, status = _count(values, "failed") or 0, _count(values, "exit_status")
     start, end = _time(values, "start_time"), _time(values, "end_time")
-    limits = _parse_requests(values.get("category", ""), slots)
+    limits = _limits(values, slots)
     elapsed = None if start is None or end is None else max(0, end - start)
     state = compute_state(
         failed, status, elapsed, limits["wall"], deleted=known(values.get("qdel_info")) is not None
     )
     restarts = reruns.get(key.job_id, 0)
-    if failed in RESCHEDULED and step is None:
-        reruns[key.job_id] = restarts + 1
     parallel = known(values.get("granted_pe")) is not None and slots != 1
     host = known(values.get("hostname"))
-    return JobRecord(
+    record = JobRecord(
         batch_system=NAME,
         job_id=key.job_id,
         step=step,
@@ -181,6 +187,9 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
         array_job_id=number if task else None,
         array_task_id=task,
     )
+    if failed in RESCHEDULED and step is None:
+        reruns[key.job_id] = restarts + 1
+    return record
 
 
 def compute_state(
@@ -202,25 +211,26 @@ def compute_state(
     return JobState.COMPLETED if failed == 0 and status == 0 else JobState.FAILED
 
 
-def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
-    """Return the limits that the job requested; None if it did not or if the value is malformed."""
-    asked = dict(
+def _parse_requests(category: str) -> dict[str, str]:
+    """Return what the job requested of the limits that records hold, named such as ``-l h_rt``."""
+    asked = (
         part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")
     )
+    return {f"-l {name}": text for name, text in asked if name in _LIMITS}
+
+
+def _limits(values: Mapping[str, str], slots: int | None) -> dict[str, Limit]:
+    """Return the limits that the job requested. Raises ParseError."""
 
     def limit(name: str) -> Limit:
-        try:
-            return (parse_limit_secs if name.endswith(("_rt", "_cpu")) else parse_limit_bytes)(
-                asked.get(name, "")
-            )
-        except ParseError:
-            return None
+        parse = parse_limit_secs if name.endswith(("_rt", "_cpu")) else parse_limit_bytes
+        return parse(values.get(name, ""), field=name)
 
-    resident = limit("h_rss")
+    resident = limit("-l h_rss")
     return {
-        "wall": least_limit(*(limit(name) for name in ("h_rt", "s_rt") if name in asked)),
-        "cpu": multiplied(limit("h_cpu"), slots),
-        "memory": resident if isinstance(resident, int) else multiplied(limit("h_vmem"), slots),
+        "wall": least_limit(*(limit(name) for name in ("-l h_rt", "-l s_rt") if name in values)),
+        "cpu": multiplied(limit("-l h_cpu"), slots),
+        "memory": resident if isinstance(resident, int) else multiplied(limit("-l h_vmem"), slots),
     }
 
 

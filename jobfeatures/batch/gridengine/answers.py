@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.batch.gridengine.basics import is_number, known, least_limit, parse_limit_secs
 from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import UNLIMITED, Limit, NodeNotice
+from jobfeatures.records.model import UNLIMITED, Limit, NodeNotice
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

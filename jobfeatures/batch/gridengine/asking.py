@@ -13,9 +13,9 @@ from jobfeatures.batch.gridengine.answers import (
     parse_host_queues,
 )
 from jobfeatures.batch.gridengine.basics import least_limit
-from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import Rejected, SourceError
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.command import first_line, run_command
 
 MAX_ANSWER_BYTES = 32 * 2**20
 NOBODYS_JOBS = "-u", "root"  # queues are listed with these users' jobs: root has none

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, JobKey, Limit
+from jobfeatures.records.model import UNLIMITED, JobKey, Limit
 
 NAME = "gridengine"
 NOTHING = frozenset({"", "none", "undefined", "na", "null"})  # in lower case; matched in any case

@@ -14,9 +14,9 @@ from jobfeatures.batch.gridengine.answers import DRAINING_LETTERS, QueueInstance
 from jobfeatures.batch.gridengine.basics import NAME, known
 from jobfeatures.batch.gridengine.xml import parse_xml
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.model import Cluster, ClusterNode, Partition
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_binary_size, parse_count
+from jobfeatures.records.model import Cluster, ClusterNode, Partition
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_binary_size, parse_count
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

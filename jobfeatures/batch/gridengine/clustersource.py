@@ -13,11 +13,11 @@ from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.programs import Programs
-from jobfeatures.clock import Clock
-from jobfeatures.command import first_line
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
-from jobfeatures.joblog import Accounting, JobRecord
-from jobfeatures.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
+from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.command import first_line
 
 MAX_ANSWER_BYTES = 512 * 2**20
 MAX_ACCOUNTING_BYTES = 64 * 2**20  # read from the end of the accounting file; some 200,000 jobs
@@ -64,7 +64,7 @@ class GridEngineCluster:
         wanted = {key.job_id for key, job in jobs.items() if job.state.is_finished}
         ended: dict[JobKey, Job] = {}
         try:
-            latest = self._latest_records(self._accounting_file, 0) if self._accounting_file else ()
+            latest = self._latest_records(self._accounting_file, 0, Notes()) if self._accounting_file else ()
             for each in islice(latest, MAX_OUTCOME_RECORDS):
                 if not wanted:
                     break
@@ -100,16 +100,18 @@ class GridEngineCluster:
             raise SourceError("there is no accounting: gridengine.accounting_file is not set, nor SGE_ROOT")
         records: list[JobRecord] = []
         rejected: list[Rejected] = []
+        notes = Notes()
         with failing_source(self._accounting_file, OSError):
-            for each in self._latest_records(self._accounting_file, since_secs):
+            for each in self._latest_records(self._accounting_file, since_secs, notes):
                 if isinstance(each, Rejected):
                     rejected.append(each)
                 elif each.end_secs is not None and each.end_secs >= since_secs:  # else it did not start
                     records.append(each)
+        rejected += notes.faults(self._accounting_file)
         return Accounting.of(NAME, records[::-1], taken_at_secs, rejected)
 
     @staticmethod
-    def _latest_records(path: str, since_secs: float) -> Iterator[JobRecord | Rejected]:
+    def _latest_records(path: str, since_secs: float, notes: Notes) -> Iterator[JobRecord | Rejected]:
         """Yield records, newest first, until they are certainly too old. Raises OSError.
 
         Records are in the order in which jobs were reported, roughly that of their
@@ -118,7 +120,7 @@ class GridEngineCluster:
         moved = [name for end in MOVED_AWAY if os.path.exists(name := path + end)]
         names = [path, *moved] if os.path.exists(path) or not moved else moved
         for line in chain.from_iterable(map(_lines_backwards, names)):
-            for each in read_records([line], source=path):
+            for each in read_records([line], source=path, notes=notes):
                 yield each
                 ended_secs = None if isinstance(each, Rejected) else each.end_secs
                 if ended_secs is not None and ended_secs < since_secs - REPORTED_WITHIN_SECS:

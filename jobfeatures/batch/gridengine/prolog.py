@@ -10,8 +10,8 @@ from jobfeatures.batch.gridengine.basics import NAME, make_key, number_of
 from jobfeatures.batch.gridengine.record import parse_spooled_job
 from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_folders, read_config
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures.privatefile import read_owned
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.system.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ from jobfeatures.batch.gridengine.basics import (
 from jobfeatures.batch.gridengine.record import parse_epoch
 from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -19,9 +19,9 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_secs,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobState, Limit, Limits, multiplied
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobState, Limit, Limits, multiplied
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_count
 
 CONFIG = "active_jobs/config"
 DEFAULT_ACCOUNT = "sge"  # the account of jobs submitted without -A

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.gridengine.spool import find_spool
-from jobfeatures.clock import Clock
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
     from jobfeatures.batch.source import BatchSource, ClusterSource

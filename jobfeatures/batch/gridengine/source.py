@@ -21,9 +21,9 @@ from jobfeatures.batch.gridengine.spool import (
     read_number,
 )
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.system.clock import Clock
 
 MAX_ASKED = 500  # jobs per query
 RETRY_SECS = 30.0  # after a failed query

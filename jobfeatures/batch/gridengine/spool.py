@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from jobfeatures.batch.gridengine.basics import is_active_name
 from jobfeatures.errors import ParseError
-from jobfeatures.privatefile import read_owned
+from jobfeatures.system.privatefile import read_owned
 
 EXECD_COMMAND = "sge_execd"
 SHEPHERD_COMMAND = "sge_shepherd"

@@ -1,8 +1,8 @@
 """HTCondor: the ads of the jobs on this node, and the pool as its commands report it.
 
 A node's jobs are read from the scratch directories of their starters, without any query; the controller role
-queries ``condor_q``, ``condor_status`` and ``condor_history``. A job id is ``ClusterId.ProcId``, which is
-unique per schedd. Manual: https://htcondor.readthedocs.io/.
+queries ``condor_q``, ``condor_status`` and ``condor_history``. A job id is ``ClusterId.ProcId@schedd``: each
+schedd numbers from 1. Manual: https://htcondor.readthedocs.io/.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, TEXT, node_option, option
+from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
 
 EXECUTE = "/var/lib/condor/execute"
 
@@ -42,7 +42,7 @@ class HTCondorSettings:
 KEY_SOURCES = {
     "allocated_cpu": "CpusProvisioned (job ad), else Cpus (machine ad)",
     "jobstart_secs": "JobCurrentStartDate (job ad)",
-    "job_id": "ClusterId.ProcId (job ad)",
+    "job_id": "ClusterId and ProcId (job ad)",
     "wall_limit_secs": "the least of AllowedJobDuration and AllowedExecuteDuration, else the first of"
     " htcondor.wall_limit_attributes (job ad)",
     "cpu_limit_secs": "the wall limit * allocated_cpu",
@@ -55,6 +55,7 @@ SYSTEM = System(
     room=__name__,
     job_variable="_CONDOR_JOB_AD",
     is_plain=False,
+    shepherd="condor_starter",
     command="htcondor.condor_status",
     variables=("CONDOR_CONFIG",),
     log_kinds={

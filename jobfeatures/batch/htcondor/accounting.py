@@ -31,9 +31,9 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Value
 from jobfeatures.formats.classad.jsonform import read_json_ads
 from jobfeatures.formats.classad.longform import read_long_ads
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, count_not_taken
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable
+from jobfeatures.records.model import JobState
 
 HISTORY_SOURCE = "condor_history"
 HISTORY_ATTRIBUTES = (
@@ -47,10 +47,14 @@ HISTORY_ATTRIBUTES = (
     *("CumulativeSuspensionTime", "RemoteUserCpu", "RemoteSysCpu", "ResidentSetSize", "ResidentSetSize_RAW"),
     *("MemoryUsage", "RemoteWallClockTime"),
 )
+# A job whose state or times cannot be read is rejected; any other value may be unknown.
+NEEDED = frozenset({"JobStatus", "QDate", "JobStartDate", "JobCurrentStartDate", "CompletionDate"})
 
 _NAMES = r"(?:ClusterId|GlobalJobId|JobStatus|ProcId|QDate)"
 _LONG = re.compile(rf"^{_NAMES} ?= ?[^\s=?!]", re.MULTILINE)
-_JSON = re.compile(rf'\A[\s\[]*\{{(?:"(?:[^"\\]|\\.)*"|[^"{{}}])*?"{_NAMES}"\s*:')
+_TEXT = r'"(?:[^"\\]|\\.)*+"'
+_NESTED = rf'\{{(?:{_TEXT}|[^"{{}}]++)*+\}}'  # such as ToE
+_JSON = re.compile(rf'\A[\s\[]*\{{(?>(?!"{_NAMES}"\s*:)(?:{_TEXT}|[^"{{}}]++|{_NESTED}))*+"{_NAMES}"\s*:')
 _JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
 
 
@@ -64,14 +68,14 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield a history's jobs, ``-long`` or ``-json``; a malformed value rejects its record."""
-    evaluate = find_evaluator()
+    """Yield a history's jobs, ``-long`` or ``-json``."""
+    evaluate, notes = find_evaluator(), notes or Notes()
     for each in read_ads(lines, source=source):
         yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
 
 
 def _record_or_fault(
-    reported: ClassAd, source: str, evaluate: Evaluate | None, notes: Notes | None
+    reported: ClassAd, source: str, evaluate: Evaluate | None, notes: Notes
 ) -> JobRecord | Rejected:
     faults: list[Rejected] = []
     values = Asked[Value](reported.values)
@@ -80,8 +84,8 @@ def _record_or_fault(
         record = parse_record(ad, source=source, note=faults.append, evaluate=evaluate)
     except ParseError as error:
         return Rejected.from_error(error)
-    if faults:
-        return faults[0]
+    if (fault := count_unreadable(faults, NEEDED, notes)) is not None:
+        return fault
     count_not_taken(notes, values)
     return record
 
@@ -166,7 +170,6 @@ def start_of(job: Fields, starts: int | None) -> int | None:
 def used_memory(job: Fields) -> int | None:
     """Return the most memory measured; MemoryUsage is an expression of the other two, or rounded."""
     for name, unit in (("ResidentSetSize_RAW", KIB), ("ResidentSetSize", KIB), ("MemoryUsage", MIB)):
-        size = job.count(name, unit)
-        if size is not None:
+        if size := job.count(name, unit):  # 0 is what stands there before the first measurement
             return size
     return None

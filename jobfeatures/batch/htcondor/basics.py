@@ -10,20 +10,34 @@ NAME = "htcondor"
 KIB = 1024
 MIB = 1024**2
 
-_ID = re.compile(r"[1-9][0-9]{0,18}\.(?:0|[1-9][0-9]{0,18})\Z")
+_NUMBER = r"[1-9][0-9]{0,18}\.(?:0|[1-9][0-9]{0,18})"
+_ID = re.compile(rf"{_NUMBER}(?:@[^#\s]{{1,255}})?\Z")
+# Source: HTCondor manual, "Job ClassAd Attributes": schedd's name, ClusterId.ProcId and QDate.
+_GLOBAL = re.compile(rf"(?P<schedd>[^#\s]{{1,255}})#(?P<number>{_NUMBER})#[0-9]+\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Return whether a text is ``ClusterId.ProcId``."""
+    """Return whether a text is a job's id, and not the name of a slot."""
     return _ID.match(text) is not None
 
 
 def parse_job_id(ad: ClassAd) -> str | None:
-    """Return ``ClusterId.ProcId`` of a job ad, None where one of them is missing or invalid."""
+    """Return ``ClusterId.ProcId@schedd`` of a job ad, None where a number is missing or invalid.
+
+    Each schedd numbers from 1; its name is the beginning of GlobalJobId, which the schedd sets whatever the
+    user submits. Without that the id is the number alone.
+    """
     cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
     if cluster is None or proc is None or cluster <= 0 or proc < 0:
         return None
-    return f"{cluster}.{proc}"
+    number = f"{cluster}.{proc}"
+    found = _GLOBAL.match(ad.text("GlobalJobId") or "")
+    return f"{number}@{found['schedd']}" if found and found["number"] == number else number
+
+
+def schedd_of(job_id: str) -> str | None:
+    """Return the name of a job's schedd, None if its id has none."""
+    return job_id.partition("@")[2] or None
 
 
 def is_ad_of_slot(ad: ClassAd, slot: str) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 from jobfeatures.batch.htcondor import SYSTEM
@@ -15,12 +13,12 @@ from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, SITE_LIMITS, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.batch.programs import Programs
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
-from jobfeatures.joblog import Accounting, JobRecord
-from jobfeatures.model import Cluster, JobTable
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
+from jobfeatures.records.model import Cluster, JobTable
+from jobfeatures.system.clock import Clock
 
 MAX_ANSWER_BYTES = 512 * 2**20
 MAX_HISTORY = 100_000  # jobs per query
@@ -79,11 +77,9 @@ class CondorPool:
             *("-completedsince", str(max(0, math.floor(since_secs) - 1)), "-limit", str(MAX_HISTORY)),
         )
         queued = self._ask_queue(attributes)
-        records = _merge(
-            list(_parse_records(queued, QUEUE_SOURCE, rejected)),
-            _parse_records(ended, HISTORY_SOURCE, rejected),
-        )
-        return Accounting.of(NAME, records, taken_at_secs, rejected)
+        records = {each.job_id: each for each in _parse_records(queued, QUEUE_SOURCE, rejected)}
+        records |= {each.job_id: each for each in _parse_records(ended, HISTORY_SOURCE, rejected)}
+        return Accounting.of(NAME, list(records.values()), taken_at_secs, rejected)
 
     def _ask_queue(self, attributes: Collection[str]) -> str:
         return self._programs.ask(
@@ -91,27 +87,9 @@ class CondorPool:
         )
 
 
-def _parse_records(
-    text: str, source: str, rejected: list[Rejected]
-) -> Iterator[tuple[JobRecord, str | None]]:
-    """Yield records, each with its GlobalJobId."""
+def _parse_records(text: str, source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
     parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
-    yield from parse_each(lambda ad: (parse(ad), ad.text("GlobalJobId")), _parse(text, source), rejected)
-
-
-def _merge(
-    queued: Sequence[tuple[JobRecord, str | None]], ended: Iterable[tuple[JobRecord, str | None]]
-) -> list[JobRecord]:
-    """Return one record per job, ended rather than queued; see `parse_queue` for equal ids of two schedds."""
-    times = Counter(record.job_id for record, _ in queued)
-    found: dict[str, tuple[JobRecord, str | None]] = {}
-    for record, unique in queued:
-        found[unique if unique and times[record.job_id] > 1 else record.job_id] = (record, unique)
-    for record, unique in ended:
-        _, other = found.get(record.job_id, (None, None))
-        is_other = unique in found or (other is not None and unique is not None and other != unique)
-        found[unique if unique and is_other else record.job_id] = (record, unique)
-    return [replace(record, job_id=job_id) for job_id, (record, _) in found.items()]
+    yield from parse_each(parse, _parse(text, source), rejected)
 
 
 def _parse(text: str, source: str) -> list[ClassAd]:

@@ -8,19 +8,17 @@ absent, undefined, or an expression without a value.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
+from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id, schedd_of
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits, multiplied
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 # https://htcondor.readthedocs.io/en/latest/classad-attributes/job-classad-attributes.html, JobStatus.
 # 5 is held: it may run once it is released. 6 is transferring output.
@@ -78,6 +76,7 @@ def job_from_ads(
     is_alone = job.integer("JobUniverse") != PARALLEL_UNIVERSE
     return Job(
         key=JobKey(NAME, job_id),
+        schedd=schedd_of(job_id),
         state=JobState.RUNNING,
         name=job.text("JobBatchName"),
         user=job.text("Owner"),
@@ -136,9 +135,9 @@ def state_of(job: Fields) -> JobState:
 
 def end_of(job: Fields, state: JobState) -> int | None:
     """Return when a job ended; CompletionDate is 0 for a removed one."""
-    if not state.is_finished:
-        return None
-    return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
+    if state.is_finished:
+        return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
+    return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None
 
 
 def restarts_of(job: Fields, state: JobState) -> int | None:
@@ -166,21 +165,17 @@ def parse_queue(
 ) -> JobTable:
     """Parse ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
 
-    The table is complete unless an ad was malformed. Where two schedds have the
-    same job id, the jobs are named by GlobalJobId.
+    The table is complete unless an ad was malformed or several have the same id.
     """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
-    times = Counter(map(parse_job_id, ads))
     for ad in ads:
         try:
             job = parse_queued_job(ad, site_limits=site_limits, note=rejected.append, evaluate=evaluate)
         except ParseError as error:
             rejected.append(Rejected.from_error(error))
             continue
-        if times[job.key.job_id] > 1 and (unique := ad.text("GlobalJobId")):
-            job = replace(job, key=JobKey(NAME, unique))
         jobs[job.key] = job
     lost = len(ads) - len(jobs)
     return JobTable(
@@ -215,6 +210,7 @@ def parse_queued_job(
     wall = wall_limit(job, site_limits)
     return Job(
         key=JobKey(NAME, job_id),
+        schedd=schedd_of(job_id),
         state=state,
         name=job.text("JobBatchName"),
         user=job.text("Owner"),

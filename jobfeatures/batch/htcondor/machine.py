@@ -17,7 +17,7 @@ from jobfeatures.errors import Rejected
 from jobfeatures.features.machine import PER_CORE
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
-from jobfeatures.model import Cluster, ClusterNode, NodeNotice
+from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice
 
 STATUS_SOURCE = "condor_status"
 STATUS_ATTRIBUTES = (

@@ -12,7 +12,7 @@ from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.scratch import read_one_ad
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
 
 JOB_AD = "_CONDOR_JOB_AD"
 MACHINE_AD = "_CONDOR_MACHINE_AD"

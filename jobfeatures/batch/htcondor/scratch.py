@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.longform import parse_ad
-from jobfeatures.privatefile import opened, read_bounded, read_owned
+from jobfeatures.system.privatefile import opened, read_bounded, read_owned
 
 STARTER_COMMAND = "condor_starter"
 MAX_AD_BYTES = 2**22
 FOLDERS = ("", "scratch/", "htcondor/")  # the second and third with STARTER_NESTED_SCRATCH
 
 _SCRATCH = re.compile(r"dir_([1-9][0-9]{0,9})", re.ASCII)
+_UIDS = re.compile(rb"^Uid:([\t 0-9]+)$", re.MULTILINE)
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -32,7 +33,6 @@ class Ads(NamedTuple):
     job: ClassAd
     machine: ClassAd
     is_proven: bool
-    uid: int | None  # that the job runs as; None where the directory's owner is root
 
 
 def list_scratch(execute: str) -> dict[int, str]:
@@ -54,15 +54,36 @@ def read_ads(path: str, trusted: Collection[int]) -> Ads:
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     owner = directory
-    folder = next((each for each in FOLDERS if os.path.lexists(f"{path}/{each}.job.ad")), "")
-    if folder:
+    if folder := _find_folder(path):
         owner = os.lstat(f"{path}/scratch")
         if not stat.S_ISDIR(os.lstat(f"{path}/{folder}".rstrip("/")).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     owners = {*trusted, directory.st_uid, owner.st_uid}
     job, writer = _read_ad(f"{path}/{folder}.job.ad", owners)
     machine, _ = _read_ad(f"{path}/{folder}.machine.ad", owners)
-    return Ads(job, machine, {writer, directory.st_uid} <= set(trusted), owner.st_uid or None)
+    return Ads(job, machine, {writer, directory.st_uid} <= set(trusted))
+
+
+def _find_folder(path: str) -> str:
+    """Return which of the `FOLDERS` has the ads."""
+    return next((each for each in FOLDERS if os.path.lexists(f"{path}/{each}.job.ad")), "")
+
+
+def find_job_uid(path: str, procfs: str, pid: int, trusted: Collection[int]) -> int | None:
+    """Return the uid that the job of a scratch directory runs as, None while it is not known. Raises OSError.
+
+    A starter that can change its user writes the ads before it gives the directory to the job's user:
+    until then it belongs to one of the `trusted`, HTCondor itself.
+    """
+    uid = os.lstat(f"{path}/scratch" if _find_folder(path) else path).st_uid
+    return None if uid in trusted and (uid == 0 or _can_change_user(procfs, pid)) else uid
+
+
+def _can_change_user(procfs: str, pid: int) -> bool:
+    """Return whether root is among the user ids of a process, as for a starter that root's master started."""
+    with opened(f"{procfs}/{pid}/status", _FLAGS) as file:
+        found = _UIDS.search(os.read(file, 4096))
+    return found is None or b"0" in found[1].split()
 
 
 def read_one_ad(path: str) -> ClassAd:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
 from jobfeatures.batch.htcondor.prolog import job_from_prolog
-from jobfeatures.clock import Clock
 from jobfeatures.features import keys
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
     from jobfeatures.batch.source import BatchSource, ClusterSource

@@ -15,14 +15,15 @@ from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
-from jobfeatures.batch.htcondor.scratch import find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.batch.htcondor.scratch import find_job_uid, find_owner, is_starter, list_scratch, read_ads
 from jobfeatures.batch.questions import NodeQuestion
-from jobfeatures.clock import Clock
-from jobfeatures.command import ask_command
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
-from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.command import ask_command
 
 YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
+ENDED_SECS = 300.0  # for which an end is reported though nobody asks: what was published is removed by then
 MAX_NOTICE_BYTES = 4 * 2**20
 
 Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inode
@@ -41,7 +42,8 @@ class CondorSource:
 
     A job exists while its scratch directory and its starter do. A table is
     complete if the scratch directory of every running starter could be read.
-    A known job whose directory has gone is reported as ended in any case.
+    A known job whose directory has gone is reported as gone in any case; whether it completed, was
+    removed or is held its schedd knows alone.
     """
 
     name = NAME
@@ -74,7 +76,7 @@ class CondorSource:
         self._timeout_secs = timeout_secs
         self._node = NodeQuestion(STATUS_SOURCE, node_refresh_secs)
         self._known: dict[Identity, FoundJob] = {}
-        self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) when the end was noticed
+        self._ended: dict[JobKey, float] = {}  # when the end was noticed (epoch)
         self._news = News()
         self._request_poll: Callable[[], None] = lambda: None
 
@@ -91,26 +93,29 @@ class CondorSource:
             else:
                 running[key] = known.job
         wanted = {*seen, *claimed}
-        self._ended = {key: each for key, each in self._ended.items() if key in wanted and key not in running}
-        jobs = {**{key: job for key, (job, _) in self._ended.items()}, **running}
+        self._ended = {
+            key: at_secs
+            for key, at_secs in self._ended.items()
+            if key not in running and (key in wanted or taken_at_secs - at_secs < ENDED_SECS)
+        }
         # A slot's name stands for a job that is not known yet, and must not seem gone.
-        jobs |= {
+        stand_ins = {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
         problems += self._node.ask(self._read_notice, self._clock.monotonic_secs())
         return JobTable(
             source=NAME,
-            jobs=jobs,
+            jobs=running | stand_ins,
             taken_at_secs=taken_at_secs,
             complete=complete,
             rejected=self._news.among(problems),
             node=self._node.notice,
-            reported_secs={key: at_secs for key, (_, at_secs) in self._ended.items()},
+            gone=None if complete else dict(self._ended),
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
         """Notify when a scratch directory is created or removed."""
-        from jobfeatures.watch import watch_directory  # only the daemon watches
+        from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
         self._request_poll = notify
         return watch_directory(self._execute, notify, directories=True)
@@ -132,6 +137,11 @@ class CondorSource:
                     continue  # it has ended; HTCondor removes what it left
                 identity = (pid, status.st_dev, status.st_ino)
                 known = self._known.get(identity) or self._read_job(path, pid, trusted, problems)
+                if known.job.uid is None:
+                    uid = find_job_uid(path, self._procfs, pid, trusted)
+                    known = replace(known, job=replace(known.job, uid=uid))
+                    if uid is None and now_secs - began_secs < YOUNG_SECS:
+                        self._request_poll()
             except FileNotFoundError:
                 if os.path.lexists(path):  # the ads are not written yet, or were removed
                     complete = False
@@ -143,12 +153,8 @@ class CondorSource:
             else:
                 found[identity] = known
         here = {known.job.key for known in found.values()}
-        gone = [known.job for identity, known in self._known.items() if identity not in found]
-        self._ended.update(
-            (job.key, (replace(job, state=JobState.COMPLETED), now_secs))
-            for job in gone
-            if job.key not in here
-        )
+        gone = (known.job.key for identity, known in self._known.items() if identity not in found)
+        self._ended.update((key, now_secs) for key in gone if key not in here)
         self._known = found
         return complete
 
@@ -162,7 +168,7 @@ class CondorSource:
             note=problems.append,
             evaluate=find_evaluator(),
         )
-        return FoundJob(replace(job, uid=ads.uid, processes=frozenset({pid})), ads.is_proven)
+        return FoundJob(replace(job, processes=frozenset({pid})), ads.is_proven)
 
     def _read_notice(self) -> NodeNotice | None:
         """Return the startd's notice, the last one if it reports no slot. Raises SourceError."""

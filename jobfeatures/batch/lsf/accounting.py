@@ -14,9 +14,9 @@ from typing import Final
 
 from jobfeatures.batch.lsf.basics import NAME, count_slots
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.model import JobState
-from jobfeatures.nottaken import says_something
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.joblogs.nottaken import says_something
+from jobfeatures.records.model import JobState
 
 KIB: Final = 1024
 MAX_LINE_CHARACTERS: Final = 2**20
@@ -90,6 +90,7 @@ class _Fields:
         self._fields = fields
         self.position = 0
         self.passed_over: list[str] = []  # names of skipped fields with a value
+        self.unread: list[tuple[str, str]] = []  # names and texts of unreadable numbers
 
     def _take(self, name: str) -> tuple[str, bool]:
         if self.position >= len(self._fields):
@@ -108,10 +109,18 @@ class _Fields:
         return int(value)
 
     def number(self, name: str) -> float:
+        """Return a number that a job can do without: -1, LSF's own word for it, where it is unreadable."""
         value, quoted = self._take(name)
-        if quoted or not _NUMBER.match(value):
+        if quoted:  # a text: the record has another layout
             raise ParseError("not a number", field=name, text=value)
+        if not _NUMBER.match(value):
+            self.unread.append((name, value))
+            return -1
         return float(value)
+
+    def optional(self, name: str) -> int:
+        """Return a whole number, likewise."""
+        return int(self.number(name))
 
     def skip(self, count: int, name: str) -> None:
         """Skip `count` fields; `name` may hold as many words, one name for each."""
@@ -148,15 +157,17 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     kind = fields.text("event type")
     if kind != JOB_FINISH:
         if kind in OTHER_RECORDS:
+            if notes is not None:
+                notes.not_taken[f"record {kind}"] += 1
             return None
         raise ParseError("not a record of lsb.acct", text=text)
     version = _VERSION.match(fields.text("version"))
     if version is None:
         raise ParseError("not a version", field="version", text=text)
-    ended, number, uid = fields.whole("event time"), fields.whole("jobId"), fields.whole("userId")
+    ended, number, uid = fields.whole("event time"), fields.whole("jobId"), fields.optional("userId")
     fields.skip(1, "options")
-    requested, submitted = fields.whole("numProcessors"), fields.whole("submitTime")
-    eligible = fields.whole("beginTime")
+    requested, submitted = fields.optional("numProcessors"), fields.whole("submitTime")
+    eligible = fields.optional("beginTime")
     fields.skip(1, "termTime")
     started = fields.whole("startTime")
     user, queue = fields.text("userName"), fields.text("queue")
@@ -171,15 +182,17 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     fields.skip(USAGE_FIELDS - 2, "lsfRusage")
     fields.skip(1, "mailUser")
     project = fields.text("projectName")
-    exit_status = fields.whole("exitStatus")
+    exit_status = fields.optional("exitStatus")
     fields.skip(3, "maxNumProcessors loginShell timeEvent")
     index = fields.whole("idx")
-    memory_kib = fields.whole("maxRMem")
+    memory_kib = fields.optional("maxRMem")
     tail = _tail(fields) if int(version[1]) >= 10 else _Tail()
-    if notes is not None:
-        notes.not_taken.update(fields.passed_over)
     if number <= 0 or index < 0:
         raise ParseError("not a job id", field="jobId", text=str(number))
+    if notes is not None:
+        notes.not_taken.update(fields.passed_over)
+        for unread, word in fields.unread:
+            notes.miss(unread, word)
     has_started = started > 0
     signal = exit_status & 0x7F if exit_status > 0 else 0  # exitStatus is a status of wait(2)
     slots = tail.slots or exec_slots
@@ -196,7 +209,7 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
         queue=queue or None,
         reservation=tail.reservation or None,
         submit_secs=submitted or None,
-        eligible_secs=eligible or None,
+        eligible_secs=eligible if eligible > 0 else None,
         start_secs=started if has_started else None,
         end_secs=ended,
         run_secs=tail.run_secs if has_started and (tail.run_secs or 0) > 0 else None,
@@ -230,7 +243,7 @@ def _tail(fields: _Fields) -> _Tail:
     fields.skip(3, "maxRSwap inFileSpool commandSpool")
     tail.reservation = fields.text("rsvId")
     fields.skip(3, "sla exceptMask additionalInfo")
-    tail.exit_info = fields.whole("exitInfo")
+    tail.exit_info = fields.optional("exitInfo")
     fields.skip(2, "warningAction warningTimePeriod")
     fields.skip(5, "chargedSAAP licenseProject app postExecCmd runtimeEstimation")
     fields.skip(5, "jobGroupName requeueEvalues options2 resizeNotifyCmd lastResizeTime")
@@ -240,12 +253,12 @@ def _tail(fields: _Fields) -> _Tail:
     _skip_host_usage(fields)
     # The manual lists options3 before runLimit. Published records have the reverse order: 43200 0
     # for a job with bsub -W 12:00, -1 and a power of two for jobs that asked for no limit.
-    run_limit = fields.whole("runLimit")
+    run_limit = fields.optional("runLimit")
     tail.run_limit = run_limit if run_limit > 0 else None
     fields.skip(3, "options3 avgMem effectiveResReq")
     fields.skip(4, "srcCluster srcJobId dstCluster dstJobId")
     fields.skip(5, "forwardTime flow_id acJobWaitTime totalProvisionTime outdir")
-    tail.run_secs = fields.whole("runTime")
+    tail.run_secs = fields.optional("runTime")
     fields.skip(1, "subcwd")
     fields.skip(2 * fields.count("num_network"), "networkAlloc")
     fields.skip(6, "affinity serial_job_energy cpi gips gbs gflops")

@@ -15,7 +15,7 @@ from typing import Any
 
 from jobfeatures.batch.lsf.basics import NOTHING
 from jobfeatures.errors import ParseError
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.quantities import parse_count
 
 Record = Mapping[str, str]
 

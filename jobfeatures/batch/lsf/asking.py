@@ -11,10 +11,10 @@ from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, 
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.batch.programs import Programs
-from jobfeatures.clock import Clock
-from jobfeatures.command import first_line
 from jobfeatures.errors import CommandError, ParseError, SourceError, shown
-from jobfeatures.privatefile import opened
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.command import first_line
+from jobfeatures.system.privatefile import opened
 
 MAX_ANSWER_BYTES = 64 * 2**20
 MAX_CONFIGURATION_BYTES = 2**20

@@ -14,10 +14,10 @@ from jobfeatures.batch.lsf.hosts import (
 )
 from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
-from jobfeatures.clock import Clock
 from jobfeatures.errors import SourceError
-from jobfeatures.joblog import Accounting
-from jobfeatures.model import Cluster, JobTable
+from jobfeatures.joblogs.loggedjob import Accounting
+from jobfeatures.records.model import Cluster, JobTable
+from jobfeatures.system.clock import Clock
 
 
 class LsfCluster:

@@ -9,8 +9,8 @@ from jobfeatures.batch.lsf.answers import Record, count_of, text_of
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.values import parse_size
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
-from jobfeatures.nodelist import is_same_host
+from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice, Partition
+from jobfeatures.records.nodelist import is_same_host
 
 BHOSTS = "bhosts"
 BQUEUES = "bqueues"

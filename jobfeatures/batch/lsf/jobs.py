@@ -15,7 +15,7 @@ from jobfeatures.batch.lsf.basics import NAME, make_id, parse_hosts, share_of, s
 from jobfeatures.batch.lsf.limits import Rules
 from jobfeatures.batch.lsf.values import parse_limit, parse_size, parse_state, parse_time
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 
 BJOBS = "bjobs"
 # Written only by LSF and its administrator; available in every version of 10.1.

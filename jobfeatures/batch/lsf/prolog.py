@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from jobfeatures.batch.basics import Note, Texts, count_hosts, is_host_name
 from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, share_of, split_id
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.records.quantities import parse_count
 
 MAX_NAME_CHARACTERS = 4094  # of a job's name, bsub -J
 

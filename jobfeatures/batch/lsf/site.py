@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import find_uid
-from jobfeatures.clock import Clock
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
     from jobfeatures.batch.lsf.asking import Commands

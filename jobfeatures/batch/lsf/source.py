@@ -23,9 +23,9 @@ from jobfeatures.batch.lsf.limits import (
 )
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.system.clock import Clock
 
 MAX_ASKED_BY_ID = 100  # per poll
 MAX_HOSTS_ASKED = 20

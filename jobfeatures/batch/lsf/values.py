@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from jobfeatures.batch.lsf.basics import NOTHING
 from jobfeatures.errors import ParseError
-from jobfeatures.model import JobState
-from jobfeatures.nodelist import is_same_host
+from jobfeatures.records.model import JobState
+from jobfeatures.records.nodelist import is_same_host
 
 # https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, "JOB STATUS"
 STATES: Mapping[str, JobState] = {

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, TEXT, choice, node_option
+from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

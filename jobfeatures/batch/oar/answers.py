@@ -16,10 +16,10 @@ from typing import Any
 from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.joblog import JobRecord, Notes, record_of
-from jobfeatures.jsontext import clean, parse_object
-from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
-from jobfeatures.nottaken import Asked, count_not_taken
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, record_of
+from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.records.jsontext import clean, parse_object
+from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState
 
 # "Job states" of the administrator's guide.
 STATES: Mapping[str, JobState] = {
@@ -28,6 +28,8 @@ STATES: Mapping[str, JobState] = {
     **dict.fromkeys(("Suspended", "Resuming"), JobState.SUSPENDED),
     "Finishing": JobState.COMPLETING,
 }
+# A job without these is rejected; any other value may be unknown.
+NEEDED = frozenset({"Job_Id", "state", "submissionTime", "startTime", "stopTime", "assigned_resources"})
 _DRAINED = {"Absent": "DOWN", "Dead": "DOWN", "Suspected": "DOWN"}
 _HEAD = re.compile(
     r'\s*\{\s*"[1-9][0-9]{0,9}"\s*:\s*\{.{0,4096}?"(?:assigned_resources|cpuset_name|launchingDirectory)"\s*:',
@@ -147,20 +149,25 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str] = ()) -> JobRecord:
-    """Return the record of a job. Raises ParseError."""
-    answer = Values(values)
+    """Return the record of a job; what it can do without may be unreadable. Raises ParseError."""
+    asked, notes = Values(values).asked, notes or Notes()
+    record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
+    # redundant, or only planned
+    asked.names |= {"job_user", "cpuset_name", "scheduledStart"}
+    count_not_taken(notes, asked)
+    return record
+
+
+def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
     job, resources = make_job(answer.asked, arrays)
     state, word = state_of(answer)
+    end = None if state.is_on_node or state is JobState.PENDING else answer.count("stopTime")
+    if not resources and end == answer.count("startTime"):
+        end = None  # of a reservation that was refused: a time that was only planned
     code = answer.asked.get("exit_code")
     if code is not None and (isinstance(code, bool) or not isinstance(code, int) or not 0 <= code < 2**16):
         raise ParseError("not a wait status", field="exit_code", text=str(code)[:80])
     kind, command = answer.text("jobType"), answer.text("command")
-    answer.asked.names |= {
-        "job_user",
-        "cpuset_name",
-        "scheduledStart",
-    }  # redundant, or only planned
-    count_not_taken(notes, answer.asked)
     return record_of(
         job,
         state=state,
@@ -169,7 +176,7 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
         partition=None,
         is_interactive=None if kind is None else kind == "INTERACTIVE",
         executable=command,
-        end_secs=job.end_secs if resources else None,
+        end_secs=end,
         exit_status=None if code is None or code & 127 else code >> 8,
         exit_signal=None if code is None else code & 127 or None,
         total_nodes=job.total_nodes,

@@ -19,10 +19,10 @@ from jobfeatures.batch.oar.answers import (
 )
 from jobfeatures.batch.oar.values import NAME
 from jobfeatures.batch.programs import Programs
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
-from jobfeatures.joblog import Accounting, JobRecord
-from jobfeatures.model import Cluster, Job, JobKey, JobTable, NodeNotice
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
+from jobfeatures.records.model import Cluster, Job, JobKey, JobTable, NodeNotice
+from jobfeatures.system.clock import Clock
 
 MAX_ANSWER_BYTES = 512 * 2**20
 
@@ -122,11 +122,13 @@ class OarCluster:
         arrays = arrays_in(answers)
         records: dict[str, JobRecord] = {}
         rejected: list[Rejected] = []
+        notes = Notes()
         for name, values in (each for answer in answers for each in answer.items()):
             try:
-                records[name] = make_record(values, arrays=arrays)
+                records[name] = make_record(values, notes, arrays)
             except ParseError as error:
                 rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
+        rejected += notes.faults("oarstat")
         return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
 
     def _ask(self, *argv: str) -> dict[str, object]:

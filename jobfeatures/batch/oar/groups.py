@@ -9,6 +9,13 @@ from jobfeatures.batch.groups import BatchHierarchy
 # Source: job_resource_manager_cgroups.pl of OAR 2.5.9, cgroup v1 only: ``/oar/alice_10``, owner and
 # job, on each of its nodes. User names may contain ``_``: the last one separates.
 _JOB = re.compile(r"/oar/[^/]{1,255}_(?P<job_id>[1-9][0-9]{0,9})(?:/|\Z)", re.ASCII)
+# Source: job_resource_manager_systemd.pl of OAR 2.6.1, cgroup v2 only: slices of systemd, the job's in its
+# user's, with ``oar`` from CPUSET_PATH, ``/oar``.
+_JOB_SLICE = re.compile(
+    r"/oar\.slice/oar-u(?P<uid>0|[1-9][0-9]{0,9})\.slice/oar-u(?P=uid)-j(?P<job_id>[1-9][0-9]{0,9})\.slice(?:/|\Z)",
+    re.ASCII,
+)
 
-
-HIERARCHY = BatchHierarchy("oar", (_JOB,), (("oar", "*_[1-9]*"),))
+HIERARCHY = BatchHierarchy(
+    "oar", (_JOB, _JOB_SLICE), (("oar", "*_[1-9]*"), ("oar.slice", "oar-u*.slice", "oar-u*-j[1-9]*.slice"))
+)

@@ -16,11 +16,11 @@ from collections.abc import Collection
 from jobfeatures.batch.basics import Users, count_hosts, find_host
 from jobfeatures.batch.oar.values import NAME, make_limits
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
-from jobfeatures.model import Job, JobKey, JobState, JobTable
-from jobfeatures.privatefile import read_bounded
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
+from jobfeatures.records.quantities import parse_count
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.privatefile import read_bounded
 
 MAX_FILES = 100_000
 MAX_BYTES = 16 * 2**20

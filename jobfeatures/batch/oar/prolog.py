@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts, count_hosts, find_host
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
-from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.records.quantities import parse_count
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:

@@ -9,8 +9,8 @@ from jobfeatures.batch.basics import procfs_of
 
 if TYPE_CHECKING:
     from jobfeatures.batch.source import BatchSource, ClusterSource
-    from jobfeatures.clock import Clock
     from jobfeatures.config import Config
+    from jobfeatures.system.clock import Clock
 CONFIGURATION = "/etc/oar/oar.conf"
 
 

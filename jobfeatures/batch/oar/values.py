@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Limits, multiplied
+from jobfeatures.records.model import Limits, multiplied
 
 NAME = "oar"
 _ID = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)

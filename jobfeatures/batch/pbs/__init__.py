@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import PATH, TEXT, node_option
+from jobfeatures.settings.resolve import PATH, TEXT, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

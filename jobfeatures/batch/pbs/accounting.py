@@ -20,10 +20,10 @@ from jobfeatures.batch.pbs.jobs import Fields, compute_total, parse_whole, reque
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import parse_duration, parse_job_id, parse_size, split_array_id
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, count_not_taken
-from jobfeatures.quantities import parse_count
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable
+from jobfeatures.records.model import JobState
+from jobfeatures.records.quantities import parse_count
 
 MAX_LINE_CHARACTERS = 2**20  # a longer line without a newline is truncated
 SIGNALS_FROM = 256  # an Exit_status from this on means a signal
@@ -40,6 +40,7 @@ _LINE = re.compile(
 )
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|\S*)(?:\s+|\Z)|(\S+)(?:\s+|\Z)""")
 _OF_A_RUN = re.compile(r"(?:Exit_status|end|start|session|exec_host|exec_vnode|resources_used\..*)\Z")
+NEEDED = frozenset({"ctime", "qtime", "start", "end"})  # a job whose times cannot be read is rejected
 _OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
 
 
@@ -76,8 +77,8 @@ def read_records(
     The batch system is torque if a line has keys that only Torque writes, else pbs. Array parents are left
     out: their subjobs have their own lines.
     """
-    book = _Book(zone)
-    problems: list[Rejected] = []
+    notes = notes or Notes()
+    book = _Book(zone, notes)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -87,20 +88,24 @@ def read_records(
             yield Rejected.from_error(error.at(source, number))
             continue
         if life is not None:
-            yield from _with_problems(make_record(life, problems.append, source, notes), problems)
+            yield _record_or_fault(life, source, notes)
     for life in book.unfinished():
-        yield from _with_problems(make_record(life, problems.append, source, notes), problems)
+        yield _record_or_fault(life, source, notes)
 
 
-def _with_problems(record: JobRecord, problems: list[Rejected]) -> Iterator[JobRecord | Rejected]:
-    yield from problems
-    problems.clear()
-    yield record
+def _record_or_fault(life: _Life, source: str, notes: Notes) -> JobRecord | Rejected:
+    unread: list[Rejected] = []
+    values = Asked[str](life.values)
+    record = make_record(life, values, unread.append)
+    if (fault := count_unreadable(unread, NEEDED, notes)) is not None:
+        return replace(fault, source=source, line=life.line)
+    count_not_taken(notes, values)
+    return record
 
 
 class _Book:
-    def __init__(self, zone: tzinfo | None) -> None:
-        self._zone = zone
+    def __init__(self, zone: tzinfo | None, notes: Notes) -> None:
+        self._zone, self._notes = zone, notes
         self._lives: dict[str, _Life] = {}
         self._ended: dict[str, None] = {}  # the latest; a later deletion removes only the job's history
 
@@ -115,13 +120,16 @@ class _Book:
         if kind not in _OF_JOBS:
             if kind not in _PASSED_OVER:
                 raise ParseError("unknown type of line", field=kind, text=line)
+            self._notes.not_taken[f"line of type {kind}"] += 1
             return None
         at_secs = parse_stamp(match, self._zone)
         job_id = parse_job_id(match[8], field="id")
         server = match[8].partition(".")[2] or None
         values = parse_message(match[9])
         key = match[8]  # includes the server, as each server numbers from 1
-        if job_id.endswith("[]") or (kind == DELETED and key in self._ended and key not in self._lives):
+        is_late = kind == DELETED and key in self._ended and key not in self._lives
+        if job_id.endswith("[]") or is_late:
+            self._notes.not_taken[f"line of type {kind}, of {'an ended job' if is_late else 'an array'}"] += 1
             return None
         life = self._lives.setdefault(key, _Life(job_id, server))
         life.values.update(values)
@@ -201,15 +209,11 @@ def parse_message(text: str) -> dict[str, str]:
     return values
 
 
-def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None) -> JobRecord:
+def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     """Return a job's accounting record."""
-    job_id, values = life.job_id, Asked[str](life.values)
-
-    def keep(rejected: Rejected) -> None:
-        note(replace(rejected, line=life.line))
-
+    job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
-    fields = Fields(Record(job_id, values), keep, source)
+    fields = Fields(Record(job_id, values), note, "")
     exit_status = fields.read(parse_whole, "Exit_status")
     state = life.state or JobState.UNKNOWN
     if life.state is None and life.deleted_secs is not None:
@@ -222,7 +226,7 @@ def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None
     array_job_id, array_task_id = split_array_id(job_id)
     start = fields.read(parse_count, "start")
     end = fields.read(parse_count, "end")
-    record = JobRecord(
+    return JobRecord(
         batch_system=system,
         job_id=job_id,
         cluster=life.server,
@@ -258,5 +262,3 @@ def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None
         array_job_id=array_job_id,
         array_task_id=array_task_id,
     )
-    count_not_taken(notes, values)
-    return record

@@ -14,8 +14,8 @@ from jobfeatures.batch.basics import busy_state, count_ranges, find_host
 from jobfeatures.batch.pbs.records import Record, Records
 from jobfeatures.batch.pbs.values import parse_size
 from jobfeatures.errors import ParseError, parse_each
-from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice, Partition
+from jobfeatures.records.quantities import parse_count
 
 # Node states as common ones. How busy a node is follows from its CPUs if no word says so: `compute_states`.
 NODE_WORDS: Mapping[str, tuple[str, ...]] = {

@@ -11,11 +11,11 @@ from datetime import UTC, date, datetime, timedelta
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
-from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source
-from jobfeatures.joblog import Accounting, JobRecord
-from jobfeatures.logfiles import bounded_lines, reading
-from jobfeatures.model import Cluster, JobTable
+from jobfeatures.joblogs.logfiles import bounded_lines, reading
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
+from jobfeatures.records.model import Cluster, JobTable
+from jobfeatures.system.clock import Clock
 
 MAX_DAYS = 400
 MAX_LINE_CHARACTERS = 2**20
@@ -88,14 +88,16 @@ def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_se
     wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
+    notes = Notes()
     try:
-        for each in read_records(_lines(wanted), source=folder):
+        for each in read_records(_lines(wanted), source=folder, notes=notes):
             if isinstance(each, Rejected):
                 rejected.append(each)
             elif each.end_secs is None or each.end_secs >= since_secs:
                 records.append(replace(each, batch_system=batch_system))
     except JobfeaturesError as error:
         raise SourceError(str(error)) from error
+    rejected += notes.faults(folder)
     return Accounting.of(batch_system, records, now_secs, rejected)
 
 

@@ -22,9 +22,9 @@ from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.programs import Programs
-from jobfeatures.command import first_line
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, shown
-from jobfeatures.model import Job, JobState
+from jobfeatures.records.model import Job, JobState
+from jobfeatures.system.command import first_line
 
 MAX_ANSWER_BYTES = 512 * 2**20
 

@@ -23,9 +23,9 @@ from jobfeatures.batch.pbs.values import (
     split_array_id,
 )
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
-from jobfeatures.nodelist import is_same_host
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.nodelist import is_same_host
+from jobfeatures.records.quantities import parse_count
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CTIME = re.compile(

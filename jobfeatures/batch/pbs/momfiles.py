@@ -15,8 +15,8 @@ import re
 from jobfeatures.batch.basics import count_hosts
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Version
-from jobfeatures.privatefile import read_bounded, version_of
+from jobfeatures.records.model import Version
+from jobfeatures.system.privatefile import read_bounded, version_of
 
 MAX_FILES = 100_000
 MAX_NODEFILE_BYTES = 16 * 2**20

@@ -20,8 +20,8 @@ from jobfeatures.batch.pbs.values import (
     share_of,
     split_array_id,
 )
-from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.quantities import parse_count
 
 NAME = "pbs"
 

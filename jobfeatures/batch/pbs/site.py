@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.batch.basics import procfs_of
-from jobfeatures.clock import Clock
+from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
     from jobfeatures.batch.pbs.commands import Commands

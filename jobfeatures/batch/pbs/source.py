@@ -13,9 +13,9 @@ from jobfeatures.batch.pbs.momfiles import find_living, read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.clock import Clock
 from jobfeatures.errors import News, ParseError, Rejected, parse_each
-from jobfeatures.model import JobKey, JobTable, NodeNotice, Version
+from jobfeatures.records.model import JobKey, JobTable, NodeNotice, Version
+from jobfeatures.system.clock import Clock
 
 _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 

@@ -26,8 +26,8 @@ from jobfeatures.batch.pbs.values import (
 )
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
-from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.quantities import parse_count
 
 NAME = "torque"
 

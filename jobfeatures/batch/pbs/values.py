@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jobfeatures.batch.basics import Texts, count_ranges
 from jobfeatures.errors import ParseError
-from jobfeatures.nodelist import is_same_host
+from jobfeatures.records.nodelist import is_same_host
 
 WORD_BYTES = 8
 MAX_CPUS = 10**7  # per job and host

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import COUNT, PATH, TEXT, choice, node_option
+from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -35,7 +35,6 @@ class SlurmSettings:
         TEXT, None, "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT"
     )
     slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
-    slurm_ask_max_nodes: int = node_option(COUNT, 32, "prologs of jobs on more nodes send no query")
 
 
 KEY_SOURCES = {
@@ -54,6 +53,8 @@ SYSTEM = System(
     job_variable="SLURM_JOB_ID",
     tells_start=True,
     node_variable="SLURMD_NODENAME",
+    has_gpustat=True,
+    shepherd="slurmstepd",
     command="slurm.scontrol",
     variables=("SLURM_CONF",),
     log_kinds={
@@ -66,7 +67,7 @@ SYSTEM = System(
         ),
         "slurmjson": LogKind(
             "what sacct --json, squeue --json and slurmrestd of Slurm print, v0.0.37 to v0.0.43",
-            reader="jobfeatures.batch.slurm.jsonlog",
+            reader="jobfeatures.batch.slurm.json.log",
             longest_line=DOCUMENT,
         ),
     },

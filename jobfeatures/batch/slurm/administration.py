@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from jobfeatures.administration import (
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.node import RESERVATION_SOURCE, find_reservation
+from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.records.administration import (
     Cycles,
     FairShare,
     FairShares,
@@ -23,10 +26,7 @@ from jobfeatures.administration import (
     UserRequests,
     each_once,
 )
-from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.node import RESERVATION_SOURCE, find_reservation
-from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.quantities import parse_count
 
 T = TypeVar("T")
 SHOW_LICENCES = "show licenses"
@@ -61,6 +61,7 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
     """Parse the output of sdiag. Raises ParseError for any other text."""
     values: dict[tuple[str, str], int] = {}
     requests: dict[str, list[Requests]] = {"types": [], "users": []}
+    rejected: list[Rejected] = []
     section = ""
     for line in text.splitlines():
         if line and not line.startswith(("\t", "*")):
@@ -70,6 +71,8 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
             values[section, found[1]] = int(found[2])
         elif section in requests and (found := _REQUESTS.match(line)):
             requests[section].append(Requests(found[1], int(found[2]), int(found[3]) * _MICRO))
+        elif section in requests and "count:" in line:
+            rejected.append(Rejected("sdiag", "not a count of requests", text=line.strip()))
     if ("", "Server thread count") not in values:
         raise ParseError("not what sdiag prints", text=text[:80])
     return Scheduler(
@@ -85,6 +88,7 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
         },
         types=tuple(requests["types"]),
         users=tuple(UserRequests(each.name, each.count, each.total_secs) for each in requests["users"]),
+        rejected=tuple(rejected),
     )
 
 

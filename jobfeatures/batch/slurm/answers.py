@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.record import parse_scontrol_job
-from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.command import first_line, run_command
 
 MAX_ANSWER_BYTES = 32 * 2**20
 VERBOSE = "verbose"
@@ -202,7 +202,7 @@ class Scontrol:
         questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
         answers = self._run(questions, self._timeout_secs, extra)
         if answers.ask_alone:
-            answers = _joined(answers, self._run(answers.ask_alone, _remaining_secs(deadline)))
+            answers = self._ask_alone(answers, deadline)
         refused = answers.rejected.keys() - answers.jobs.keys()
         if not refused:
             return answers
@@ -218,6 +218,15 @@ class Scontrol:
         except SourceError as error:
             return replace(answers, complaint=answers.complaint or str(error))
         return replace(answers, jobs={**answers.jobs, **jobs})
+
+    def _ask_alone(self, answers: Answers, deadline: float) -> Answers:
+        """Add the answers about single tasks and components; without one, that job alone is rejected."""
+        try:
+            return _joined(answers, self._run(answers.ask_alone, _remaining_secs(deadline)))
+        except SourceError as error:
+            reason = f"no answer about it alone within {self._timeout_secs:g} s: {error}"
+            late = {job_id: Rejected(SOURCE, reason, text=name) for job_id, name in answers.ask_alone.items()}
+            return replace(answers, rejected={**answers.rejected, **late}, ask_alone={}, complete=False)
 
     def ask_about_job(self, job_id: str) -> Job | None:
         """Return one job from the controller, None if it does not know the job.

@@ -19,7 +19,7 @@ from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.node import Maintenance, parse_notice
 from jobfeatures.batch.slurm.record import SharedJob, parse_shared_job
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 
 SHOW_JOBS = "show job"
 _JOB = re.compile(r"JobId=([1-9][0-9]{0,9}) ")

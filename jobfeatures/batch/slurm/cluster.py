@@ -14,9 +14,9 @@ from jobfeatures.batch.slurm.basics import NAME, NOTHING
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.reasons import classify_reason
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import Cluster, ClusterNode, Partition
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Cluster, ClusterNode, Partition
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_count
 
 SHOW_NODES = "show node"
 NODE_SOURCE = f"scontrol {SHOW_NODES}"

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Collection
 
-from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.slurm import SYSTEM
@@ -39,10 +38,11 @@ from jobfeatures.batch.slurm.refused import (
     queue_environment,
 )
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_SOURCE, accounting_format, parse_accounting
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError, failing_source
-from jobfeatures.joblog import Accounting
-from jobfeatures.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.joblogs.loggedjob import Accounting
+from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
+from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.system.clock import Clock
 
 _ASKED = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?\Z")
 MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB

@@ -16,8 +16,8 @@ from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.fields import Record, split_open
 from jobfeatures.batch.slurm.refused import make_separator
-from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
+from jobfeatures.system.command import ask_command
 
 log = logging.getLogger(__name__)
 

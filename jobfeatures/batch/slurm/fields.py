@@ -13,9 +13,9 @@ from functools import lru_cache
 from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Limit
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
+from jobfeatures.records.model import UNLIMITED, Limit
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
 UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
 
@@ -53,6 +53,16 @@ def split_open(
         last, _, rest = pieces[start + width].partition("\n")
         yield dict(zip(fields, [first, *pieces[start + 1 : start + width], last], strict=True))
         first = rest
+
+
+def reason_word(text: str | None) -> str | None:
+    """Return why a job is pending: ``Resources``, JSON's word, for the sentence that squeue prints instead.
+
+    Source: slurmctld's node_scheduler.c, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
+    higher priority partitions".
+    """
+    sentence = "Nodes required for job are DOWN, DRAINED or reserved"
+    return "Resources" if text is not None and text.replace("_", " ").startswith(sentence) else text
 
 
 class Record:

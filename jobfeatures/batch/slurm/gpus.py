@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jobfeatures.batch.basics import parse_ranges
 from jobfeatures.errors import ParseError
-from jobfeatures.quantities import parse_binary_size
+from jobfeatures.records.quantities import parse_binary_size
 
 MAX_CARDS = 1024  # per node
 _GRES = re.compile(r"(?:\A|,)gpu(?::[^:,()]+)?:[0-9]+(?:\(IDX:([0-9,-]*|N/A)\))?")

@@ -10,6 +10,7 @@ from jobfeatures.batch.groups import BatchHierarchy
 # ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
 # ``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
 # where a SLUID may stand for job_J: ``s`` and 13 Crockford base-32 digits.
+SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _ID = r"[1-9][0-9]{0,9}"
 _STEP = r"(?:/step_(?P<step>[A-Za-z0-9_.+-]{1,64}))?(?:/|\Z)"
 _V1 = re.compile(
@@ -17,7 +18,7 @@ _V1 = re.compile(
 )
 _V2 = re.compile(
     r"/system\.slice/(?:(?P<node>[^/]{1,255})_)?slurmstepd\.scope/"
-    rf"(?:job_(?P<job_id>{_ID})|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{{13}})){_STEP}",
+    rf"(?:job_(?P<job_id>{_ID})|(?P<sluid>{SLUID})){_STEP}",
     re.ASCII,
 )
 
@@ -25,3 +26,8 @@ _V2 = re.compile(
 HIERARCHY = BatchHierarchy(
     "slurm", (_V1, _V2), (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*"))
 )
+
+
+def is_sluid(text: str) -> bool:
+    """Return whether a text is a SLUID."""
+    return re.fullmatch(SLUID, text, re.ASCII) is not None

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.slurm.cluster import NODE_SOURCE, parse_node
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import NodeNotice
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import NodeNotice
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_count
 
 RESERVATION_SOURCE = "scontrol show reservation"
 SHOW_RESERVATIONS = "show reservation"

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id
+from jobfeatures.batch.slurm.groups import is_sluid
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_count
 
 YEAR_SECS = 365 * 86400
 
@@ -60,6 +61,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
         total_cpus=total_cpus,
         allocated_cpus=_share_of_runs(runs, nodes, variables.text("SLURMD_NODENAME") or node_name),
         limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, total_cpus)),
+        sluid=variables.read(_checked_sluid, "SLURM_JOB_SLUID"),
         array_job_id=variables.read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
         array_task_id=variables.read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
         het_job_id=variables.read(_checked_digits, "SLURM_HET_JOB_ID"),
@@ -74,6 +76,12 @@ def _parse_gpus(text: str) -> tuple[str, ...]:
     from jobfeatures.batch.slurm.gpus import parse_gpu_list  # most jobs have no GPUs
 
     return parse_gpu_list(text)
+
+
+def _checked_sluid(text: str) -> str:
+    if not is_sluid(text):
+        raise ParseError("not a SLUID", text=text)
+    return text
 
 
 def _checked_digits(text: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
-from jobfeatures.batch.slurm.fields import Record, count_tasks, split_closed
+from jobfeatures.batch.slurm.fields import Record, count_tasks, reason_word, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits, multiplied
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 QUEUE_SOURCE = "squeue"
 QUEUE_FIELDS = (
@@ -82,7 +82,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
         het_offset=record.count("HetJobOffset"),
         restarts=record.count("RestartCnt"),
         tasks=count_tasks(task) if task is not None and state is JobState.PENDING else 1,
-        reason=record.text("Reason"),
+        reason=reason_word(record.text("Reason")),
         priority=record.count("PriorityLong"),
         reservation=record.text("Reservation"),
     )

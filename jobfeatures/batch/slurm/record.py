@@ -11,10 +11,11 @@ from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
 from jobfeatures.batch.slurm.fields import Record
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
+from jobfeatures.batch.slurm.groups import SLUID
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
-from jobfeatures.nodelist import expand_nodes
-from jobfeatures.quantities import parse_binary_size, parse_count
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.records.quantities import parse_binary_size, parse_count
 
 STATES: Mapping[str, JobState] = {
     **{state.value: state for state in JobState if state is not JobState.UNKNOWN},
@@ -46,6 +47,8 @@ _BODY_END = re.compile(r" (?:Features|Licenses|Network|Command|WorkDir|Comment|S
 _JOB_ID = re.compile(r"JobId=([0-9]{1,10}) ")
 _USER = re.compile(r"(.*)\(([0-9]{1,10})\)\Z", re.DOTALL)
 _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]*\Z")
+_SLUID = re.compile(rf" SLUID=({SLUID})\Z", re.ASCII)  # from 26.05 on, also behind a name that ends so itself
+_LATER = "LicensesAlloc"
 _TRES = re.compile(r" (?:Alloc)?TRES=(\S*)")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
 
@@ -130,10 +133,10 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
 
     Sample, shortened; it is one line unless a name or a comment contains a newline::
 
-        JobId=15 ArrayJobId=6 ArrayTaskId=1 JobName=a b UserId=alice(6001) … Account=physics …
-        JobState=RUNNING … Restarts=0 … TimeLimit=00:10:00 … SubmitTime=2026-11-21T07:29:19 …
-        StartTime=… EndTime=… Partition=batch … NodeList=n1 … NumCPUs=2 …   Nodes=n1 CPU_IDs=0-1
-        Mem=100 GRES= MinCPUsNode=1 MinMemoryCPU=100M MinTmpDiskNode=0 Features=(null) …
+        JobId=15 ArrayJobId=6 ArrayTaskId=1 JobName=a b SLUID=sA79M8D1923R00 UserId=alice(6001) …
+        Account=physics … JobState=RUNNING … Restarts=0 … TimeLimit=00:10:00 …
+        SubmitTime=2026-11-21T07:29:19 … StartTime=… EndTime=… Partition=batch … NodeList=n1 … NumCPUs=2 …
+        Nodes=n1 CPU_IDs=0-1 Mem=100 GRES= MinCPUsNode=1 MinMemoryCPU=100M MinTmpDiskNode=0 Features=(null) …
 
     Times are local to `tz` (None: this machine's zone), or epoch seconds where ``SLURM_TIME_FORMAT=%s``;
     TimeLimit is [days-]hours:minutes:seconds; Mem and bare sizes are MiB, letters powers of 1024 (``1.50G``).
@@ -186,6 +189,8 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
         raise ParseError("field is out of its place", field="UserId", text=line[user.start() :])
     values = {field: line[match.end() :].split(" ", 1)[0] for field, match in spots.items()}
     values["JobName"] = line[name.end() : user.start()]
+    if f" {_LATER}=" in line[end:]:
+        values[_LATER] = ""
     return values, line[spots["NumCPUs"].end() : end]
 
 
@@ -209,7 +214,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
     tres = _TRES.search(details)
     wall = record.time_limit("TimeLimit")
     started = state.is_on_node or state.is_finished
-    name = _HET_SET.sub("", values["JobName"]) if "HetJobId" in values else values["JobName"]
+    name, sluid = _split_name(values)
     het_offset = digits("HetJobOffset")
     restarts = digits("Restarts")
     end_secs = _parse_epoch(values, "EndTime", tz)
@@ -233,6 +238,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
             cpu_secs=multiplied(wall, total_cpus),
             scratch_bytes=_parse_size(values, "MinTmpDiskNode"),
         ),
+        sluid=sluid,
         array_job_id=digits("ArrayJobId"),
         array_task_id=digits("ArrayTaskId"),  # "4-5%2" means tasks not yet split off
         het_job_id=digits("HetJobId"),
@@ -246,6 +252,19 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
         memory_per_node_bytes=_parse_size(values, "MinMemoryNode"),
         total_gpus=None if tres is None else parse_tres_gpus(tres[1]),
     )
+
+
+def _split_name(values: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the job's name and its SLUID, which stands behind it, before or after ``HetJobIdSet=``.
+
+    Versions that print one print LicensesAlloc too: a name of 24.11 may end so by itself.
+    """
+    name, sluid = values["JobName"], None
+    if "HetJobId" in values:
+        name = _HET_SET.sub("", name)
+    if _LATER in values and (match := _SLUID.search(name)):
+        name, sluid = name[: match.start()], match[1]
+    return _HET_SET.sub("", name) if sluid and "HetJobId" in values else name, sluid
 
 
 def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> int | None:

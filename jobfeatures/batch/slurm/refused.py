@@ -14,9 +14,9 @@ from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
-from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, failing_source
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.command import ask_command
 
 MAX_ANSWER_BYTES = 32 * 2**20
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}

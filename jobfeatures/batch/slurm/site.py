@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jobfeatures.clock import Clock
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
+from jobfeatures.system.clock import Clock
 
 MAX_ANSWER_BYTES = 32 * 2**20
+ASK_MAX_NODES = 32  # prologs of jobs on more nodes send no query
 MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
 
 SPREAD = (0.75, 1.25)  # random factor on the refresh interval
@@ -16,7 +17,7 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.slurm.rest import Rest
+    from jobfeatures.batch.slurm.json.rest import Rest
     from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
@@ -45,7 +46,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
 
     asker = None
     if config.slurm_ask == "rest":
-        from jobfeatures.batch.slurm.jsonsource import JsonAsker
+        from jobfeatures.batch.slurm.json.source import JsonAsker
 
         asker = JsonAsker(
             clock, make_rest(config), node_name=node_name, timeout_secs=config.batch_timeout_secs
@@ -83,7 +84,7 @@ def _make_controller_source(config: Config, clock: Clock, node_name: str) -> Bat
 
 def make_rest(config: Config, *, whole: bool = False) -> Rest:
     """Return a client of slurmrestd, if `whole` with room for the whole queue. Raises ConfigurationError."""
-    from jobfeatures.batch.slurm.rest import Rest
+    from jobfeatures.batch.slurm.json.rest import Rest
     from jobfeatures.errors import ConfigurationError, SourceError
 
     if config.slurm_rest_url is None:
@@ -101,7 +102,7 @@ def make_rest(config: Config, *, whole: bool = False) -> Rest:
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the controller role's source; squeue and others are taken from scontrol's directory."""
     if config.slurm_ask == "rest":
-        from jobfeatures.batch.slurm.jsonsource import JsonCluster
+        from jobfeatures.batch.slurm.json.source import JsonCluster
 
         return JsonCluster(clock, make_rest(config, whole=True), timeout_secs=timeout_secs)
     from jobfeatures.batch.slurm.clustersource import SlurmCluster  # a prolog has no use for it
@@ -112,15 +113,15 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
 def needs_server(job: Job, config: Config) -> bool:
     """Return whether the prolog has to query the controller about a starting job.
 
-    It need not where the Prolog's environment has start and end (Slurm 22.05's does not). A job on many nodes
-    starts on all of them at once, and they would all query at once: its limits come with the daemon's next
-    poll instead, as they do where nodes query the controller role.
+    A Prolog's environment has start and end from Slurm 23 on, but no memory and no name in any version. A job
+    on many nodes starts on all of them at once, and they would all query at once: what is lacking comes with
+    the daemon's next poll instead, as it does where nodes query the controller role.
     """
     if config.hook_ask == "never" or config.slurm_ask == "controller":
         return False
-    if len(job.nodes) > config.slurm_ask_max_nodes:
+    if len(job.nodes) > ASK_MAX_NODES:
         return False
-    return job.start_secs is None or job.limits.wall_secs is None
+    return None in (job.start_secs, job.limits.wall_secs, job.limits.memory_bytes, job.name)
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
@@ -137,9 +138,9 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
 
 def _ask_by_rest(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:
     from jobfeatures.batch.slurm.basics import is_plain_id
-    from jobfeatures.batch.slurm.jsonsource import JsonAsker
-    from jobfeatures.clock import SystemClock
+    from jobfeatures.batch.slurm.json.source import JsonAsker
     from jobfeatures.errors import ParseError
+    from jobfeatures.system.clock import SystemClock
 
     if not is_plain_id(job_id):
         raise ParseError("not a job id", text=job_id)

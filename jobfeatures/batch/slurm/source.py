@@ -11,12 +11,12 @@ from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.clock import Clock
 from jobfeatures.errors import News, Rejected
-from jobfeatures.model import JobKey, JobTable, NodeNotice
+from jobfeatures.records.model import JobKey, JobTable, NodeNotice
+from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.slurm.jsonsource import JsonAsker
+    from jobfeatures.batch.slurm.json.source import JsonAsker
 
 
 class ScontrolAsker:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import System
-from jobfeatures.settings import PATH, node_option
+from jobfeatures.settings.resolve import PATH, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

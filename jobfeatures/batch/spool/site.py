@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jobfeatures.batch.spool.source import SpoolSource
-from jobfeatures.clock import Clock
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.system.clock import Clock
 
 
 def is_here(config: Config) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jobfeatures.batch.basics import Users, find_uid
-from jobfeatures.clock import Clock
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source, shown_name
-from jobfeatures.model import Job, JobKey, JobTable, Version
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened, version_of
+from jobfeatures.records.model import Job, JobKey, JobTable, Version
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened, version_of
 
 NAME: Final = "spool"
 SUFFIX: Final = ".xml"
@@ -108,7 +108,7 @@ class SpoolSource:
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
         """Notify when a document is created, changed or removed."""
-        from jobfeatures.watch import watch_directory  # only the daemon watches
+        from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify, is_wanted=is_document_name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # range of ClassAd integers
 
@@ -21,6 +22,21 @@ class Expression:
     """The text of an expression that is not a literal; it is not evaluated."""
 
     text: str
+
+
+class Name(str):
+    """An attribute's name in lower case, as names are compared; `written` is how it was written."""
+
+    __slots__ = ("written",)
+    written: str
+
+
+@lru_cache(maxsize=4096)
+def name_of(written: str) -> Name:
+    """Return the name by which an attribute is found."""
+    name = Name(written.lower())
+    name.written = written
+    return name
 
 
 Value = str | int | float | bool | Special | Expression

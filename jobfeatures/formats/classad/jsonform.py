@@ -16,8 +16,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
-from jobfeatures.jsontext import clean, refuse
+from jobfeatures.formats.classad.ad import (
+    MAX_INTEGER,
+    MIN_INTEGER,
+    ClassAd,
+    Expression,
+    Special,
+    Value,
+    name_of,
+)
+from jobfeatures.records.jsontext import clean, refuse
 
 MAX_AD_CHARACTERS = 2**22
 
@@ -100,7 +108,7 @@ def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejec
 
 
 def _ad(found: Mapping[str, Any]) -> ClassAd:
-    return ClassAd({name.lower(): _value(value) for name, value in found.items()})
+    return ClassAd({name_of(name): _value(value) for name, value in found.items()})
 
 
 def _value(value: Any) -> Value:

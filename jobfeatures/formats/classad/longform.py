@@ -22,7 +22,15 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
+from jobfeatures.formats.classad.ad import (
+    MAX_INTEGER,
+    MIN_INTEGER,
+    ClassAd,
+    Expression,
+    Special,
+    Value,
+    name_of,
+)
 
 MAX_LINE_CHARACTERS = 2**20
 
@@ -97,7 +105,7 @@ def _add_line(values: dict[str, Value], line: str, *, source: str, number: int) 
     found = parse_value(value)
     if isinstance(found, Expression) and _has_open_string(value):
         raise ParseError("string does not end", source=source, line=number, field=name, text=line)
-    values[name.lower()] = found
+    values[name_of(name)] = found
 
 
 def parse_value(text: str) -> Value:

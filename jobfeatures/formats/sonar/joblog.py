@@ -21,18 +21,35 @@ from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import count_of, parse_resources, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, Json, Reader, read_envelope, secs_of
 from jobfeatures.formats.sonar.records import SlurmJobRecord
-from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document, memory_per_node_kib, resources_text
-from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs, record_of
-from jobfeatures.jobnumbers import JobNumbers, is_number
-from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, count_not_taken
+from jobfeatures.formats.sonar.validate import Fault
+from jobfeatures.formats.sonar.writejobs import (
+    job_fields,
+    jobs_document,
+    memory_per_node_kib,
+    nodes_of,
+    resources_text,
+)
+from jobfeatures.joblogs.jobnumbers import JobNumbers, is_number
+from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, pairs, record_of
+from jobfeatures.joblogs.nottaken import Asked, count_not_taken
+from jobfeatures.records.model import JobState
 
 BATCH_SYSTEM: Final = "slurm"
 CLUSTER: Final = "converted"  # a log does not name its cluster
 RECORDS_PER_DOCUMENT: Final = 1000
 MAX_DOCUMENT_CHARACTERS: Final = 2**28
 
-_HEAD = re.compile(r"[\s\ufeff]*\[?\s*\{")
+_OPTIONAL: Final = re.compile(r"data\.attributes\.slurm_jobs\[([0-9]+)\]\.((?:sacct\.)?\w+)(?:\[[0-9]+\])?")
+# A job without these is rejected; any other value may be unknown.
+_NEEDED: Final = frozenset(
+    {
+        *("job_id", "job_step", "job_state", "submit_time", "start_time", "end_time", "nodes", "sacct"),
+        *("allocated_resources", "sacct.AllocTRES"),
+    }
+)
+_PARTS: Final = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}
+_COUNTED: Final = frozenset({"cpu", "node", "gres/gpu"})  # trackable resources that records hold
+_HEAD = re.compile(r"[\s\ufeff]*+\[?+\s*+\{")
 _PRODUCER = re.compile(r'"producer"\s*:\s*"')
 _TYPE = re.compile(r'"type"\s*:\s*"(\w+)"')
 # The fields of a record that the format cannot hold.
@@ -111,7 +128,21 @@ def _of_document(
     """Yield the records of one envelope. Raises ParseError if it is unreadable or not a jobs document."""
     if found.reason:
         raise ParseError(found.reason)
-    envelope, reader = read_envelope(found.value, source=source, line=line, strict=strict)
+
+    def is_mended(fault: Fault) -> bool:
+        match = _OPTIONAL.fullmatch(fault.path)
+        if match is None or match[2] in _NEEDED:
+            return False
+        job = found.value["data"]["attributes"]["slurm_jobs"][int(match[1])]
+        *outer, name = match[2].split(".")
+        value = (job[outer[0]] if outer else job).pop(name, None)
+        if value is not None and notes is not None:
+            notes.miss(match[2], str(value))
+        return value is not None
+
+    envelope, reader = read_envelope(
+        found.value, source=source, line=line, strict=strict, is_mended=is_mended
+    )
     data: Json = envelope.get("data") or {}
     if TAGS.get(data.get("type", "")) != "JobsAttributes":
         raise ParseError("not a document of jobs", field="data.type", text=str(data.get("type", "")))
@@ -122,7 +153,18 @@ def _of_document(
             values["sacct"] = Asked[Any](job["sacct"])
         yield make_record(values, reader, None if cluster == CLUSTER else cluster or None)
         count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
+        if notes is not None:
+            _count_unreadable(values, notes)
     yield from reader.rejected
+
+
+def _count_unreadable(raw: Json, notes: Notes) -> None:
+    """Count the amounts of trackable resources that are no whole numbers."""
+    for which in ("allocated_resources", "requested_resources"):
+        found = parse_resources(raw.get(which) or "")
+        for name in found.keys() & _COUNTED:
+            if count_of(found, name) is None:
+                notes.miss(f"{which} {name}", found[name])
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
@@ -136,16 +178,16 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     share = found.node_count or nodes
     user, system = sacct.get("UserCPU"), sacct.get("SystemCPU")
     word = (raw.get("job_state") or "").upper()
-    # An earlier run of a job that was requeued: accounting reports it besides the later run.
-    was_requeued = word == "REQUEUED" and raw.get("end_time") is not None
-    state = JobState.PREEMPTED if was_requeued else job.state
+    # Part of a job that was requeued or resized: accounting reports it besides the later run.
+    has_ended = raw.get("end_time") is not None and (word in _PARTS or job.state is JobState.UNKNOWN)
+    state = _PARTS.get(word, job.state) if has_ended else job.state
     record = record_of(
         job,
         cluster=cluster,
         step=found.step or None,
         state=state,
         state_word=None if word == state.value else word or None,
-        end_secs=secs_of(raw, "end_time") if was_requeued else job.end_secs,
+        end_secs=secs_of(raw, "end_time") if has_ended else job.end_secs,
         run_secs=sacct.get("ElapsedRaw"),
         suspended_secs=raw.get("suspend_time"),
         exit_status=raw.get("exit_code"),
@@ -229,8 +271,11 @@ def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
         lost("job_id")
     if record.queue is not None and record.partition is not None:
         lost("queue")
-    if record.requested_memory_bytes is not None and memory_per_node_kib(record) is None:
+    requested = record.requested_memory_bytes
+    if requested is not None and memory_per_node_kib(record) is None:
         lost("requested_memory_bytes")
+    elif isinstance(requested, int) and requested % (nodes_of(record) * KIB):
+        lost("requested_memory_bytes: rounded to KiB")
     both = (record.user_cpu_secs, record.system_cpu_secs)
     if None in both:
         for name in ("user_cpu_secs", "system_cpu_secs"):
@@ -240,6 +285,9 @@ def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
         lost("used_cpu_secs")
     fits: dict[str, Any] = {name: _secs(record, name, lost) for name in _TIMES}
     fits |= {name: _kept(record, name, lost, lambda count: count >= 0) for name in _COUNTS}
+    if (fits["used_memory_bytes"] or 0) % KIB:
+        lost("used_memory_bytes: rounded to KiB")
+        fits["used_memory_bytes"] += -fits["used_memory_bytes"] % KIB  # up: 0 would mean unknown
     return replace(
         record,
         batch_system=BATCH_SYSTEM,

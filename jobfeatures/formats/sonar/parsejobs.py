@@ -7,7 +7,17 @@ from typing import Final
 
 from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of, short
 from jobfeatures.formats.sonar.records import ClusterRecord, SlurmJobRecord
-from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, Job, JobKey, JobState, Limit, Limits, Partition
+from jobfeatures.records.model import (
+    UNLIMITED,
+    Cluster,
+    ClusterNode,
+    Job,
+    JobKey,
+    JobState,
+    Limit,
+    Limits,
+    Partition,
+)
 
 MAX_RESOURCES: Final = 100
 _STATES: Final = {

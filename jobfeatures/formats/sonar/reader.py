@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.formats.sonar.validate import Fault, validate_envelope
 from jobfeatures.formats.sonar.values import timestamp_secs
-from jobfeatures.nodelist import NO_NODES, expand_nodes
+from jobfeatures.records.nodelist import NO_NODES, expand_nodes
 
 Json = Mapping[str, Any]
 KIB: Final = 1024
@@ -63,13 +63,18 @@ def read_envelope(
     line: int = 0,
     strict: bool = False,
     minutes_from: str | None = None,
+    is_mended: Callable[[Fault], bool] = lambda _: False,
 ) -> tuple[Json, Reader]:
     """Return an envelope and a reader of its elements. The producer `minutes_from` sends limits in minutes.
+
+    `is_mended` may take away what has a fault, and says so.
 
     Raises ParseError with the path of the first fault of the envelope itself or, if `strict`, of any part.
     """
     rejected: dict[str, Rejected] = {}
     for fault in validate_envelope(document, strict=False):
+        if not strict and is_mended(fault):
+            continue
         reason = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
         if strict or not fault.record:
             raise ParseError(reason, field=fault.path or "envelope")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobfeatures.errors import Rejected
-from jobfeatures.model import Cluster, Job
+from jobfeatures.records.model import Cluster, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

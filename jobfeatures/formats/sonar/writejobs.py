@@ -21,10 +21,10 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import JOBS, Document, Origin, data_envelope, timestamp, unicode_text
 from jobfeatures.formats.sonar.fields import JOB_STATES, SEED_JOB_STATES
-from jobfeatures.joblog import JobRecord, Number
-from jobfeatures.jobnumbers import parse_job_number
-from jobfeatures.model import UNLIMITED, Limit
-from jobfeatures.nodelist import fold_ranges
+from jobfeatures.joblogs.jobnumbers import parse_job_number
+from jobfeatures.joblogs.loggedjob import JobRecord, Number
+from jobfeatures.records.model import UNLIMITED, Limit
+from jobfeatures.records.nodelist import fold_ranges
 
 _DIGITS = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 TYPES = {CURRENT: JOBS, SEED: "jobs"}
@@ -152,9 +152,13 @@ def resources_text(record: JobRecord, which: str) -> str | None:
 
 def memory_per_node_kib(record: JobRecord) -> int | None:
     """Return the requested memory per node in KiB, rounded up."""
-    size = record.requested_memory_bytes
-    nodes = record.requested_nodes or record.total_nodes or len(record.nodes)
+    size, nodes = record.requested_memory_bytes, nodes_of(record)
     return -(-size // (nodes * 1024)) if isinstance(size, int) and nodes else None
+
+
+def nodes_of(record: JobRecord) -> int:
+    """Return the nodes that memory was requested for; 0: unknown."""
+    return record.requested_nodes or record.total_nodes or len(record.nodes)
 
 
 def _whole(secs: Any) -> int | None:

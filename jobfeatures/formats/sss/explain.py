@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from jobfeatures.formats.sss.amounts import growth_bounds, used_over_time
-from jobfeatures.formats.sss.dependencies import Dependency, read_dependencies
-from jobfeatures.formats.sss.expressions import Group, parse_expression
 from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob
+from jobfeatures.formats.sss.requests.dependencies import Dependency, read_dependencies
+from jobfeatures.formats.sss.requests.expressions import Group, parse_expression
 from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 
 
 def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[str]:

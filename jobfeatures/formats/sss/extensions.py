@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from jobfeatures.formats.sss.vocabulary import Type
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 
 TYPE: Final = "jobfeatures"
 FIELDS: Final[Mapping[str, Type]] = {

@@ -22,15 +22,15 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood
 from jobfeatures.formats.sss.extensions import STATES
-from jobfeatures.formats.sss.names import expand_names
 from jobfeatures.formats.sss.objects import DELIVERED, REQUESTED, Property, SssJob, SssTask, SssTaskGroup
 from jobfeatures.formats.sss.reader import read_container
+from jobfeatures.formats.sss.requests.names import expand_names
 from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.stream import read_job
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
-from jobfeatures.model import Job, JobKey, JobState, Limits
-from jobfeatures.nodelist import is_same_host
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.nodelist import is_same_host
 
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters inherited by all jobs of a group in total

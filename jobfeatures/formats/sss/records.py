@@ -14,7 +14,6 @@ from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss import values
-from jobfeatures.formats.sss.names import expand_names
 from jobfeatures.formats.sss.objects import (
     DELIVERED,
     DIRECT,
@@ -25,11 +24,12 @@ from jobfeatures.formats.sss.objects import (
     SssTask,
     SssTaskGroup,
 )
+from jobfeatures.formats.sss.requests.names import expand_names
 from jobfeatures.formats.sss.said import Said, whole
 from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
-from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage, SourceText
+from jobfeatures.records.model import JobState
 
 BATCH_SYSTEM: Final = "sss"
 _HEAD = re.compile(
@@ -50,7 +50,7 @@ def read_records(
     notes: Notes | None = None,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Yield the jobs of a log. Parts skipped under the document's own policy Warn are reported as rejected.
+    """Yield the jobs of a log. Parts passed over under the document's own policy Warn are not taken.
 
     A tolerant reader accepts typographic quotes as straight ones. A strict one
     raises ParseError at the first fault.
@@ -74,7 +74,7 @@ def read_records(
         elif isinstance(reported, Passage):
             yield reported
         elif isinstance(reported, Rejected):
-            yield replace(reported, source=source)
+            notes.not_taken[f"{reported.field} (awarenessPolicy Warn)"] += 1
         elif isinstance(reported, ParseError):
             if strict:
                 raise reported.at(source)

@@ -37,7 +37,7 @@ from jobfeatures.formats.sss.objects import (
 )
 from jobfeatures.formats.sss.values import Value, parse_value
 from jobfeatures.formats.sss.vocabulary import Type
-from jobfeatures.model import UNLIMITED, JobState, Limit, Unlimited
+from jobfeatures.records.model import UNLIMITED, JobState, Limit, Unlimited
 
 _LIMITING: Final = frozenset({"EQ", "LE", "LT"})
 _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})

@@ -23,7 +23,7 @@ from jobfeatures.formats.sss.reader import read_container
 from jobfeatures.formats.sss.values import error_at
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import Element, ElementFeed, Event, repair_quotes
-from jobfeatures.joblog import Passage
+from jobfeatures.joblogs.loggedjob import Passage
 
 MAX_HELD: Final = 2000
 MAX_HELD_SIZE: Final = 2**25  # bytes, roughly

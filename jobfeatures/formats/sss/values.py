@@ -10,7 +10,7 @@ from urllib.parse import quote
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.vocabulary import FORMS, Type, type_of, words_of
 from jobfeatures.formats.sss.xml import NOT_XML, Element, reason_at
-from jobfeatures.quantities import MAX_SECS
+from jobfeatures.records.quantities import MAX_SECS
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
 MAX_ID_CHARACTERS: Final = 180  # percent-encoded, as a folder name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.values import checked_text
 from jobfeatures.formats.sss.writerecords import write_records
-from jobfeatures.joblog import record_of
-from jobfeatures.model import Job
+from jobfeatures.joblogs.loggedjob import record_of
+from jobfeatures.records.model import Job
 
 
 def format_job(job: Job) -> str:

@@ -18,8 +18,8 @@ from jobfeatures.formats.sss.extensions import state_word
 from jobfeatures.formats.sss.stream import GROUP, GROUP_ID
 from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id
 from jobfeatures.formats.sss.xml import DECLARATION, NOT_XML
-from jobfeatures.joblog import JobRecord, LastLine, Lost, Passage, some_at_once
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Lost, Passage, some_at_once
+from jobfeatures.records.model import UNLIMITED, JobState
 
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
 _KEPT: Final = 4096  # cached texts per field

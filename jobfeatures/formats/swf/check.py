@@ -28,7 +28,7 @@ from jobfeatures.formats.swf.fields import (
     SwfJob,
 )
 from jobfeatures.formats.swf.header import LABELS, Header, Preemption, Size, parse_comment, parse_date
-from jobfeatures.formats.swf.lines import NEGATIVE, parse_job
+from jobfeatures.formats.swf.lines import NEGATIVE, parse_job, parse_number
 
 ERROR = "error"
 WARNING = "warning"
@@ -136,7 +136,7 @@ class _Limits:
 def _check_values(text: str, number: int) -> Iterator[Fault]:
     """Find negative numbers other than −1: errors where they were measured, else warnings."""
     for name, word in zip(FIELDS, text.split(), strict=False):
-        if word.startswith("-") and float(word) < 0 and float(word) != UNKNOWN:
+        if word.startswith("-") and (parse_number(word) or 0) < 0 and parse_number(word) != UNKNOWN:
             level = ERROR if name in MEASURED else WARNING
             yield Fault(level, "negative value", number, f"{name} is {word}")
 

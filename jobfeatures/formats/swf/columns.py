@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, SwfJob
 from jobfeatures.formats.swf.header import Header, parse_comment
 from jobfeatures.formats.swf.lines import LARGEST, SwfReader
-from jobfeatures.logfiles import bounded_lines, reading
+from jobfeatures.joblogs.logfiles import bounded_lines, reading
 
 if TYPE_CHECKING:
     import numpy

@@ -17,6 +17,8 @@ LARGEST: Final = 2**63 - 1
 MAX_DIGITS: Final = 40
 MAX_LINE_CHARACTERS: Final = 4096
 BOM: Final = "\ufeff"
+LEAST: Final = 5  # fields without which a line says nothing
+STATUS: Final = FIELDS.index("status")
 _UNKNOWN_JOB = (UNKNOWN,) * COLUMNS
 
 # What a tolerant reader repairs; each is counted under its name.
@@ -137,8 +139,8 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
     """Return the job of one line, and what had to be repaired for it.
 
     Source: The Standard Workload Format, "The Data Fields": 18 numbers, such as ``15 599850 192180 3477 4 -1
-    -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError where a field is no number, or fewer than the
-    five are there without which a line says nothing.
+    -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError where one of the first five, without which
+    a line says nothing, or the status is no number or is missing; any other field may be unknown.
     """
     words = text.split(None, COLUMNS)
     if len(text) > MAX_LINE_CHARACTERS:
@@ -147,13 +149,16 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
     if len(words) > COLUMNS:
         repairs.append(TOO_MANY)
         words = words[:COLUMNS]
-    elif len(words) < 5:
+    elif len(words) < LEAST:
         raise ParseError(f"{len(words)} fields, not 18", source=source, line=line, text=text)
     elif len(words) < COLUMNS:
         repairs.append(TOO_FEW)
     values: list[Number] = list(_UNKNOWN_JOB)
     for place, word in enumerate(words):
-        value = _number(word)
+        value = parse_number(word)
+        if value is None and len(words) == COLUMNS and place >= LEAST and place != STATUS:
+            repairs.append(f"{FIELDS[place]} is no number: it was taken as unknown")
+            value = UNKNOWN
         if value is None:
             raise ParseError("not a number", source=source, line=line, field=FIELDS[place], text=word)
         if not IS_TIME[place] and isinstance(value, float):
@@ -166,7 +171,7 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
     return SwfJob._make(values), repairs
 
 
-def _number(word: str) -> Number | None:
+def parse_number(word: str) -> Number | None:
     """Return a number, None where it is none: no infinities, no digits but 0 to 9, no underscores."""
     if not word.isascii() or "_" in word or len(word) > MAX_DIGITS:
         return None

@@ -76,5 +76,5 @@ def start_of(header: Header) -> int | None:
     """Return a log's time zero, None where it is not reported or cannot be read."""
     try:
         return header.start_secs()
-    except ParseError:  # its reader has said so, and `swf check` reports it
+    except ParseError:  # its reader has said so, and `check` reports it
         return None

@@ -17,8 +17,8 @@ from jobfeatures.formats.swf.bursts import Joined, join_bursts
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.lines import SwfReader
-from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage, SourceText
+from jobfeatures.records.model import JobState
 
 T = TypeVar("T")
 BATCH_SYSTEM: Final = "swf"
@@ -134,7 +134,7 @@ class _Called(dict[int, str | None]):
 def _by_number(header: Header, label: str) -> dict[int, str]:
     try:
         found = header.numbered(label)
-    except ParseError:  # `swf check` reports it; the numbers stand for themselves
+    except ParseError:  # `check` reports it; the numbers stand for themselves
         return {}
     return {number: each.name for number, each in found.items() if each.name}
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from jobfeatures.formats.swf.lines import LARGEST
 from jobfeatures.formats.swf.numbering import Numbering
-from jobfeatures.joblog import JobRecord, Number
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Number
+from jobfeatures.records.model import JobState
 
 SMALL: Final = 2**28  # numbers below take a bit each
 

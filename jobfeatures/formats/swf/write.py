@@ -19,7 +19,7 @@ from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line
 from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, numbering_of
 from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, KINDS, STATES, Names, make_record
 from jobfeatures.formats.swf.survey import Survey
-from jobfeatures.joblog import (
+from jobfeatures.joblogs.loggedjob import (
     JobRecord,
     Lost,
     Pair,
@@ -30,7 +30,7 @@ from jobfeatures.joblog import (
     some_at_once,
     sort_in_memory,
 )
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 
 _STATUSES: Final = {
     JobState.COMPLETED: COMPLETED,
@@ -261,10 +261,10 @@ def _make_job(
         ran,
         UNKNOWN if cpus is None else cpus,
         _share(record.used_cpu_secs, cpus, 1, "used_cpu_secs", lost),
-        round(_share(record.used_memory_bytes, cpus, KIB, "used_memory_bytes", lost)),
+        _kib(record.used_memory_bytes, cpus, "used_memory_bytes", lost),
         UNKNOWN if record.requested_cpus is None else record.requested_cpus,
         _requested_secs(record, requested, lost, is_cpu),
-        round(_share(memory, requested, KIB, "requested_memory_bytes", lost)),
+        _kib(memory, requested, "requested_memory_bytes", lost),
         status,
         numbering["user"].of(record.user),
         numbering["group"].of(record.group),
@@ -367,6 +367,15 @@ def _limit(value: object, name: str, lost: Lost) -> int:
     if value is not None:
         lost(name)
     return UNKNOWN
+
+
+def _kib(size_bytes: Number | None, count: int | None, name: str, lost: Lost) -> int:
+    """Return the memory that falls to one processor, in whole KiB: 0 only of nothing."""
+    share = _share(size_bytes, count, KIB, name, lost)
+    if type(share) is int:
+        return share
+    lost(f"{name}: rounded to KiB")
+    return round(share) or 1
 
 
 def _share(value: Number | None, count: int | None, unit: int, name: str, lost: Lost) -> Number:

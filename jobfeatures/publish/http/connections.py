@@ -15,7 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
 from jobfeatures.publish.http.connectiontable import (
@@ -52,13 +52,15 @@ class Tls(Protocol):
 class Connection(RequestHandler):
     """One HTTP connection."""
 
-    __slots__ = ("answered_at", "head_since", "is_silent")
+    __slots__ = ("_last_body", "answered_at", "asks_no_more", "head_since", "is_silent")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Initialise the connection."""
         self.answered_at = self._loop.time()
         self.head_since: float | None = None
         self.is_silent = True  # nothing has been received yet
+        self.asks_no_more = False  # it has closed its side
+        self._last_body: StreamReader | None = None  # of the latest request
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -67,6 +69,22 @@ class Connection(RequestHandler):
         if self.head_since is None and data and self._current_request is None:
             self.head_since = self._loop.time()
         super().data_received(data)
+        if self._messages:
+            self._last_body = self._messages[-1][1]
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp's own ends the connection
+        """Return whether to keep the connection, half closed, for answers to requests that came whole."""
+        is_busy = self._waiter is None or self._waiter.done()
+        is_whole = self._last_body is not None and self._last_body.is_eof()
+        is_tls = self.transport is None or self.transport.get_extra_info("ssl_object") is not None
+        self.asks_no_more = is_busy and is_whole and not is_tls
+        self.close_after_last()
+        return self.asks_no_more
+
+    def close_after_last(self) -> None:
+        """If the client asks no more, and no further request waits, close after the current answer."""
+        if self.asks_no_more and not self._messages:
+            self.close()
 
     @property
     def is_owed(self) -> bool:
@@ -185,6 +203,9 @@ class Server(web.Server):
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         connection.head_since = None  # type: ignore[attr-defined]  # it is a Connection
+        connection.close_after_last()  # type: ignore[attr-defined]
+        if request.version not in (HttpVersion10, HttpVersion11):
+            return connection.handle_error(request, 400)
         try:
             response = await self._handler(request)
         except web.HTTPException as answer:

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
-from jobfeatures.publish.rates import Rates
+from jobfeatures.system.rates import Rates
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ BACKLOG = 1024
 AT_ONCE = 32  # connections accepted per turn, before one can be closed: bounds a flood's use of descriptors
 END_SECS = 5.0  # for clients that have just connected: on a loaded node their request may take that long
 HINTS = {
-    errno.EADDRINUSE: "; stop what listens there, or choose another port",
+    errno.EADDRINUSE: "; stop what listens there, or choose another port with {flag}",
     errno.EACCES: "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
     errno.EADDRNOTAVAIL: "; it is not an address of this machine",
 }
@@ -51,7 +51,7 @@ async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncI
             await _open(connections, where, listeners)
         except OSError as error:
             reported = where if isinstance(where, str) else "an inherited socket"
-            raise ConfigurationError(key, f"cannot listen on {reported}: {_reason(error)}") from error
+            raise ConfigurationError(key, f"cannot listen on {reported}: {_reason(error, key)}") from error
         yield address_of(listeners[0].sockets[0])
     finally:
         watching.cancel()
@@ -84,13 +84,13 @@ def _sockets_of(listeners: list[asyncio.Server]) -> list[socket.socket]:
     return [each for listener in listeners for each in listener.sockets]
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError, key: str) -> str:
     """Return what is wrong and what to do about it."""
     if isinstance(error, socket.gaierror):
         return f"no such host: {error.strerror}"
     # Since Python 3.13 asyncio sets no errno if none of a host's addresses belongs to this machine.
     code = error.errno or errno.EADDRNOTAVAIL
-    return os.strerror(code) + HINTS.get(code, "")
+    return os.strerror(code) + HINTS.get(code, "").format(flag=f"--{key.replace('_', '-')}")
 
 
 def address_of(opened: socket.socket) -> str:

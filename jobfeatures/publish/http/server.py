@@ -22,20 +22,20 @@ from typing import TypeVar
 from aiohttp import web
 
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
-from jobfeatures.model import Job, JobKey
-from jobfeatures.publish.addresses import MACHINE, STATUS, Target, cache_control, parse_target
+from jobfeatures.publish.http.addresses import MACHINE, STATUS, Target, cache_control, parse_target
 from jobfeatures.publish.http.connections import Server, Tls
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
-from jobfeatures.publish.rates import Rates
-from jobfeatures.publish.reading import Feature, FeatureReader, list_features
+from jobfeatures.publish.http.validators import has_changed, may_write
+from jobfeatures.publish.remotevalues import Feature, FeatureReader, list_features
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.publish.validators import has_changed, may_write
+from jobfeatures.records.model import Job, JobKey
 from jobfeatures.status.body import MAX_BODY_BYTES, parse_status_body
 from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures.status.write import Change, status_etag, write_status
+from jobfeatures.system.rates import Rates
 
 log = logging.getLogger(__name__)
 

@@ -13,17 +13,18 @@ import tomllib
 from pathlib import Path
 
 from makepackages.deb import build_deb
-from makepackages.files import put
+from makepackages.files import put, write_checksums
 from makepackages.release import MAINTAINER, Release, maintainer_of
 from makepackages.repository import PROGRAMS as REPOSITORY_PROGRAMS
 from makepackages.repository import build_bundle, build_repository
 from makepackages.rpm import build_rpm
 from makepackages.sbom import write_sbom
-from makepackages.source import build_distributions, collect_wheels, copy_checkout, note_revision
+from makepackages.source import build_distributions, collect_wheels, copy_checkout, has_sums, note_revision
 from makepackages.tree import make_tree
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROGRAMS = {"deb": "dpkg-deb", "rpm": "rpmbuild"}
+WITHOUT_SUMS = "Their exporter reads processes from /proc only: docs/tuning.md."
 KINDS = ("wheel", "bundle", *PROGRAMS)
 
 
@@ -76,7 +77,7 @@ def main() -> int:
     if arguments.repository:
         packages = [each for each in made if each.suffix in {".deb", ".rpm"}]
         made += build_repository(packages, arguments.out.resolve() / "repository", arguments.key)
-    for file in made:
+    for file in [*made, write_checksums(arguments.out)]:
         print(f"{file} {file.stat().st_size}")
     return 0
 
@@ -91,6 +92,9 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, maintainer: st
     if (CHECKOUT / ".git").exists():
         note_revision(CHECKOUT, source)
     wheel, archive = build_distributions(source, distributions, epoch)
+    if not has_sums(wheel):
+        why = "clang has failed" if shutil.which("clang") else "clang is not installed (Debian: clang, llvm)"
+        print(f"NO SUMS IN THE KERNEL in these packages: {why}. {WITHOUT_SUMS}", file=sys.stderr)
     made = [put(each, out) for each in (wheel, archive)] if "wheel" in kinds else []
     if kinds == ["wheel"]:
         return made

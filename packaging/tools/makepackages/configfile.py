@@ -6,8 +6,8 @@ import json
 import textwrap
 from typing import Any
 
-from jobfeatures.settings import Kind, Setting, settings_of, tables_of
-from jobfeatures.settingsflags import display
+from jobfeatures.settings.flags import display
+from jobfeatures.settings.resolve import Kind, Setting, settings_of, tables_of
 
 WIDTH = 100
 

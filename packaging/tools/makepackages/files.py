@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import shutil
 import tarfile
 from pathlib import Path
 
+SUMS = "SHA256SUMS"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", "generate.py", ".*")
 
 
@@ -31,6 +33,17 @@ def put(made: Path, folder: Path) -> Path:
     """Copy a file into a folder atomically: it appears there complete or not at all."""
     partial = Path(shutil.copy(made, folder / f".{made.name}.part"))
     return partial.replace(folder / made.name)
+
+
+def write_checksums(folder: Path) -> Path:
+    """List the files in a folder with their digests, as `sha256sum --check` reads them."""
+    found = sorted(
+        each for each in folder.iterdir() if each.is_file() and each.name[0] != "." and each.name != SUMS
+    )
+    lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in found]
+    made = folder / SUMS
+    made.write_text("".join(lines), encoding="utf-8")
+    return made
 
 
 def compress(file: Path) -> None:

@@ -16,6 +16,7 @@ COPIES = {
     "packaging/systemd-variants": f"{PREFIX}/share/systemd",
     "packaging/etc/sysusers.conf": f"/usr/lib/sysusers.d/{NAME}.conf",
     "packaging/etc/tmpfiles.conf": f"/usr/lib/tmpfiles.d/{NAME}.conf",
+    "packaging/scripts/stub.sh": f"{PREFIX}/share/stub.sh",
     "packaging/etc/web.yml": f"/etc/{NAME}/web.yml",
     "grafana/dashboards": f"{PREFIX}/share/grafana/dashboards",
     "grafana/provisioning": f"{PREFIX}/share/grafana/provisioning",

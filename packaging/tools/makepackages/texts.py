@@ -13,7 +13,7 @@ from pathlib import Path
 import jobfeatures.cli
 import jobfeatures_exporter.cli
 from jobfeatures import __version__
-from jobfeatures.settings import DEFAULT_FILE, FILE_VARIABLE
+from jobfeatures.settings.resolve import DEFAULT_FILE, FILE_VARIABLE
 from jobfeatures_exporter.config import ExporterConfig
 from makepackages import completions, configfile, man
 from makepackages.grammar import Command, read_program

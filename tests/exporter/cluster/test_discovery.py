@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.model import Cluster, ClusterNode, Partition
+from jobfeatures.records.model import Cluster, ClusterNode, Partition
 from jobfeatures_exporter.cluster.discovery import ADDRESS, make_targets
 
 

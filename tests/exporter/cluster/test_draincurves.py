@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import compute_choice, plan_drain
-from jobfeatures.model import (
+from jobfeatures.records.model import (
     UNLIMITED,
     Cluster,
     ClusterNode,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 from jobfeatures_exporter.cluster.finding import find_jobs
 
 

@@ -37,18 +37,28 @@ ABSENT = {
             "jobfeatures.batch.htcondor.scratch",
             "jobfeatures.formats.classad",
         ),
-        "jobfeatures_exporter.sampling.slots",
+        *(f"jobfeatures.batch.{name}.groupnames" for name in ("slurm", "htcondor")),
     ],
     "what the controller role does": [
-        *("jobfeatures.administration", "jobfeatures.joblog", "jobfeatures.schedule.quality"),
-        *(f"jobfeatures_exporter.{name}" for name in ("controller", "cluster.sums", "collectors.queue")),
-        *(f"jobfeatures_exporter.collectors.{name}" for name in ("schedule", "scheduler", "fairshare")),
+        *(
+            "jobfeatures.records.administration",
+            "jobfeatures.joblogs.loggedjob",
+            "jobfeatures.records.schedulequality",
+        ),
+        *(f"jobfeatures_exporter.{name}" for name in ("controller", "cluster.sums")),
+        *(
+            f"jobfeatures_exporter.scrape.collectors.controller.{name}"
+            for name in ("queue", "schedule", "scheduler", "fairshare")
+        ),
     ],
     "what is not switched on": [
-        *(f"jobfeatures_exporter.collectors.{name}" for name in ("processes", "gpudetail")),
-        *(f"jobfeatures_exporter.profiles.{name}" for name in ("ceems", "jobstats", "treydock")),
-        *(f"jobfeatures_exporter.sampling.power.{name}" for name in ("dcmi", "hwmon", "reading")),
-        *(f"jobfeatures_exporter.{name}" for name in ("sampling.taskstats", "sampling.exits", "ingestion")),
+        *(f"jobfeatures_exporter.scrape.collectors.{name}" for name in ("processes", "gpudetail")),
+        *(f"jobfeatures_exporter.scrape.profiles.{name}" for name in ("ceems", "jobstats", "treydock")),
+        *(f"jobfeatures_exporter.sampling.power.{name}" for name in ("dcmi", "hwmon", "plausible")),
+        *(
+            f"jobfeatures_exporter.{name}"
+            for name in ("sampling.exits.taskstats", "sampling.exits.exitcounts", "startup.receiver")
+        ),
         *(f"jobfeatures_exporter.sinks.{name}" for name in ("keeper", "spool", "http", "kafka")),
         *("jobfeatures_exporter.sonar.output", "jobfeatures.publish.cloudsource"),
     ],
@@ -90,7 +100,7 @@ def imported(tmp_path_factory):
 @pytest.mark.program
 @pytest.mark.parametrize("what", ABSENT)
 def test_a_node_that_is_only_scraped_imports_none_of(what, imported):
-    assert "jobfeatures_exporter.collectors.node" in imported
+    assert "jobfeatures_exporter.scrape.collectors.node" in imported
     assert sorted(imported.intersection(ABSENT[what])) == []
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
+from jobfeatures_exporter.ingest.contents import ProcessRecord
 from jobfeatures_exporter.ingest.parse import parse_envelope
-from jobfeatures_exporter.ingest.records import ProcessRecord
 
 
 def record(pid, cpu, ppid=1, command="a", count=1):

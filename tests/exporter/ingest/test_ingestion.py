@@ -9,12 +9,12 @@ import json
 import aiohttp
 import pytest
 
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.ingestion import PATH, Ingest
-from jobfeatures_exporter.serve import make_ingest
 from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.startup.receiver import PATH, Ingest
+from jobfeatures_exporter.startup.serve import make_ingest
 from jobfeatures_exporter.web.listener import Listeners
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobfeatures_exporter.collectors import sysinfo
 from jobfeatures_exporter.ingest.page import METRICS
+from jobfeatures_exporter.scrape.collectors import sysinfo
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "sonar.prom"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jobfeatures.errors import ParseError
-from jobfeatures.model import ClusterNode, JobKey, JobState, Partition
+from jobfeatures.records.model import ClusterNode, JobKey, JobState, Partition
+from jobfeatures_exporter.ingest.contents import ErrorRecord
 from jobfeatures_exporter.ingest.parse import parse_envelope
-from jobfeatures_exporter.ingest.records import ErrorRecord
 from jobfeatures_exporter.snapshot import DiskSample
 from tests.jobfeatures.formats.sonar.conftest import make_envelope, make_errors
 

@@ -2,8 +2,8 @@
 
 import re
 
-from jobfeatures.metrics import JOB_INFO
-from jobfeatures.series import Answer, Series
+from jobfeatures.records.metrics import JOB_INFO
+from jobfeatures.records.series import Answer, Series
 
 INFO = JOB_INFO.sample_name
 NOW = 1_800_000_000.0

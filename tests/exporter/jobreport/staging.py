@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import Job, JobKey, JobState, Limits
-from jobfeatures.series import Series, parse_lines
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.status.board import StatusBoard, StatusTarget
-from jobfeatures_exporter.collectors import COLLECTORS, allocation, collect
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
 from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, allocation, collect
+from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu
 from tests.exporter.jobreport.server import FakePrometheus
 from tests.labs import blockingfile

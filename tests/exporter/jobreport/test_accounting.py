@@ -10,6 +10,7 @@ from jobfeatures.batch.slurm.comments import JobComments
 from jobfeatures.errors import SourceError
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.jobreport.accounting import NOTE, ask_accounting
+from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME
 from jobfeatures_exporter.jobreport.jobstats import NONE, encode_summary
 from tests.exporter.jobreport.test_report_command import StandIn
 from tests.exporter.jobreport.test_summaries import JOB, REPORT
@@ -40,6 +41,13 @@ def test_a_summary_makes_a_report_that_says_where_it_is_from(kept):
         "alice",
     )
     assert report.notes == (NOTE,)
+
+
+def test_a_summary_with_more_cpu_time_than_its_cpus_have_says_so(kept):
+    nodes = tuple(replace(each, allocated_cpus=2, cpu_secs=2 * 600.0 * 46) for each in REPORT.nodes)
+    kept["99"] = [replace(JOB, comment=encode_summary(replace(REPORT, nodes=nodes), 600))]
+    [report] = ask_accounting("99").reports
+    assert report.notes == (NOTE, DOUBTFUL_CPU_TIME)
 
 
 def test_without_figures_there_is_no_report(kept):

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.collectors import COLLECTORS
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from tests.exporter.jobreport.server import FakePrometheus, job_series
 from tests.exporter.jobreport.test_report import QUESTION, two_nodes
 

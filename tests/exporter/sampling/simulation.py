@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from jobfeatures_exporter.sampling.accumulate import IoReading
+from jobfeatures_exporter.sampling.processes.accumulate import IoReading
 from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 

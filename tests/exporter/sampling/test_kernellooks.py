@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.bpf.choice import Choice
-from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
-from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS, STILL_LOOKS
+from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.sampler import ALL_AGAIN_LOOKS, Sampler
 from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
@@ -242,7 +242,9 @@ def test_checks_that_cannot_be_read_are_counted(kernel):
 def test_a_job_none_of_whose_threads_ran_is_not_read_again_but_for_its_memory(
     make_sampler, kernel, job, monkeypatch
 ):
-    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.STILL_LOOKS", 2**62)  # no look is one of these
+    monkeypatch.setattr(
+        "jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62
+    )  # no look is one of these
     (job / "memory.current").write_text("8192\n")
     sampler = make_sampler()
     kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)
@@ -289,7 +291,7 @@ def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job)
 def test_what_others_do_to_a_job_that_sleeps_is_read_within_a_few_looks(
     name, before, after, told, make_sampler, kernel, job, monkeypatch
 ):
-    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.STILL_LOOKS", 2**62)
+    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62)
     (job / "memory.current").write_text("8192\n")
     (job / name).write_text(before)
     sampler = make_sampler()
@@ -316,7 +318,7 @@ def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on
 @pytest.fixture
 def sleeper(node, job, monkeypatch):
     """Return a sampler that reads processes from /proc, of a job whose process sleeps; no look is a whole one."""
-    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.STILL_LOOKS", 2**62)
+    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62)
     (job / "memory.current").write_text("8192\n")
     sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=FakeClock(), jobs=dict)
     sampler.sample()

@@ -2,9 +2,10 @@
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.batch.processes import parse_real_uid
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.processes.statusfile import parse_process_memory
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.status import parse_process_status
 from jobfeatures_exporter.snapshot import Accounting, BlockIo, CpuSecs, MemoryBytes
 
 ALL_MEMORY = MemoryBytes(
@@ -68,9 +69,10 @@ def test_the_node_is_read_on_each_kernel(kernel, snapshot):
 
 
 def test_a_process_s_memory_by_kind_is_known_since_4_5(kernel, fixtures):
-    found = parse_process_status((fixtures / "kernels" / kernel / "proc/4242/status").read_text())
-    assert found.real_uid == 6001
-    kinds = (found.memory.anon, found.memory.file, found.memory.shmem)
+    status = fixtures / "kernels" / kernel / "proc/4242/status"
+    assert parse_real_uid(status.read_bytes()) == 6001
+    memory = parse_process_memory(status.read_text())
+    kinds = (memory.anon, memory.file, memory.shmem)
     kib = 1024
     assert kinds == ((None, None, None) if kernel == "3.10" else (300 * kib, 96 * kib, 4 * kib))
-    assert found.memory.swap == 8 * kib
+    assert memory.swap == 8 * kib

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.lastwords import LastWords
-from jobfeatures_exporter.sampling.members import Members
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.processes import attributor
+from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, Kind, MemoryBytes, UnitKey
 
@@ -334,16 +335,51 @@ def test_cpu_time_that_cannot_be_read_is_none_for_a_while(node, make, fail_openi
     assert sampler.sample().jobs[slurm("4")].user_cpu_secs == 2.0
 
 
-def test_a_job_is_named_by_sluid_until_its_number_is_known(node, make):
+def test_a_job_is_named_by_sluid_until_its_number_is_known(node, make, monkeypatch):
+    monkeypatch.setattr(attributor, "NAMING_SECS", 0.0)
     node.job_v2(SLUID, user_usec=1_000_000)
     sampler = make()
+    assert sampler.sample().jobs.keys() == set()  # an empty group without a name is no job
+    process = node.process(10, cgroup=f"{V2}/{SLUID}/step_0/user/task_0\n")
     assert sampler.sample().jobs.keys() == {slurm(SLUID)}
-    node.process(10, cgroup=f"{V2}/{SLUID}/step_0/user/task_0\n", environ=b"SLURM_JOB_ID=3385\0")
+    (process / "environ").write_bytes(b"SLURM_JOB_ID=3385\0")
     for _ in range(3):
         jobs = sampler.sample().jobs
     assert jobs.keys() == {slurm("3385")}
     assert (jobs[slurm("3385")].user_cpu_secs, jobs[slurm("3385")].processes) == (1.0, 1)
     assert jobs[slurm("3385")].sluid == SLUID
+
+
+def test_a_sluid_that_the_batch_system_reports_is_never_a_name(node, make):
+    node.job_v2(SLUID, user_usec=1_000_000)
+    known = Job(key=slurm("3385"), sluid=SLUID)
+    sampler = make(lambda: {known.key: known})
+    assert sampler.sample().jobs.keys() == {slurm("3385")}
+    node.process(10, cgroup=f"{V2}/{SLUID}/step_0/user/task_0\n")
+    assert sampler.sample().jobs.keys() == {slurm("3385")}
+
+
+def test_an_empty_group_of_a_slot_is_no_job(node, make, monkeypatch):
+    monkeypatch.setattr(attributor, "NAMING_SECS", 0.0)
+    path = "htcondor/condor_var_lib_condor_execute_slot1_5@wn1.lab"
+    node.job_v2(path)
+    sampler = make()
+    assert sampler.sample().jobs.keys() == set()
+    node.process(10, cgroup=f"0::/{path}\n")
+    assert sampler.sample().jobs.keys() == {JobKey("htcondor", "slot1_5@wn1.lab")}
+
+
+def test_a_slot_stands_for_a_job_that_has_not_been_found_for_ten_seconds(node, make, clock):
+    """The ad, the starter's directory, or the answer with a SLUID may come a moment after the first process."""
+    path = "htcondor/condor_var_lib_condor_execute_slot1_5@wn1.lab"
+    node.job_v2(path, user_usec=2_000_000)
+    node.process(10, cgroup=f"0::/{path}\n")
+    sampler, key = make(), JobKey("htcondor", "slot1_5@wn1.lab")
+    assert key not in sampler.sample().jobs
+    clock.advance(9)
+    assert key not in sampler.sample().jobs
+    clock.advance(1)
+    assert sampler.sample().jobs[key].user_cpu_secs == 2.0
 
 
 def test_a_user_cannot_pass_for_a_job(node, make):
@@ -548,8 +584,8 @@ def test_the_next_job_at_the_same_path_has_nothing_of_the_last(node, make):
     )  # or the file system gives its inode again
     node.end_job(path)
     node.job_v1(path, usage_secs=1.0, user=100)
-    sampler.sample()
-    assert sampler._cgroups._known[f"/{path}"].heard is None
+    used = [sampler.sample().jobs[slurm("10")].user_cpu_secs for _ in range(2)]
+    assert used == [3.0 + 1.0] * 2, "what was read of the former group is not taken for the latter's"
     words.close()
 
 
@@ -710,6 +746,7 @@ def test_counters_that_vanish_begin_anew_or_turn_to_garbage_never_fall_and_are_n
     group = node.job_v2("job_4")
     sampler = make()
     told: dict[object, float] = {}
+    without_pressure = 0
     for look in looks:
         for name, content in look.items():
             path = group / name
@@ -730,6 +767,7 @@ def test_counters_that_vanish_begin_anew_or_turn_to_garbage_never_fall_and_are_n
         told.update(known)
         if look["memory.events"] is None:
             assert job.oom_kills is None
-        if look["cpu.pressure"] is None:
+        without_pressure = without_pressure + 1 if look["cpu.pressure"] is None else 0
+        if without_pressure >= 4:  # by then each file has had its turn
             assert job.pressure_secs == {}
     sampler.close()

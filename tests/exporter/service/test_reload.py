@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import load_config
-from jobfeatures_exporter.collectors import CONTROLLER, NODE
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import LastReload
-from jobfeatures_exporter.daemon import Daemon
-from jobfeatures_exporter.serve import _at_work
+from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.scrape.collectors import CONTROLLER, NODE
 from jobfeatures_exporter.service.reload import compute_change, live_roles
-from jobfeatures_exporter.service.reloader import Reloader
 from jobfeatures_exporter.service.supervision import Notifier
+from jobfeatures_exporter.startup.reloader import Reloader
+from jobfeatures_exporter.startup.serve import _at_work
 from tests.running import readable, started, until
 
 ROOT = Path(__file__).parents[3]
@@ -209,7 +209,7 @@ def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch
     def fail(_config):
         raise ConfigurationError("machine.hs06", "of no use")
 
-    monkeypatch.setattr("jobfeatures_exporter.daemon.make_site", fail)
+    monkeypatch.setattr("jobfeatures_exporter.node.daemon.make_site", fail)
     with pytest.raises(ConfigurationError):
         daemon.reconfigure(compute_change(running, replace(running, machine_hs06="10")))
     assert daemon._config is running

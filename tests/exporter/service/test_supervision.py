@@ -6,7 +6,7 @@ import time
 import pytest
 
 from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.model import JobTable
+from jobfeatures.records.model import JobTable
 from jobfeatures_exporter.service.supervision import (
     Notifier,
     describe_problems,

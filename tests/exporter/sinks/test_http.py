@@ -13,8 +13,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sinks import http
 from jobfeatures_exporter.sinks.http import make_sink
 
 
@@ -50,7 +51,7 @@ def config(**settings):
 
 
 def sink_to(url, **settings):
-    return make_sink(config(sonar__http_url=url, **{"sonar__send_timeout": "10s", **settings}))
+    return make_sink(config(sonar__http_url=url, **settings))
 
 
 async def send(sink, message):
@@ -116,7 +117,8 @@ def test_a_server_that_is_away_is_an_error_for_now(make_message, unused_tcp_port
     assert not raised.value.is_final
 
 
-async def test_a_server_that_never_answers_costs_the_timeout(make_message):
+async def test_a_server_that_never_answers_costs_the_timeout(make_message, monkeypatch):
+    monkeypatch.setattr(http, "SEND_TIMEOUT_SECS", 0.2)
     release = asyncio.Event()
 
     async def hang(_reader, writer):
@@ -127,7 +129,7 @@ async def test_a_server_that_never_answers_costs_the_timeout(make_message):
     port = server.sockets[0].getsockname()[1]
     try:
         with pytest.raises(SinkError, match=r"timed out|not done after 0\.2 s"):
-            await send(sink_to(f"http://127.0.0.1:{port}", sonar__send_timeout="0.2s"), make_message())
+            await send(sink_to(f"http://127.0.0.1:{port}"), make_message())
     finally:
         release.set()
         server.close()
@@ -203,8 +205,9 @@ def test_wrong_settings_are_named(settings, key):
 
 
 @pytest.mark.parametrize("slow", ["answering", "reading", "shaking hands"])
-def test_a_far_side_that_drips_holds_a_document_no_longer_than_the_limit(slow, make_message):
+def test_a_far_side_that_drips_holds_a_document_no_longer_than_the_limit(slow, make_message, monkeypatch):
     """Each of its steps is quick enough; all of them would take hours."""
+    monkeypatch.setattr(http, "SEND_TIMEOUT_SECS", 0.5)
     ended = threading.Event()
 
     def serve(listener):
@@ -223,7 +226,7 @@ def test_a_far_side_that_drips_holds_a_document_no_longer_than_the_limit(slow, m
         thread = threading.Thread(target=serve, args=[listener], daemon=True)
         thread.start()
         scheme = "https" if slow == "shaking hands" else "http"
-        sink = sink_to(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", sonar__send_timeout="0.5s")
+        sink = sink_to(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
         body = b"x" * (50_000_000 if slow == "reading" else 10)
         with pytest.raises(SinkError):
             sink.send(make_message(body=body))

@@ -6,8 +6,9 @@ import confluent_kafka
 import pytest
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sinks import kafka
 from jobfeatures_exporter.sinks.kafka import make_sink
 
 
@@ -81,8 +82,11 @@ def test_a_document_larger_than_brokers_take_is_refused_for_good(brokers, make_m
     sink.close()
 
 
-def test_brokers_that_are_away_cost_the_timeout_and_are_asked_again(make_message, unused_tcp_port):
-    sink = make_sink(config(sonar__kafka_brokers=f"127.0.0.1:{unused_tcp_port}", sonar__send_timeout="500ms"))
+def test_brokers_that_are_away_cost_the_timeout_and_are_asked_again(
+    make_message, unused_tcp_port, monkeypatch
+):
+    monkeypatch.setattr(kafka, "SEND_TIMEOUT_SECS", 0.5)
+    sink = make_sink(config(sonar__kafka_brokers=f"127.0.0.1:{unused_tcp_port}"))
     for _ in range(2):
         with pytest.raises(SinkError) as raised:
             sink.send(make_message())

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sinks import make_sink, tree
 from jobfeatures_exporter.sinks.stdout import StdoutSink
@@ -90,15 +90,6 @@ def test_a_folder_that_cannot_be_made_is_an_error_for_now(make_message):
     with pytest.raises(SinkError) as raised:
         TreeSink("/proc/no/such/place").send(make_message())
     assert not raised.value.is_final
-
-
-def test_documents_are_brought_to_the_disk_where_that_is_asked_for(folder, make_message, monkeypatch):
-    synced = []
-    monkeypatch.setattr(tree.os, "fsync", synced.append)
-    TreeSink(str(folder)).send(make_message())
-    assert synced == []
-    TreeSink(str(folder), fsync=True).send(make_message())
-    assert len(synced) == 1
 
 
 def test_many_writers_mix_no_documents(folder, make_message):

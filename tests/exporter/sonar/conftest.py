@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.formats.sonar import CURRENT
 from jobfeatures.formats.sonar.envelopes import Origin
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import (
     DiskSample,
     GpuCard,

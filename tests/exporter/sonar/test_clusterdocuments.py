@@ -9,8 +9,8 @@ import pytest
 from jobfeatures.errors import SourceError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.joblog import Accounting, JobRecord
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
+from jobfeatures.records.model import JobState
 from jobfeatures_exporter.sonar import clusterdocuments
 from jobfeatures_exporter.sonar.clusterdocuments import MAX_HISTORY_SECS, JobsDocuments
 from jobfeatures_exporter.sonar.jobchanges import JobChanges

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.ingest.contents import ErrorRecord
 from jobfeatures_exporter.ingest.parse import parse_envelope
-from jobfeatures_exporter.ingest.records import ErrorRecord
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.snapshot import (

@@ -17,8 +17,8 @@ from jobfeatures.formats.sonar.fields import fields_of
 from jobfeatures.formats.sonar.joblog import read_records
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, job_state, jobs_document
-from jobfeatures.joblog import JobRecord, pairs
-from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobState, Limits, Partition
+from jobfeatures.joblogs.loggedjob import JobRecord, pairs
+from jobfeatures.records.model import UNLIMITED, Cluster, ClusterNode, JobState, Limits, Partition
 from jobfeatures_exporter.ingest.parse import parse_envelope
 from jobfeatures_exporter.sonar.cluster import cluster_document
 from jobfeatures_exporter.sonar.clusterdocuments import queue_records

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.envelopes import Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
-from jobfeatures.model import Cluster, ClusterNode, JobState, Partition
+from jobfeatures.records.model import Cluster, ClusterNode, JobState, Partition
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sonar.cluster import cluster_document
 from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.jobnumbers import LARGEST, parse_job_number
+from jobfeatures.joblogs.jobnumbers import LARGEST, parse_job_number
 from jobfeatures_exporter.sonar.sample import WorkId, identify
 
 

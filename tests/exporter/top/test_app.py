@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pyte
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.commands.top import ORDERS
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.top.table import COLUMNS, GAP, choose_columns, filter_jobs, jobs_of, sort_jobs
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView

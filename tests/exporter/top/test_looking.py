@@ -3,7 +3,7 @@
 import threading
 
 from jobfeatures.errors import SourceError
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.top.looking import Looker
 from jobfeatures_exporter.top.pages import parse_page

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.metrics import NODE_READ_AT
-from jobfeatures.settings import load_config
+from jobfeatures.records.metrics import NODE_READ_AT
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.top.pages import LocalProcesses, address_of, metrics_address, parse_page
 

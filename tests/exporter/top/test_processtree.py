@@ -1,6 +1,6 @@
 """The processes of a job, and what each uses now."""
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.top.processtree import list_processes
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import GpuUse, JobView
 

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
-from jobfeatures.series import Series, parse_lines
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
-from jobfeatures_exporter.collectors import COLLECTORS, collect
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import render
-from jobfeatures_exporter.jobreport.finding import Found
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
-from jobfeatures_exporter.rates import CpuRates
-from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.jobreport.selecting import Found
+from jobfeatures_exporter.sampling.cpurates import CpuRates
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
+from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, MemoryBytes, NodeSample, Snapshot
+from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.top.pages import parse_page
 from jobfeatures_exporter.view.node import NodeView, view_page
 from jobfeatures_exporter.view.numbers import Numbers

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE

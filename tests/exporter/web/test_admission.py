@@ -1,6 +1,6 @@
 """Who is answered, by a clock that is given."""
 
-from jobfeatures.publish.rates import Rates
+from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.web.admission import CLIENT_RATE, FILE_RATE, HOST, RATE, Admission
 
 

@@ -4,8 +4,8 @@ import gzip
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.metrics import Metric
-from jobfeatures_exporter.exposition import Family, render
+from jobfeatures.records.metrics import Metric
+from jobfeatures_exporter.scrape.exposition import Family, render
 from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.listener import Listeners
 

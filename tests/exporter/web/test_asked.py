@@ -7,8 +7,10 @@ def test_an_address_is_read_and_made():
     asked = parse_asked({"view": "dense", "sort": "wasted", "find": " ann "})
     assert asked == Asked(is_dense=True, sort="wasted", find="ann")
     assert asked.address() == "./?view=dense&sort=wasted"
-    assert asked.address(is_dense=False) == "./?sort=wasted"
-    assert asked.address(is_dense=False, sort="") == "./"
+    assert asked.address(view="") == "./?sort=wasted"
+    assert asked.address(view="", sort="") == "./"
+    assert asked.address(view="full") == "./?view=full&sort=wasted"
+    assert parse_asked({"view": "full"}).address() == "./?view=full"
 
 
 def test_what_is_not_known_counts_for_nothing():

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from jobfeatures.status.board import StatusView
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.web import app as front
 from jobfeatures_exporter.web.app import KINDS, Front, read_asset
 from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
@@ -146,35 +146,39 @@ def test_the_files_are_in_the_package_as_it_is_installed():
 
 @pytest.mark.program
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
-    code = "import sys, jobfeatures_exporter.serve, jobfeatures_exporter.daemon, jobfeatures_exporter.controller, jobfeatures_exporter.web.app; print(*sys.modules)"
+    code = "import sys, jobfeatures_exporter.startup.serve, jobfeatures_exporter.node.daemon, jobfeatures_exporter.controller.daemon, jobfeatures_exporter.web.app; print(*sys.modules)"
     loaded = loaded_by(code)
     assert "jobfeatures_exporter.web.app" in loaded
     assert not {
         name
         for name in loaded
-        if name.startswith(("jobfeatures_exporter.web.pages", "jobfeatures_exporter.cluster.view"))
+        if name.startswith(("jobfeatures_exporter.web.pages", "jobfeatures_exporter.cluster.overview"))
     }
     assert "jobfeatures_exporter.cluster.draincurves" not in loaded
 
 
 @pytest.mark.program
 def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
-    loaded = loaded_by("import sys, jobfeatures_exporter.serve; print(*sys.modules)")
-    assert "jobfeatures_exporter.daemon" in loaded
+    loaded = loaded_by("import sys, jobfeatures_exporter.startup.serve; print(*sys.modules)")
+    assert "jobfeatures_exporter.node.daemon" in loaded
     unneeded = {
         *("numpy", "matplotlib", "yaml", "bcrypt", "rich", "tqdm"),
         *("importlib.metadata", "importlib.resources"),  # 2 MB
         *(
-            "jobfeatures_exporter.controller",
-            "jobfeatures_exporter.cluster.livequality",
-            "jobfeatures_exporter.ingestion",
+            "jobfeatures_exporter.controller.daemon",
+            "jobfeatures_exporter.controller.livequality",
+            "jobfeatures_exporter.startup.receiver",
         ),
         *(
-            "jobfeatures_exporter.web.webconfig",
-            "jobfeatures_exporter.web.basicauth",
+            "jobfeatures_exporter.web.configfile.options",
+            "jobfeatures_exporter.web.configfile.basicauth",
             "jobfeatures_exporter.sonar.output",
         ),
-        *("jobfeatures.publish.http.server", "jobfeatures.schedule.live", "jobfeatures.simulate"),
+        *(
+            "jobfeatures.publish.http.server",
+            "jobfeatures.analysis.schedule.live.ongoing",
+            "jobfeatures.analysis.simulate",
+        ),
     }
     assert unneeded & loaded == set()
 

@@ -170,12 +170,13 @@ async def test_answers_to_many_at_once_are_bounded_before_anybody_looks(monkeypa
         assert listeners.status().listeners[0].rejected["slow_reader"] >= 9
 
 
-async def test_who_says_no_more_gets_the_answer_all_the_same():
+@both
+async def test_who_says_no_more_gets_the_answer_all_the_same(request_bytes):
     daemon = Counted(10)
     daemon.go.clear()
     async with served(daemon) as (_, connect):
         reader, writer = await connect()
-        writer.write(CURL)
+        writer.write(request_bytes)
         writer.write_eof()
         await until(lambda: daemon.made)
         daemon.go.set()

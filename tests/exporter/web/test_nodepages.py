@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.hiding import Privacy
-from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import Accounting, JobSample, ProcessSample, Snapshot
+from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.nodepages import NodePages, read_features
 

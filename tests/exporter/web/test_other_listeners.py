@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from jobfeatures.model import JobKey
 from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.ingestion import Ingest
+from jobfeatures_exporter.startup.receiver import Ingest
 from jobfeatures_exporter.web.listener import Listeners
 
 from .conftest import HASH, Site

@@ -15,8 +15,8 @@ from functools import partial
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.httpget import Server
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.commands import top
 from jobfeatures_exporter.config import ExporterConfig

@@ -12,9 +12,11 @@ import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connections
-from jobfeatures_exporter.web import listener, tlscontext, webfile
-from jobfeatures_exporter.web.tlscontext import names_of
-from jobfeatures_exporter.web.webfile import WebFile
+from jobfeatures_exporter.web import listener
+from jobfeatures_exporter.web.configfile import reloaded as webfile
+from jobfeatures_exporter.web.configfile import tlscontext
+from jobfeatures_exporter.web.configfile.reloaded import WebFile
+from jobfeatures_exporter.web.configfile.tlscontext import names_of
 
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
 CA = TLS + "  client_ca_file: ca.pem\n"

@@ -16,9 +16,9 @@ from jobfeatures.batch.basics import (
     parse_ranges,
 )
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, multiplied
-from jobfeatures.nodelist import is_same_host
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.model import UNLIMITED, multiplied
+from jobfeatures.records.nodelist import is_same_host
+from jobfeatures.records.quantities import parse_count
 
 
 def test_the_first_text_that_can_be_read_counts_and_the_others_are_told():

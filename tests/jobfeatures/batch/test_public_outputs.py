@@ -15,12 +15,12 @@ import pytest
 from jobfeatures.batch.gridengine.answers import Asked, parse_asked_jobs
 from jobfeatures.batch.gridengine.queue import parse_queue
 from jobfeatures.batch.slurm.cluster import parse_node
-from jobfeatures.batch.slurm.jsoncluster import parse_json_node, parse_json_partition
-from jobfeatures.batch.slurm.jsonlog import read_records, recognise
-from jobfeatures.batch.slurm.jsonvalues import JsonRecord
+from jobfeatures.batch.slurm.json.cluster import parse_json_node, parse_json_partition
+from jobfeatures.batch.slurm.json.log import read_records, recognise
+from jobfeatures.batch.slurm.json.values import JsonRecord
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import Rejected
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public examples")

@@ -11,9 +11,9 @@ import pytest
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import System
 from jobfeatures.config import Config
-from jobfeatures.convert import KINDS
 from jobfeatures.errors import ParseError
-from jobfeatures.settings import settings_of
+from jobfeatures.logkinds import KINDS
+from jobfeatures.settings.resolve import settings_of
 
 TESTS = Path(__file__).parents[2]
 ROOMS = TESTS.parent / "jobfeatures" / "batch"

@@ -23,7 +23,7 @@ from jobfeatures.check.rules import RULES, judge
 from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import KEYS, Area, Profile
 from jobfeatures.features.machine import Machine, machine_features
-from jobfeatures.model import Job, JobKey, Limits
+from jobfeatures.records.model import Job, JobKey, Limits
 from jobfeatures.status.jobstatus import STATUS_KEYS
 
 NOW = 1_800_000_000.0
@@ -294,7 +294,9 @@ def test_the_page_about_the_checker_has_every_rule():
     _, _, listed = page.partition("## Rules")
     sections = re.findall(r"(?ms)^### (\w+?)s?$(.*?)(?=^#|\Z)", listed)
     shown = {
-        (kind.lower(), name) for kind, text in sections for name in re.findall(r"(?m)^- `(\w+)`: \S", text)
+        (kind.lower(), name)
+        for kind, text in sections
+        for name in re.findall(r"(?m)(?:^|, )(?:- )?`(\w+)`", text)
     }
     assert shown == {(rule.severity.value, rule.name) for rule in RULES}
 

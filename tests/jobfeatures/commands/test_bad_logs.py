@@ -39,7 +39,7 @@ EXPECT = {
     "expect at": ["expect", "1", "--log", "LOG", "--share", "0.5", "--at", "1000000001", "--mode", "fluid"],
     "expect json": ["expect", "1", "--log", "LOG", "--share", "3", "--format", "json"],
 }
-SWF = {"swf": ["swf", "check", "LOG"]}
+SWF = {"swf": ["check", "--as", "swf", "LOG"]}
 COMMANDS = SCHEDULE | SIMULATE | EXPECT | SWF
 NAMES = [(name,) for name in COMMANDS]
 
@@ -73,7 +73,7 @@ def run_on(path, name):
 
 # What each command's exit status is to be: 0 where jobs are left that can be counted; and a word that is told.
 CASES = {
-    # name: (log, status of schedule, of simulate, of expect, of swf check, what schedule says)
+    # name: (log, status of schedule, of simulate, of expect, of check, what schedule says)
     "no runtimes": (HEAD + line(run=-1) + line(2, run=-1), 1, 1, 1, 0, "2 × the runtime is unknown"),
     "no users": (HEAD + line(user=-1) + line(2, user=-1), 1, 0, 1, 0, "2 × the user is unknown"),
     "no order": (HEAD + line(1, 100) + line(2, 5) + line(3, 50), 0, 0, 0, 1, "do not stand in order of arrival"),
@@ -284,7 +284,7 @@ def test_no_log_and_no_words_bring_a_command_down(tmp_path, labels, rows, words)
     assert "Traceback" not in err
     assert "\x1b" not in err
     assert "\x1b" not in out or words[0] == "simulate" or "csv" in words  # data, not for a terminal
-    assert words[0] == "swf" or out or err
+    assert words[0] == "check" or out or err
 
 
 @given(st.binary(max_size=300), st.sampled_from(list(COMMANDS)), st.sampled_from([".swf", ".log", ".swf.gz"]))

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from jobfeatures.check import reading
+from jobfeatures.check import fetching as reading
 from jobfeatures.cli import main
 
 FILES = {
@@ -28,12 +28,14 @@ def provider(tmp_path, monkeypatch):
     """Three good directories, in the environment of a job; what pytest made above them is not looked at."""
     rights_of = reading._rights
     monkeypatch.setattr(reading, "_rights", lambda path: rights_of(path)[:1])
+    mask = os.umask(0o022)  # a good one can be read by the job
     for folder, values in FILES.items():
         (tmp_path / folder).mkdir()
         for name, value in values.items():
             (tmp_path / folder / name).write_text(f"{value}\n")
         monkeypatch.setenv(folder.upper(), str(tmp_path / folder))
-    return tmp_path
+    yield tmp_path
+    os.umask(mask)
 
 
 def test_a_good_provider_passes(provider, capsys):
@@ -241,6 +243,7 @@ def test_the_text_that_is_meant_is_said_or_seen(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(reading, "_rights", lambda path: ())
     for name, value in (("log_cores", 8), ("phys_cores", 4)):
         (tmp_path / name).write_text(f"{value}\n")
+        (tmp_path / name).chmod(0o644)
     assert main(["check", str(tmp_path)]) == 0
     assert main(["check", "--profile", "2016", str(tmp_path)]) == 1
     assert "total_cpu: is missing" in capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_any_text_is_a_number_within_bounds_or_refused(text):
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("total_cpu", "total_cpu is not known here"),
+        ("total_cpu", "total_cpu is unknown or unlimited here; jobfeatures show lists what is known"),
         ("total_cpus", "'total_cpus' is not a machine/job features key; did you mean total_cpu?"),
         ("nonsense", "'nonsense' is not a machine/job features key"),
     ],

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures import progress
 from jobfeatures.cli import main
-from jobfeatures.logfiles import open_log
+from jobfeatures.joblogs.logfiles import open_log
+from jobfeatures.system import progress
 
 ROOT = Path(__file__).parents[3]
 SWF = "; UnixStartTime: 1000\n1 0 5 100 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n2 9 -1 -1 -1 -1 -1 4 60 -1 5 7 2 2 3 1 -1 -1\n"
@@ -87,12 +87,32 @@ def test_a_site_can_say_more_of_its_machine(swf, tmp_path, capsys):
     assert convert(swf, tmp_path / "out.swf", *more) == 0
     lines = (tmp_path / "out.swf").read_text().splitlines()
     assert lines[:3] == ["; UnixStartTime: 1000", "; MaxProcs: 64", "; Computer: Pizza Box"]
-    assert main(["swf", "check", str(tmp_path / "out.swf")]) == 0
+    assert main(["check", "--as", "swf", str(tmp_path / "out.swf")]) == 0
     assert "MaxProcs" not in capsys.readouterr().out
     assert convert(swf, tmp_path / "out.jsonl", *more) == 2
     for wrong in ("MaxProcs", "MaxProcs: 1\n1 0 0", "maxjobs: 5", ": 5"):
         with pytest.raises(SystemExit):
             convert(swf, tmp_path / "out.swf", "--header", wrong)
+
+
+def test_many_fields_that_are_lost_take_one_line_and_are_named_on_request(tmp_path, capsys):
+    columns = [f"Extra{letter}" for letter in "ABCDEFGHIJKLM"]
+    (tmp_path / "in").write_text(
+        f"JobID|State|{'|'.join(columns)}\n7|COMPLETED{'|x' * 13}\n8|COMPLETED|y{'|' * 12}\n"
+    )
+    assert convert(tmp_path / "in", tmp_path / "out.jsonl") == 0
+    said = capsys.readouterr().err
+    assert "not taken: 13 fields, 14 values: ExtraA (2), ExtraB (1), ExtraC (1) …; --list names all\n" in said
+    assert convert(tmp_path / "in", tmp_path / "out.jsonl", "--list") == 0
+    assert capsys.readouterr().err.count("not taken: Extra") == 13
+
+
+def test_impossible_cpu_time_is_named_and_kept(tmp_path, capsys):
+    header = "JobID|State|AllocCPUS|ElapsedRaw|TotalCPU"
+    (tmp_path / "in").write_text(f"{header}\n7|COMPLETED|1|600|07:41:00\n8|COMPLETED|2|600|00:20:10\n")
+    assert convert(tmp_path / "in", tmp_path / "out.jsonl") == 0
+    assert "doubtful: CPU time of more than CPUs times run time (1)\n" in capsys.readouterr().err
+    assert '"used_cpu_secs": 27660' in (tmp_path / "out.jsonl").read_text()
 
 
 def test_each_run_can_be_a_job_of_its_own(tmp_path, capsys):
@@ -172,6 +192,17 @@ def test_what_is_rejected_is_told_by_line_and_makes_the_status_1(tmp_path, capsy
     assert said[20].endswith("in: 10 more rejected")
     assert said[-1].endswith("2 records, 30 rejected")
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(("policy", "status"), [("Warn", 0), ("Ignore", 0), ("Reject", 1)])
+def test_convert_and_check_judge_alike_what_a_policy_lets_pass(tmp_path, capsys, policy, status):
+    """Specification of job objects 3.1.0, section 9.0: Warn accepts the element, and says that it was not understood."""
+    source, out = tmp_path / "in.xml", tmp_path / "out.xml"
+    source.write_text(f'<Job awarenessPolicy="{policy}"><Id>1</Id><Moon>full</Moon></Job>\n')
+    assert main(["convert", str(source), str(out)]) == main(["check", str(source)]) == status
+    said = capsys.readouterr()
+    assert ("Moon" in said.err) is ("Moon" in said.out + said.err) is (policy != "Ignore")
+    assert (out.read_text() == source.read_text()) is (status == 0)
 
 
 def test_a_job_without_a_place_makes_the_status_1(tmp_path):

@@ -13,8 +13,8 @@ import pytest
 
 from jobfeatures.cli import main
 from jobfeatures.drains.nodemetrics import parse_page
-from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 GOLDEN = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
 PAGE = GOLDEN + 'batch_exporter_source_age_seconds{source="spool"} 1\n'  # there it has not answered yet

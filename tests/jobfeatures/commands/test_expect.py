@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from jobfeatures.cli import main
 from jobfeatures.commands import expect
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
-from jobfeatures.joblog import Accounting, JobRecord
-from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
+from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
 
 # Constructed: ann's first jobs hold her share of 16, bob has one job.
 LINES = """\

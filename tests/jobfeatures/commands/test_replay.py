@@ -11,8 +11,8 @@ from jobfeatures.commands import replay
 from jobfeatures.commands.replay import Player
 from jobfeatures.formats.swf.fields import SwfJob
 from jobfeatures.formats.swf.lines import format_job
-from jobfeatures.joblog import JobRecord
-from jobfeatures.replay import plan_replay
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.replaying import plan_replay
 
 NOW = 1_800_000_000
 
@@ -118,6 +118,16 @@ def test_a_dry_run_writes_nothing(log, folder, capsys):
     assert "1 jobs are not shown: no room on the node" in output.err
     assert "log.swf:4" in output.err
     assert not folder.exists()
+
+
+def test_a_value_that_cannot_be_read_is_named_and_its_job_is_shown(tmp_path, capsys):
+    path = tmp_path / "log"
+    rows = ["JobID|User|Submit|Start|End|State|AllocCPUS|ReqMem", "5|ann|100|100|160|COMPLETED|1|4Q?"]
+    path.write_text("\n".join(rows) + "\n")
+    assert main(["replay", str(path), "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "unreadable ReqMem, such as '4Q?': unknown in 1" in said.err
+    assert "start 5 1 CPUs" in said.out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -41,6 +41,15 @@ def answer(capsys, *words):
     return status, json.loads(out) if out else None, err
 
 
+def test_values_that_cannot_be_read_are_told_with_their_jobs_counted(tmp_path, capsys):
+    path = tmp_path / "log"
+    rows = ["JobID|User|Submit|Start|End|State|AllocCPUS|ReqMem", "5|ann|100|100|160|COMPLETED|1|4Q?"]
+    path.write_text("\n".join(rows) + "\n")
+    status, found, said = answer(capsys, str(path), "--share", "3")
+    assert (status, found["jobs"]) == (0, 1)
+    assert "1 × unreadable ReqMem, such as '4Q?'" in said
+
+
 def test_one_log_as_json(log, capsys):
     status, found, said = answer(capsys, log, "--share", "3")
     assert (status, said) == (0, "")
@@ -366,7 +375,7 @@ def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_pa
 def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys, monkeypatch):
     report = tmp_path / "out.html"
     monkeypatch.setattr(  # which pictures stand there; how they look is what the test above has drawn
-        "jobfeatures.schedule.pictures.picture._render", lambda _picture, _form: b"<svg></svg>"
+        "jobfeatures.analysis.schedule.pictures.picture._render", lambda _picture, _form: b"<svg></svg>"
     )
     assert main(["schedule", log, "--simulate", "all", "--report", str(report)]) == 0
     page = report.read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.analysis.schedule.logreading import read_log
+from jobfeatures.analysis.simulate.policies import Policy
 from jobfeatures.cli import main
-from jobfeatures.schedule.reading import read_log
-from jobfeatures.simulate.policies import Policy
 
 # Constructed: what test_engine says of EASY, with users, memory and names.
 LINES = """\
@@ -70,7 +70,7 @@ def test_what_is_written_passes_the_check_and_reads_back(log, tmp_path, capsys, 
     first, second = (str(tmp_path / f"{each}.swf{ending}") for each in "ab")
     words = ["--policy", name, "--nodes", "2x2cpu,9MB;1x1cpu"]
     assert main(["simulate", log, *words, "--output", first]) == 0
-    assert main(["swf", "check", first]) == 0
+    assert main(["check", "--as", "swf", first]) == 0
     assert "0 errors" in "".join(capsys.readouterr())
     found = read_log(first)
     assert (found.totals, len(found)) == ({"cpu": 5}, 4)
@@ -90,7 +90,7 @@ def test_logs_of_other_kinds_are_simulated_too(log, tmp_path, capsys):
     words = ["--policy", "fairshare+easy", "--processors", "5"]
     assert main(["simulate", other, *words, "--output", found]) == 0
     assert main(["simulate", log, *words, "--output", expected]) == 0
-    assert main(["swf", "check", found]) == 0
+    assert main(["check", "--as", "swf", found]) == 0
     one, same = read_log(found), read_log(expected)
     assert one.start.tolist() == same.start.tolist()
     with open(found) as stream:
@@ -160,7 +160,7 @@ def test_submission_is_the_end_of_the_preceding_job_and_think_time(tmp_path, cap
         ["3", "610", "0", "7", "2", "10"],
         ["4", "617", "0", "7", "3", "-1"],
     ]
-    assert main(["swf", "check", out]) == 0
+    assert main(["check", "--as", "swf", out]) == 0
     assert "start: " not in capsys.readouterr().out
 
 
@@ -183,7 +183,7 @@ def test_an_on_success_dependency_of_sss_holds_in_simulations(tmp_path, capsys):
         ["1", "0", "0", "600", "-1"],
         ["2", "0", "600", "10", "1"],
     ]
-    assert main(["swf", "check", out]) == 0
+    assert main(["check", "--as", "swf", out]) == 0
     capsys.readouterr()
 
 
@@ -254,7 +254,7 @@ def test_any_lines_are_simulated_or_refused_in_words(tmp_path, capsys, rows, nam
     assert status in {0, 1}
     assert "Traceback" not in err
     if status == 0:
-        assert main(["swf", "check", str(tmp_path / "out.swf")]) == 0, capsys.readouterr()
+        assert main(["check", "--as", "swf", str(tmp_path / "out.swf")]) == 0, capsys.readouterr()
         capsys.readouterr()
 
 

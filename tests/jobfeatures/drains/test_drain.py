@@ -25,7 +25,7 @@ from jobfeatures.drains.drain import (
     parse_when,
 )
 from jobfeatures.errors import ParseError
-from jobfeatures.model import JobKey, JobTable, NodeNotice
+from jobfeatures.records.model import JobKey, JobTable, NodeNotice
 
 NOW = 1_800_000_000.75  # 2027-01-15T08:00:00.75Z
 CET = timezone(timedelta(hours=1))

@@ -13,7 +13,7 @@ from jobfeatures.features.job import (
 )
 from jobfeatures.features.keys import KEYS, Area, Profile, names_in
 from jobfeatures.features.machine import Machine, machine_features
-from jobfeatures.model import UNLIMITED, Job, JobKey, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, Limits
 
 
 def test_all_that_is_known_is_told(make_job):

@@ -16,7 +16,7 @@ from jobfeatures.features.origin import (
     machine_origins,
     parse_origins,
 )
-from jobfeatures.model import Limits
+from jobfeatures.records.model import Limits
 
 JOB_KEYS = {key.name for key in KEYS if key.area is Area.JOB}
 

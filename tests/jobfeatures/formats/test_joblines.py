@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.joblines import format_line, read_records, recognise, write_records
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.jobrecords import any_records
 
 FULL = JobRecord(

@@ -14,7 +14,7 @@ from jobfeatures.jobs.evidence import (
     Presence,
     judge,
 )
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.records.model import Job, JobKey, JobState
 
 PAGE = Path(__file__).parents[3] / "docs/evidence.md"
 KEY = JobKey("slurm", "12")
@@ -57,6 +57,7 @@ COLUMNS = {
     "waits": {"told": (told(LATER, state=JobState.PENDING),)},
     "has ended": {"told": (told(LATER, state=JobState.FAILED),)},
     "an earlier run ended": {"told": (told(LATER, state=JobState.FAILED, restarts=0),)},
+    "an earlier run runs": {"told": (told(LATER, restarts=0),)},
     "a later run runs": {"told": (told(LATER, restarts=2),)},
     "Bob's runs": {"told": (told(LATER, uid=BOB),)},
     "Bob's has ended": {"told": (told(LATER, uid=BOB, state=JobState.COMPLETED),)},
@@ -83,7 +84,7 @@ def find(row, column, *, group=None, late=False):
         published_at_secs=before.get("published_at_secs"),
         group=group,
     )
-    return judge(evidence, now_secs=NOW + (2 * HOLD_SECS if late else 0), hold_secs=HOLD_SECS)
+    return judge(evidence, now_secs=NOW + (2 * HOLD_SECS if late else 0))
 
 
 def word(finding):
@@ -93,15 +94,16 @@ def word(finding):
 
 
 def cell(row, column):
-    """Return a cell: without processes in Alice's control group · with them · an hour later, too."""
+    """Return a cell: without processes in Alice's control group · with them · an hour later, too; one word for most."""
     populated = Group(uid=ALICE)
-    return " · ".join(
-        (
-            word(find(row, column)),
-            word(find(row, column, group=populated)),
-            word(find(row, column, group=populated, late=True)),
-        )
+    words = (
+        word(find(row, column)),
+        word(find(row, column, group=populated)),
+        word(find(row, column, group=populated, late=True)),
     )
+    if words == ("gone", "remains", "gone"):
+        return "ended"
+    return words[0] if len(set(words)) == 1 else " · ".join(words)
 
 
 def draw():

@@ -16,16 +16,16 @@ from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
-from jobfeatures.hooks import find_objection
+from jobfeatures.hooks.actions import find_objection
 from jobfeatures.jobs.evidence import START_SECS, Group
-from jobfeatures.jobs.records import Standing, format_record
-from jobfeatures.model import Job, JobKey, JobState, Limits, fill_unknown
+from jobfeatures.jobs.jobrecords import Standing, format_record
+from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job
-from jobfeatures.roster import Roster
-from jobfeatures.site import Site
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, fill_unknown
 
 IDS = ("1", "2")
 HOLD_SECS = 3600.0
@@ -114,7 +114,7 @@ class World:
     def start_daemon(self):
         self.publisher = Publisher(self.tree, self.site, self)
         self.tree.prepare()
-        self.roster = Roster(hold_secs=HOLD_SECS)
+        self.roster = Roster()
         self.roster.remember(self.publisher.remembered())
         self.slurm = SlurmSource(self, node_name="n1", asker=self)
         self.hooks = HookSource(self.tree.records_path, self)

@@ -18,7 +18,7 @@ from jobfeatures.jobs.evidence import (
     find_difference,
     judge,
 )
-from jobfeatures.model import UNLIMITED, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, JobState, Limits
 
 sys.path.insert(0, str(Path(__file__).parent))
 from evidencetable import ALICE, BOB, COLUMNS, ROWS, cell, job, read_page, told
@@ -119,10 +119,40 @@ def test_nothing_of_another_user_s_run_is_taken_over():
     assert (found.user, found.name, found.account) == ("bob", None, None)
 
 
+@pytest.mark.parametrize(
+    ("record_at", "published_at", "group", "user"),
+    [
+        (100, 200, None, ALICE),  # bob's job ended without an epilog, and alice's was published after it
+        (200, 100, None, BOB),  # bob's began after alice's had been published
+        (100, 200, ALICE, ALICE),
+        (100, 200, BOB, BOB),  # whose processes live decides
+        (200, 100, ALICE, BOB),
+    ],
+)
+def test_after_a_restart_whose_job_was_published_counts_as_it_was_decided_before(
+    record_at, published_at, group, user
+):
+    record, published = told(record_at, HOOKS, uid=BOB), told(published_at, REMEMBERED, uid=ALICE)
+    found = judge(
+        Evidence(reported=(record, published), group=None if group is None else Group(group)), now_secs=300
+    )
+    assert (found.presence, found.job.uid) == (Presence.HERE, user)
+
+
 def test_the_same_user_s_requeued_job_takes_nothing_from_the_run_before():
     before = told(100, restarts=0, start_secs=10, state=JobState.COMPLETED, end_secs=50)
     found = judged(before, told(200, HOOKS, restarts=1))
     assert (found.presence, found.job.start_secs, found.job.end_secs) == (Presence.HERE, None, None)
+
+
+@pytest.mark.parametrize("source", [HOOKS, "slurm"])
+@pytest.mark.parametrize("group", [None, Group(ALICE)])
+def test_a_late_answer_about_the_run_before_replaces_nothing_of_the_same_user_s(source, group):
+    now = told(100, source, restarts=1, limits=Limits(wall_secs=600))
+    found = judged(now, told(200, restarts=0, limits=Limits(wall_secs=60)), group=group)
+    assert (found.presence, found.job.restarts, found.job.limits.wall_secs) == (Presence.HERE, 1, 600)
+    ended = told(150, restarts=1, state=JobState.FAILED)
+    assert judged(now, ended, told(200, restarts=0), group=group).job.state is JobState.FAILED
 
 
 def test_an_end_long_before_the_prolog_is_that_of_an_earlier_run_of_the_same_user():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jobfeatures import httpget
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, compute_announced
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.features.machine import Machine
 from jobfeatures.publish.cloudsource import MAX_BYTES, CloudSource, checked_address
 from jobfeatures.publish.drainstore import DrainStore, with_announced
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.system import httpget
 
 URL = "http://169.254.169.254/latest/meta-data"
 

@@ -15,14 +15,14 @@ from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drain,
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import JobState, NodeNotice
+from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish import drainstore
 from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.drainstore import DrainStore, read_for_hook
 from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.roster import Roster
-from jobfeatures.site import Site
+from jobfeatures.records.model import JobState, NodeNotice
 
 ASKED = ["slurm"]
 DRAIN = Drain(2_000_000_000, 1_800_000_000, "root")

@@ -5,11 +5,11 @@ import subprocess
 import pytest
 
 from jobfeatures.config import Config
-from jobfeatures.model import JobKey
 from jobfeatures.publish.exports import Access, write_exports
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settings import load_config
-from jobfeatures.site import Site
+from jobfeatures.records.model import JobKey
+from jobfeatures.settings.resolve import load_config
 from tests.running import until
 
 KEY = JobKey("slurm", "12")
@@ -40,17 +40,36 @@ def holds_token(path, tree):
         return token in file.read()
 
 
-def test_without_a_listener_there_is_no_token_and_everybody_may_read_the_paths(tree):
+def test_without_a_listener_there_is_no_token_and_only_the_job_s_user_may_read_the_paths(tree):
     write_exports(tree, KEY, ME, -1, Access(None, "http"))
     assert variables(tree.exports_path(KEY))["JOBFEATURES"] == tree.job_path(KEY)
-    assert mode(tree.exports_path(KEY)) == 0o644
+    assert mode(tree.exports_path(KEY)) == 0o400
     assert not os.path.exists(f"{tree.tokens_path}/slurm-12")
+
+
+@pytest.mark.parametrize(("form", "bound"), [("local", True), ("both", True), ("http", False)])
+def test_containers_of_a_job_with_paths_see_them_if_the_site_wants_it(tree, form, bound):
+    write_exports(tree, KEY, ME, -1, Access(URL, form, ("apptainer",)))
+    found = variables(tree.exports_path(KEY))
+    assert ("APPTAINER_BIND" in found) == bound
+    assert "SINGULARITY_BIND" not in found
+    if bound:
+        job, status = tree.job_path(KEY), tree.status_path(KEY)
+        assert found["APPTAINER_BIND"].endswith(f",{job}:{job}:ro,{status}:{status}")
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [{}, {"features_listen_address": "127.0.0.1:0"}, {"features_listen_address": "127.0.0.1:9820"}],
+)
+def test_the_setting_counts_with_and_without_a_listener(listener):
+    assert Site(Config(features_bind=("apptainer",), **listener)).access(None).binds == ("apptainer",)
 
 
 def test_with_paths_by_default_the_addresses_lie_beside_them(tree):
     write_exports(tree, KEY, ME, -1, Access(URL, "local"))
     assert not holds_token(tree.exports_path(KEY), tree)
-    assert mode(tree.exports_path(KEY)) == 0o644
+    assert mode(tree.exports_path(KEY)) == 0o400
     assert holds_token(tree.urls_path(KEY), tree)
     assert mode(tree.urls_path(KEY)) == 0o400
     token = tree.make_token(KEY)
@@ -82,7 +101,7 @@ def test_a_change_of_form_changes_the_mode_and_nothing_else_is_written_twice(tre
     write_exports(tree, KEY, ME, -1, Access(URL, "http"))
     assert os.stat(tree.exports_path(KEY)).st_ino == first
     write_exports(tree, KEY, ME, -1, Access(URL, "local"))
-    assert mode(tree.exports_path(KEY)) == 0o644
+    assert mode(tree.exports_path(KEY)) == 0o400
     assert not holds_token(tree.exports_path(KEY), tree)
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError
-from jobfeatures.model import JobKey
 from jobfeatures.publish.failures import SPARE_BYTES, count_failure, read_failures
 from jobfeatures.publish.folders import EXPORTS, FAILURES
-from jobfeatures.publish.reasons import ACTIONS, REASONS, pairs, reason_of
+from jobfeatures.publish.hookreasons import ACTIONS, REASONS, pairs, reason_of
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 LIBRARY = Path(__file__).parents[3] / "packaging/common/hook.sh"
 

@@ -7,11 +7,11 @@ import stat
 import pytest
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.model import JobKey
 from jobfeatures.publish import files as files_module
 from jobfeatures.publish.files import Owner, read_private, replace_file, write_if_changed
 from jobfeatures.publish.folders import URLS
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 KEY = JobKey("slurm", "12")
 OF_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose files another user finds")

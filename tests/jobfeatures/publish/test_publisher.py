@@ -9,15 +9,15 @@ import pytest
 
 from jobfeatures.config import Config
 from jobfeatures.features.origin import parse_origins
-from jobfeatures.jobs.records import Standing, format_record
-from jobfeatures.model import JobKey, JobState, Limits
+from jobfeatures.jobs.jobrecords import Standing, format_record
+from jobfeatures.jobs.roster import Roster
+from jobfeatures.publish.hookreasons import pairs
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
-from jobfeatures.publish.reasons import pairs
+from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job
-from jobfeatures.roster import Roster
-from jobfeatures.site import Site
+from jobfeatures.records.model import JobKey, JobState, Limits
 
 
 def update(publisher, tables, roster=None, **more):
@@ -55,6 +55,22 @@ def test_a_job_gets_its_directories_and_loses_them_when_it_ends(
     update(publisher, [make_table(make_job(state=JobState.COMPLETED), taken_at_secs=clock.now)])
     assert tree.published() == {}
     assert publisher.status.published == 0
+
+
+def test_a_prolog_waits_until_an_answer_that_is_newer_than_its_question_is_published(
+    publisher, tree, tmp_path, clock, make_job, make_table
+):
+    asked = tmp_path / "features/intake/slurm-12.asked"
+    tree.note_question(JobKey("slurm", "12"))
+    os.utime(asked, (clock.now, clock.now))
+    update(publisher, [make_table(make_job(), taken_at_secs=clock.now - 1)])
+    assert asked.exists()
+    clock.now += 1
+    update(publisher, [make_table(make_job(), taken_at_secs=clock.now)])
+    assert not asked.exists()
+    tree.note_question(JobKey("slurm", "12"))
+    tree.remove_job(JobKey("slurm", "12"))
+    assert not asked.exists()
 
 
 def test_how_many_jobs_are_published_is_not_known_while_they_cannot_be_listed(

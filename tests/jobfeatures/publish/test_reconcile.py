@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.jobs.evidence import Group
-from jobfeatures.model import JobState
+from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.reconcile import Plan, plan_publication
-from jobfeatures.roster import Roster
+from jobfeatures.records.model import JobState
 
 
 def plan(tables, published):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.model import JobKey
 from jobfeatures.publish.tokens import TokenTable, new_token, parse_token
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 KEY = JobKey("slurm", "12")
 

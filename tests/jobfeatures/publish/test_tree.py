@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from jobfeatures.errors import UnsafePathError
-from jobfeatures.model import JobKey
+from jobfeatures.errors import ConfigurationError, UnsafePathError
 from jobfeatures.publish import files as files_module
 from jobfeatures.publish.files import Owner
 from jobfeatures.publish.folders import EXPORTS
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 KEY = JobKey("slurm", "12")
 
@@ -679,3 +679,55 @@ def test_a_file_of_ours_is_written_again_only_when_it_changed(tree):
     assert os.stat(tree.origins_path(KEY)).st_ino == before
     tree.write_origins(KEY, "a\tc\n")
     assert os.stat(tree.origins_path(KEY)).st_ino != before
+
+
+DAEMON = """
+import os, sys, time
+from jobfeatures.publish.tree import FeatureTree
+with FeatureTree(sys.argv[1]).kept_by_one_daemon():
+    if sys.argv[2] == "forks" and os.fork():
+        os.write(1, b"%d\\n" % os.getpid())  # in one piece: two processes write
+        os._exit(0)
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(600)
+"""
+
+
+@pytest.mark.program
+def test_a_second_daemon_is_refused_and_told_who_the_first_is(tree, root):
+    command = [sys.executable, "-c", DAEMON, str(root), "stays"]
+    with subprocess.Popen(command, cwd="/", stdout=subprocess.PIPE, text=True) as first:
+        try:
+            pid = int(first.stdout.readline())
+            with (
+                pytest.raises(ConfigurationError, match=f"features.root: .*, process {pid}"),
+                tree.kept_by_one_daemon(),
+            ):
+                pass
+            with tree.locked(KEY):  # jobs are not affected
+                pass
+        finally:
+            first.kill()  # as good as an end: nothing has to be removed
+    with tree.kept_by_one_daemon():
+        pass
+
+
+@pytest.mark.program
+def test_what_a_daemon_has_started_does_not_hold_its_place(tree, root):
+    command = [sys.executable, "-c", DAEMON, str(root), "forks"]
+    with subprocess.Popen(command, cwd="/", stdout=subprocess.PIPE, text=True) as first:
+        pids = {int(first.stdout.readline()) for _ in range(2)}
+        first.wait()
+        [child] = pids - {first.pid}
+        try:
+            with tree.kept_by_one_daemon():
+                pass
+        finally:
+            os.kill(child, 9)
+
+
+def test_where_no_lock_can_be_taken_the_daemon_starts_all_the_same(tree, root):
+    root.mkdir(mode=0o755)
+    (root / "locks").write_text("in the way")
+    with tree.kept_by_one_daemon():
+        pass

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import LockTimeoutError
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures.status import board as module
 from jobfeatures.status.board import (
     LOCK_TIMEOUT,

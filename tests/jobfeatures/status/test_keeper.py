@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from jobfeatures import inotify
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures.status import keeper as module
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
+from jobfeatures.system import inotify
+from jobfeatures.system.clock import SystemClock
 from tests.running import NO_INOTIFY, until
 
 HOUR = 3600.0

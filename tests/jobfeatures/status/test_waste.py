@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.model import UNLIMITED, Job, JobKey, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, Limits
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures.status.waste import (
     Basis,

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from jobfeatures import inotify
 from jobfeatures.status import keeper
 from jobfeatures.status.keeper import DirectoryWatch
+from jobfeatures.system import inotify
 from tests.running import NO_INOTIFY, Exhausted
 
 

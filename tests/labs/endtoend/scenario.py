@@ -145,7 +145,10 @@ StatusWriter(sys.argv[1]).update(
 
 
 def start_slurm_job(job_id: str, script: str) -> None:
-    """Start a job in control groups (v1) like those that slurmd makes, after the packaged prolog."""
+    """Start a job in control groups (v1) like those that slurmd makes, after the packaged prolog.
+
+    No slurmctld is there to be asked for what a prolog's environment lacks; that would be a failure of the hook.
+    """
     groups = [
         Path(f"/sys/fs/cgroup/{each}/slurm/uid_33/job_{job_id}/step_0/task_0")
         for each in ("cpuacct", "freezer", "memory")
@@ -157,6 +160,7 @@ def start_slurm_job(job_id: str, script: str) -> None:
     environ = [
         f"SLURM_JOB_ID={job_id}", "SLURM_JOB_UID=33", "SLURM_JOB_USER=www-data", "SLURM_JOB_CPUS_PER_NODE=1",
         f"SLURM_JOB_START_TIME={now - 60}", f"SLURM_JOB_END_TIME={now + 7140}", "JOBFEATURES_HOOK_TIMEOUT=20",
+        "JOBFEATURES_HOOK_ASK=never",
     ]  # fmt: skip
     run("env", "-i", *environ, "/opt/jobfeatures-exporter/slurm/prolog.sh")
     job = subprocess.Popen(["setpriv", "--reuid", "www-data", "--clear-groups", "sh", "-c", script])

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobfeatures.client import StatusWriter
-from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 from tests.labs.monitoring.machine import SimulatedMachine
 from tests.labs.monitoring.others import OtherExporters
 from tests.labs.monitoring.panels import Prometheus
@@ -186,7 +186,7 @@ class Lab:
             found = re.search(r"msg=listening address=(\S+)", log.read_text())
             return found and found[1]
 
-        self.exporters[name] = wait(address, 30, f"{name} listens")
+        self.exporters[name] = wait(address, 120, f"{name} listens")
 
     def configuration(self) -> dict:
         """Return what Prometheus is told to scrape."""
@@ -232,7 +232,7 @@ class Lab:
                 return bool(self.query("vector(1)"))
             return False
 
-        wait(answers, 30, "Prometheus answers")
+        wait(answers, 120, "Prometheus answers")
 
     def _announce(self) -> None:
         """Let the operator announce a shutdown of c1, and ask for features, so that both are there to be seen."""

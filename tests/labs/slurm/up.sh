@@ -50,6 +50,9 @@ wait_for() {
 }
 alive() { [ -s "$1" ] && kill -0 "$(cat "$1")" 2>/dev/null; }
 
+tokens=
+if [ "$SLURM_LAB_REST" = 1 ] && ls /usr/lib/*/slurm*/auth_jwt.so >/dev/null 2>&1; then tokens=yes; fi # else no slurmrestd on TCP
+
 # One slurmrestd on a UNIX socket serves its own user and root; one on TCP serves whoever has a token of
 # `scontrol token username=USER`. Neither may run as root or SlurmUser. A variable SLURM_JWT must be set
 # for the second and must not be set for the first.
@@ -60,15 +63,20 @@ start_rest() {
   IFS=: read -r ruser _ <<<"${SLURM_LAB_USERS%% *}"
   plugins=openapi/v0.0.37,openapi/v0.0.38
   [ "$SLURM_LAB_DB" = 1 ] && plugins+=,openapi/dbv0.0.37,openapi/dbv0.0.38 # these need slurmdbd
+  if ls /usr/lib/*/slurm*/openapi_slurmctld.so >/dev/null 2>&1; then # since 23.11; versions are another kind of plugin there
+    plugins=openapi/slurmctld
+    [ "$SLURM_LAB_DB" = 1 ] && plugins+=,openapi/slurmdbd
+  fi
   # shellcheck disable=SC2016  # the inner shell expands them
   setsid runuser -u "$ruser" -- sh -c 'unset SLURM_JWT; echo $$ >"$1"; shift; exec "$@"' sh \
     "$L/run/slurmrestd.socket.pid" slurmrestd -s "$plugins" -a rest_auth/local "unix:$L/run/slurmrestd.sock" \
     >"$L/log/slurmrestd.socket.log" 2>&1 </dev/null &
+  wait_for 20 test -S "$L/run/slurmrestd.sock"
+  if [ -z "$tokens" ]; then return 0; fi
   # shellcheck disable=SC2016
   SLURM_JWT=daemon setsid runuser -u "$ruser" -- sh -c 'echo $$ >"$1"; shift; exec "$@"' sh \
     "$L/run/slurmrestd.tcp.pid" slurmrestd -s "$plugins" -a rest_auth/jwt "127.0.0.1:$((P + 20))" \
     >"$L/log/slurmrestd.tcp.log" 2>&1 </dev/null &
-  wait_for 20 test -S "$L/run/slurmrestd.sock"
   wait_for 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((P + 20))"
 }
 
@@ -146,8 +154,7 @@ v1 | v2)
 esac
 
 # ---------------------------------------------------------------- slurm.conf
-tokens=""
-if [ "$SLURM_LAB_REST" = 1 ]; then
+if [ -n "$tokens" ]; then
   tokens="AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key=$L/state/jwt.key"
 fi

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 
-from jobfeatures.privatefile import opened
+from jobfeatures.system.privatefile import opened
 
 log = logging.getLogger(__name__)
 

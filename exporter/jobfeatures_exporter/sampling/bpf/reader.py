@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import cycle
 from struct import Struct
 
+from jobfeatures_exporter.sampling.bpf.byjob import FIGURES, OF_FREEZER, RECORD, GroupSums, Sums
 from jobfeatures_exporter.sampling.bpf.library import (
     Bpf,
     Table,
@@ -18,9 +19,8 @@ from jobfeatures_exporter.sampling.bpf.library import (
     read_misses,
     run_iterator,
 )
-from jobfeatures_exporter.sampling.bpf.records import FIGURES, OF_FREEZER, RECORD, GroupSums, Sums
 from jobfeatures_exporter.sampling.descriptors import read_file
-from jobfeatures_exporter.sampling.hierarchy import UNIFIED, JobDirectory, find_hierarchies
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory, find_hierarchies
 from jobfeatures_exporter.snapshot import KernelChecks
 
 OBJECT = f"{os.path.dirname(__file__)}/sums.bpf.o"
@@ -201,6 +201,8 @@ def digest_of(path: str = OBJECT) -> str:
 
 def describe(error: OSError) -> str:
     """Return an error as text for a label: what failed, and how."""
+    if isinstance(error, FileNotFoundError) and error.filename == OBJECT:
+        return "built without clang"
     where = error.filename if isinstance(error.filename, str) else ""
     reason = error.strerror or str(error)
     return f"{where}: {reason}" if where else reason

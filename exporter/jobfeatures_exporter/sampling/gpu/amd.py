@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from jobfeatures.clock import Clock
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
 from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, parse_current_clock, parse_highest_clock
 from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
-from jobfeatures_exporter.sampling.sysfs import Sysfs
+from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "AMD"

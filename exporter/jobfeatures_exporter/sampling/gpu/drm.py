@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jobfeatures_exporter.sampling.sysfs import Sysfs
+from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 
 _CARD = re.compile(r"card([0-9]{1,6})\Z")
 

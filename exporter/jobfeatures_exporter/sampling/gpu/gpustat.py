@@ -6,9 +6,9 @@ import os
 import stat
 
 from jobfeatures.errors import ParseError
-from jobfeatures.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.gpu.allocation import parse_gpustat
+from jobfeatures_exporter.sampling.gpu.allocated import parse_gpustat
 
 MAX_BYTES = 256
 

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.model import JobKey
-from jobfeatures.privatefile import opened
 from jobfeatures.publish.files import DIRECTORY, create_file, must_be_ours
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.privatefile import opened
 from jobfeatures_exporter.snapshot import GpuCard, JobGpu
 
 _TEMPORARY = ".new"

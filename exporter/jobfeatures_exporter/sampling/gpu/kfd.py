@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobfeatures_exporter.sampling.sysfs import Sysfs
+from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuProcess
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jobfeatures.clock import Clock
-from jobfeatures.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS
 from jobfeatures_exporter.sampling.gpu.device import Driver, Paths
@@ -22,7 +22,7 @@ from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
+    from jobfeatures_exporter.sampling.gpu.jobuse import GpuBook
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class GpuMonitor:
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
-        from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations
+        from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations
         from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
 
         now_secs = self._clock.now_secs()
@@ -165,7 +165,7 @@ class GpuMonitor:
 
     @cached_property
     def _book(self) -> GpuBook:
-        from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
+        from jobfeatures_exporter.sampling.gpu.jobuse import GpuBook
 
         return GpuBook()
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.quantities import parse_count
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail

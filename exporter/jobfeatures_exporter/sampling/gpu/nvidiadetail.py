@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from jobfeatures.clock import Clock
+from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.gpu.counts import (
     BUSY,
     ECC,

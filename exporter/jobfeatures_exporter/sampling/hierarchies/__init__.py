@@ -35,9 +35,9 @@ def match_path(path: str, *, root: str = "") -> Membership | None:
 def parse_process_cgroup(text: str, *, root: str = "") -> Membership | UnitKey | None:
     """Return what a process belongs to by the text of its /proc/PID/cgroup, None if no group is recognised.
 
-    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1:
-    slurmstepd joins the job only in freezer. The first line that names a job's step takes precedence, then
-    the first that names a job, then a container, then a service or session.
+    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1: a batch
+    system's own process may be in the job in freezer only. The first line that names a job's step takes
+    precedence, then the first that names a job, then a container, then a service or session.
     """
     job: Membership | None = None
     unit: UnitKey | None = None

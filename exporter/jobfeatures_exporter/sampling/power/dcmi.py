@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.power.reading import PowerError, checked_watts
+from jobfeatures.system.command import ask_command
+from jobfeatures_exporter.sampling.power.plausible import PowerError, checked_watts
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig

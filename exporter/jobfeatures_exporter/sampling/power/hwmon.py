@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import shown
-from jobfeatures.quantities import parse_count
+from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
-from jobfeatures_exporter.sampling.power.reading import PowerError, checked_watts
-from jobfeatures_exporter.sampling.sysfs import Sysfs
+from jobfeatures_exporter.sampling.host.sysfs import Sysfs
+from jobfeatures_exporter.sampling.power.plausible import PowerError, checked_watts
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig

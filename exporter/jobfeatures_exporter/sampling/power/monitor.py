@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobfeatures.clock import Clock
-from jobfeatures.model import JobKey
-from jobfeatures_exporter.measured import BoardSample
-from jobfeatures_exporter.rates import cpu_secs_of
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
+from jobfeatures_exporter.sampling.measured import BoardSample
 from jobfeatures_exporter.sampling.power import SOURCES
-from jobfeatures_exporter.sampling.power.board import BoardEnergy, card_joules
+from jobfeatures_exporter.sampling.power.machineenergy import BoardEnergy, card_joules
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ParseError
-from jobfeatures.model import JobKey
-from jobfeatures.privatefile import closing
-from jobfeatures_exporter.sampling.counterfiles import parse_cpu_list
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.privatefile import closing
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_text
-from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.groups.counterfiles import parse_cpu_list
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.work.events import Count, Event, find_events, parse_cpu
 from jobfeatures_exporter.sampling.work.perf import open_counter, read_counter
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 
-from jobfeatures.metrics import Metric
-from jobfeatures.model import Job
-from jobfeatures.schedule.quality import ScheduleQuality, Verdict
+from jobfeatures.records.metrics import Metric
+from jobfeatures.records.model import Job
+from jobfeatures.records.schedulequality import ScheduleQuality, Verdict
 from jobfeatures_exporter.cluster.finding import Found, user_of
+from jobfeatures_exporter.cluster.overview import ClusterView
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
-from jobfeatures_exporter.cluster.view import ClusterView
-from jobfeatures_exporter.collectors import cluster, queue, schedule
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.scrape.collectors.controller import cluster, queue, schedule
+from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.view.sources import view_sources
 from jobfeatures_exporter.view.units import (
     Form,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobfeatures.metrics import SOURCE_AGE, Metric
-from jobfeatures.model import JobTable
-from jobfeatures_exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
+from jobfeatures.records.metrics import SOURCE_AGE, Metric
+from jobfeatures.records.model import JobTable
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.collectors import DURATION, SUCCESS, features, node
+from jobfeatures_exporter.scrape.collectors.own import process, sinks, sources
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import Form, format_bytes, format_count, format_figure, format_span

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jobfeatures.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
-from jobfeatures.model import JobKey, JobState
+from jobfeatures.records.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
+from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
-from jobfeatures_exporter.collectors import allocation, gpus, jobs
-from jobfeatures_exporter.exposition import Number
-from jobfeatures_exporter.history import Course
+from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
+from jobfeatures_exporter.scrape.exposition import Number
+from jobfeatures_exporter.state.history import Course
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
@@ -75,7 +75,7 @@ def jobs_table(
         return note(shown.without_jobs)
     gpus_head = ["GPUs"] if has_gpus else []
     if is_dense:
-        caption, kind, make = "Jobs on this node, one line each", "sortable", _dense_row
+        caption, kind, make = "Jobs on this node, one line each", "sortable lines", _dense_row
         head = ["Job", "User", "Name", "CPUs", "Memory", *gpus_head, "Wasted now", "Left", "Hints"]
     else:
         caption = "Jobs on this node: used and allocated, time, and what ending them now would waste"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
-from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT, Metric
-from jobfeatures.model import JobKey
-from jobfeatures_exporter.collectors import drains, gpus, node
+from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, Metric
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.history import History
+from jobfeatures_exporter.scrape.collectors import drains, gpus, node
+from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.snapshot import GpuSample
+from jobfeatures_exporter.state.history import History
+from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, identity_of
 from jobfeatures_exporter.view.node import NodeView, WasteSum, view_node
 from jobfeatures_exporter.view.numbers import Numbers
@@ -29,7 +31,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
     format_when,
 )
-from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
+from jobfeatures_exporter.web.asked import DENSE, FRONT, FULL, WASTED, Asked
 from jobfeatures_exporter.web.pages.course import time_line
 from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.jobs import jobs_table
@@ -58,6 +60,7 @@ from jobfeatures_exporter.web.pages.plans import node_plan_section
 from jobfeatures_exporter.web.pages.reports import reports_section
 
 CROWDED = 0.95
+MANY_JOBS = 24  # beyond, each has one line, so that what follows is not far
 MAX_COURSES = 200  # jobs with sparklines of the last hour
 MAX_LEFTOVERS = 8  # listed in the notice
 
@@ -79,8 +82,10 @@ def render_node(
     has_gpus = context.snapshot is not None and bool(context.snapshot.gpu_drivers)
     title = context.node_name or "This node"
     courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
-    choices = _choices(asked) if shown.count else None
-    made = jobs_table(shown, data, courses, has_gpus=has_gpus, is_dense=asked.is_dense)
+    full = FULL if shown.count > MANY_JOBS else ""  # the view that has to be asked for
+    are_lines = asked.is_dense or bool(full and not asked.is_full)
+    choices = _choices(asked, full, are_lines=are_lines) if shown.count else None
+    made = jobs_table(shown, data, courses, has_gpus=has_gpus, is_dense=are_lines)
     if asked.is_dense:
         head, troubles = _head(data), _troubles(shown, data)
         return page(title, head, troubles, choices, section("Jobs", "jobs", made), kind="dense")
@@ -104,15 +109,15 @@ def _by_waste(each: JobView) -> float:
     return 1.0 if share is None else -share
 
 
-def _choices(asked: Asked) -> Html:
+def _choices(asked: Asked, full: str, *, are_lines: bool) -> Html:
     """Return links to the other orders and views of the jobs, each with a URL of its own."""
     choices = [
         (words, asked.address(sort=sort), asked.sort == sort)
         for sort, words in (("", "Largest first"), (WASTED, "Wastes most now"))
     ]
     choices += [
-        (words, asked.address(is_dense=dense), asked.is_dense == dense)
-        for dense, words in ((False, "Full"), (True, "One line per job"))
+        ("Full", asked.address(view=full), not are_lines),
+        ("One line per job", asked.address(view=DENSE), asked.is_dense),
     ]
     found = [
         tag("li", tag("strong", words, aria_current="true") if chosen else tag("a", words, href=href))
@@ -148,7 +153,7 @@ def _troubles(shown: NodeView, data: PageData) -> Html | None:
         more.append(tag("p", tag("strong", shown.leftovers_sentence), ": ", ids))
         advice = (
             "They use CPUs and memory that the batch system may give to other jobs: check what they "
-            "are doing or waiting for. Their directories are kept for jobs.hold."
+            "are doing or waiting for. Their directories are kept for an hour."
         )
         more.append(tag("p", advice, class_="sub"))
     return troubles_notice(shown.troubles, data, *more)
@@ -254,6 +259,9 @@ def _gpu_tile(context: Context) -> Html:
     return tile("GPUs", format_share(share), f"busy, of {count}", drawn=drawn)
 
 
+_WORST_FIRST = ("bad", "warn", "")  # kinds of hints
+
+
 def _jobs_tile(shown: NodeView) -> Html:
     held, total = shown.allocation, shown.allocatable_cpus
     running = f"{shown.running:,}" if shown.running or shown.jobs_are_known else UNKNOWN
@@ -264,7 +272,14 @@ def _jobs_tile(shown: NodeView) -> Html:
         given = join(f"{held} of ", figure(NODE_CPUS, total, format_figure), " CPUs allocated")
         label = f"{held} of {format_figure(total)} CPUs allocated"
         drawn = bar(label, Part(share, "over" if share > 1 else "used"))
-    return tile("Jobs", running, given, shown.allocation_doubt, drawn=drawn)
+    return tile("Jobs", running, given, shown.allocation_doubt, *_hints(shown), drawn=drawn)
+
+
+def _hints(shown: NodeView) -> list[Html]:
+    """Return how many of the jobs have each hint, the worst first."""
+    found = Counter((each.kind, each.words) for job in shown.jobs for each in find_hints(job))
+    ordered = sorted(found.items(), key=lambda each: (_WORST_FIRST.index(each[0][0]), -each[1], each[0]))
+    return [badge(f"{count} × {words}", kind) for (kind, words), count in ordered]
 
 
 def _worst_tile(shown: NodeView) -> Html | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from urllib.parse import quote
 
-from jobfeatures.metrics import Metric
-from jobfeatures.model import JobKey
+from jobfeatures.records.metrics import Metric
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Number
+from jobfeatures_exporter.scrape.exposition import Family, Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import Form, format_span, format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag

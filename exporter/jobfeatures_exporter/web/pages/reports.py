@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobfeatures.metrics import JOB_SAYS_CPUS
-from jobfeatures.model import JobKey
+from jobfeatures.records.metrics import JOB_SAYS_CPUS
+from jobfeatures.records.model import JobKey
 from jobfeatures.status.board import StatusView
-from jobfeatures_exporter.collectors import status
-from jobfeatures_exporter.exposition import Number
+from jobfeatures_exporter.scrape.collectors import status
+from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.view.units import (
     counted,
     format_core_time,

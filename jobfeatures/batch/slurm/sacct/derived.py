@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from jobfeatures.batch.slurm.sacct.values import RequestedMemory
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 
 # The arguments of `derive`, each from one column, and the fields of a record that it returns.
 TOLD: Final = (

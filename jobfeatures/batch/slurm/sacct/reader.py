@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -40,9 +39,10 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_time_limit,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, StepUse
-from jobfeatures.model import JobState
-from jobfeatures.quickrecord import made_of_columns
+from jobfeatures.joblogs.folding import STEP
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, StepUse
+from jobfeatures.records.model import JobState
+from jobfeatures.records.quickrecord import made_of_columns
 
 _make_step = partial(tuple.__new__, StepUse)
 _TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
@@ -105,7 +105,7 @@ _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] 
     "state_word": (("State", parse_state_word),),
     "nodes": (("NodeList", parse_nodes),),
 }
-# Values that few kinds of logs have, by their names in `jobfeatures.joblog.MORE`.
+# Values that few kinds of logs have, by their names in `jobfeatures.joblogs.loggedjob.MORE`.
 _MORE: Final[tuple[tuple[str, str, Callable[[str], Any]], ...]] = (
     ("distribution", "Layout", parse_text),
     ("requested_resources", "ReqTRES", parse_text),
@@ -118,6 +118,12 @@ _MORE: Final[tuple[tuple[str, str, Callable[[str], Any]], ...]] = (
     ("average_virtual_bytes", "AveVMSize", parse_size),
     ("max_resident_bytes", "MaxRSS", parse_size),
     ("max_virtual_bytes", "MaxVMSize", parse_size),
+)
+_NEEDED: Final = frozenset(
+    {
+        *("JobID", "JobIDRaw", "State", "Submit", "Eligible", "Start", "End", "NodeList"),
+        *("AllocCPUS", "NCPUS", "AllocTRES"),
+    }
 )
 TAKEN: Final = frozenset(
     {"JobID", "JobIDRaw", *(name for reported in _COLUMNS.values() for name, _ in reported)}
@@ -144,18 +150,20 @@ class RecordConverter:
         names: Sequence[str],
         zone: tzinfo | None = None,
         *,
+        notes: Notes,
         adds_memory: bool = False,
         folds_steps: bool = False,
     ) -> None:
         """`names` are the columns' names, `zone` is the time zone of their times.
 
         `adds_memory` gives a job the most memory of the steps after it. `folds_steps` does so too, and counts
-        these steps in `folded` instead of returning them; others become `StepUse`. All texts are checked.
+        these steps in `notes` instead of returning them; others become `StepUse`. All texts are checked.
         """
-        self.folded = 0
+        self._notes = notes
         self._adds_memory, self._folds_steps = adds_memory, folds_steps
         self._times = Times(zone)
         places = {name: place for place, name in reversed(list(enumerate(names)))}
+        self._optional = {name: place for name, place in places.items() if name not in _NEEDED}
         self._id = places.get("JobID")
         self._id_place = places["JobIDRaw" if "JobIDRaw" in places else "JobID"]
         self._id_name = names[self._id_place]
@@ -188,15 +196,33 @@ class RecordConverter:
     def each(
         self, numbers: Sequence[int], columns: Sequence[Sequence[str]]
     ) -> Iterator[JobRecord | StepUse | ParseError]:
-        """Yield for each row its record, or the error that it has."""
+        """Yield for each row its record, or the error that it has.
+
+        Where a job can do without a column, what cannot be read there is unknown, and counted in `notes`.
+        """
         try:
             yield from self.convert(columns)
         except ParseError:  # at least one row is malformed: convert them one by one
             for place, number in enumerate(numbers):
-                try:
-                    yield from self.convert([column[place : place + 1] for column in columns])
-                except ParseError as error:
+                yield from self._alone([column[place : place + 1] for column in columns], number)
+
+    def _alone(self, row: list[Sequence[str]], number: int) -> Iterator[JobRecord | StepUse | ParseError]:
+        unread: list[tuple[str, str]] = []
+        while True:
+            try:
+                found = self.convert(row)
+            except ParseError as error:
+                place = self._optional.get(error.field or "")
+                if place is None or not row[place][0]:
                     yield error.at(line=number)
+                    return
+                unread.append((error.field, row[place][0]))
+                row[place] = [""]
+            else:
+                for name, text in unread:
+                    self._notes.miss(name, text)
+                yield from found
+                return
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[JobRecord | StepUse]:
         """Return the records of all rows. Raises ParseError naming the column."""
@@ -241,7 +267,9 @@ class RecordConverter:
         records = iter(self._records(known, jobs, list(compress(most, is_job))))
         uses = zip(repeat(NAME), heads, clusters, steps, (each or None for each in used), strict=False)
         others = map(_make_step, compress(uses, map(and_, is_shown, map(bool, steps))))
-        self.folded += is_shown.count(False)
+        if count := is_shown.count(False):
+            self._notes.read += count
+            self._notes.folded[STEP] += count
         found: dict[bool, Iterator[JobRecord | StepUse]] = {True: records, False: others}
         return [next(found[step is None]) for step in compress(steps, is_shown)]
 
@@ -331,6 +359,7 @@ class SacctReader:
         *,
         source: str = "sacct",
         zone: tzinfo | None = None,
+        notes: Notes | None = None,
         folds_steps: bool = False,
     ) -> None:
         """`zone` is the time zone of the machine that ran sacct; None: this machine's. Raises ParseError."""
@@ -338,14 +367,11 @@ class SacctReader:
         self._source = source
         header = next((line for line in self._lines if line.strip()), "")
         self._delimiter, self.names = parse_header(header)
-        self._converter = RecordConverter(self.names, zone, adds_memory=True, folds_steps=folds_steps)
-        self.not_taken: Counter[str] = Counter()  # texts by column
+        self._notes = notes or Notes()
+        self._converter = RecordConverter(
+            self.names, zone, notes=self._notes, adds_memory=True, folds_steps=folds_steps
+        )
         self._unused = [(name, place) for place, name in enumerate(self.names) if name and name not in TAKEN]
-
-    @property
-    def folded(self) -> int:
-        """Return the number of steps folded into their jobs."""
-        return self._converter.folded
 
     def __iter__(self) -> Iterator[JobRecord | StepUse | Rejected]:
         """Yield jobs, steps and rejected rows."""
@@ -356,7 +382,7 @@ class SacctReader:
                 yield Rejected.from_error(error.at(self._source))
             source.rejected.clear()
             for name, place in self._unused if texts else ():
-                self.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
+                self._notes.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
             for found in self._converter.each(numbers, texts):
                 if isinstance(found, ParseError):
                     place = numbers.index(found.line)

@@ -12,9 +12,8 @@ from jobfeatures.batch.slurm.fields import split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.reader import RecordConverter, SacctReader
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.jobfold import STEP
-from jobfeatures.joblog import Accounting, JobRecord, Notes, StepUse
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes, StepUse
+from jobfeatures.records.model import JobState
 
 ACCOUNTING_SOURCE = "sacct"
 ACCOUNTING_FIELDS = (
@@ -50,7 +49,7 @@ def read_records(
     twice is a requeued job (``sacct -D``): `restarts` counts its earlier runs.
     """
     try:
-        reader = SacctReader(lines, source=source, zone=zone, folds_steps=folds_steps)
+        reader = SacctReader(lines, source=source, zone=zone, notes=notes, folds_steps=folds_steps)
     except ParseError as error:
         yield Rejected.from_error(error.at(source))
         return
@@ -65,11 +64,6 @@ def read_records(
             yield replace(each, restarts=earlier) if earlier and each.restarts is None else each
         else:
             yield each
-    if notes is not None:
-        notes.not_taken.update(reader.not_taken)
-        notes.read += reader.folded
-        if reader.folded:
-            notes.folded[STEP] += reader.folded
 
 
 def accounting_format() -> str:
@@ -84,7 +78,8 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
     """
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
-    converter = RecordConverter(ACCOUNTING_FIELDS)
+    notes = Notes()
+    converter = RecordConverter(ACCOUNTING_FIELDS, notes=notes)
     answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
     while rows := [tuple(values.values()) for values in islice(answer, BATCH)]:
         each = converter.each(range(len(rows)), list(zip(*rows, strict=True)))
@@ -94,6 +89,4 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
             elif isinstance(found, ParseError):
                 error = found.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")
                 rejected.append(Rejected.from_error(error))
-    return Accounting(
-        source=NAME, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
-    )
+    return Accounting.of(NAME, records, taken_at_secs, [*rejected, *notes.faults(ACCOUNTING_SOURCE)])

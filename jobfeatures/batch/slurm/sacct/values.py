@@ -15,8 +15,8 @@ from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, JobState, Limit
-from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
+from jobfeatures.records.model import UNLIMITED, JobState, Limit
+from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
 MAX_KEPT = 65536  # texts per column
 NO_NODES = "None assigned"
@@ -60,6 +60,9 @@ class Identity(NamedTuple):
     het_offset: int | None = None
 
 
+ENDED = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what has an end in accounting
+
+
 def parse_job_id(text: str) -> Identity:
     """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError."""
     match = _JOB.match(text)
@@ -75,12 +78,13 @@ def parse_job_id(text: str) -> Identity:
 def parse_state(text: str) -> JobState:
     """Return a state from its first word (``CANCELLED by 6001``, ``CANCELLED+`` where truncated).
 
-    REQUEUED is PREEMPTED: that run ended early, and the job runs again. Raises ParseError.
+    REQUEUED is PREEMPTED: that run ended early, and the job runs again. RESIZING is UNKNOWN: what ended is a
+    part of the job, which goes on with other resources. Raises ParseError.
     """
     word = text.partition(" ")[0].rstrip("+")
     if not word.isupper() or not word.replace("_", "").isalpha():
         raise ParseError("not a state", field="State", text=text)
-    return JobState.PREEMPTED if word == "REQUEUED" else STATES.get(word, JobState.UNKNOWN)
+    return ENDED.get(word) or STATES.get(word, JobState.UNKNOWN)
 
 
 def parse_state_word(text: str) -> str | None:

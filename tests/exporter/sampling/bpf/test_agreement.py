@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.snapshot import JobSample, ProcessIo

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures_exporter.sampling.bpf.byjob import Figures
 from jobfeatures_exporter.sampling.bpf.reader import check_owner
-from jobfeatures_exporter.sampling.bpf.records import Figures
 from tests.exporter.sampling.bpf.conftest import HIERARCHIES
 from tests.running import started, until
 

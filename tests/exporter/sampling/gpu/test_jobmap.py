@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.snapshot import GpuCard, JobGpu
+from tests.running import own_folder
 
 CARDS = [
     GpuCard(uuid="GPU-a", index=0),
@@ -58,7 +59,7 @@ def test_what_a_daemon_that_was_killed_left_goes_and_other_names_stay(tmp_path):
 
 
 def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
-    (tmp_path / "map").mkdir()
+    own_folder(tmp_path / "map")
     (tmp_path / "precious").write_text("kept\n")
     for name in ("0", ".new"):
         (tmp_path / "map" / name).symlink_to(tmp_path / "precious")
@@ -73,14 +74,14 @@ def test_a_directory_that_is_missing_or_that_others_write_is_told_once_and_tried
 ):
     path = tmp_path / "map"
     if mode is not None:
-        path.mkdir()
+        own_folder(path)
         path.chmod(mode)
     jobs = JobMap(str(path))
     jobs.write({"0": "1\n"})
     jobs.write({"0": "1\n"})
     [message] = caplog.messages
     assert str(path) in message
-    path.mkdir(exist_ok=True)
+    own_folder(path)
     os.chmod(path, 0o755)
     jobs.write({"0": "1\n"})
     assert contents(path) == {"0": "1\n"}

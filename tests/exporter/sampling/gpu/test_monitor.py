@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sampling.gpu import DRIVERS, monitor
 from jobfeatures_exporter.sampling.gpu.device import DriverError
 from jobfeatures_exporter.sampling.gpu.monitor import DriverReader, GpuMonitor, chosen_drivers
@@ -20,6 +20,7 @@ from jobfeatures_exporter.snapshot import (
     JobSample,
     Snapshot,
 )
+from tests.running import own_folder
 
 INTERVAL_SECS = 10.0
 PATIENCE_SECS = 30.0  # of a test that waits for a thread
@@ -97,7 +98,7 @@ def test_jobs_of_the_cards_are_written_as_they_come_and_go_and_none_stays_at_the
     driver, clock, tree, make_job, tmp_path
 ):
     folder = tmp_path / "map"
-    folder.mkdir()
+    own_folder(folder)
     monitor = GpuMonitor([], clock, interval_secs=INTERVAL_SECS, paths=tree.paths, job_map=str(folder))
     (folder / "5").write_text("of a daemon that was killed\n")
     monitor.fill(snapshot(), {})
@@ -258,10 +259,10 @@ def test_drivers_are_found_by_their_files_or_asked_for_by_name(tree):
 @pytest.mark.program
 def test_without_a_driver_no_library_is_imported(tree):
     code = (
-        "import sys, jobfeatures_exporter.daemon\n"
+        "import sys, jobfeatures_exporter.node.daemon\n"
         "from jobfeatures_exporter.sampling.gpu.device import Paths\n"
         "from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor\n"
-        "from jobfeatures.clock import SystemClock\n"
+        "from jobfeatures.system.clock import SystemClock\n"
         f"paths = Paths({tree.paths.procfs!r}, {tree.paths.sysfs!r}, {tree.paths.devfs!r})\n"
         "watch = GpuMonitor(['auto'], SystemClock(), interval_secs=1, paths=paths)\n"
         "watch.start(); watch.stop()\n"

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import load_config
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.sampler import Sampler
 
 PATIENCE_SECS = 30.0

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from jobfeatures.model import JobKey
-from jobfeatures.settings import load_config
+from jobfeatures.records.model import JobKey
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.work import monitor as module
 from jobfeatures_exporter.sampling.work.monitor import WorkMonitor

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.work.events import SOFTWARE
 from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
 from jobfeatures_exporter.sampling.work.perf import open_counter, read_counter

@@ -10,20 +10,19 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import Finding, JobObservation, Presence
-from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits, Partition
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.schedule.quality import ScheduleQuality, UserQuality, Verdict
+from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits, Partition
+from jobfeatures.records.schedulequality import ScheduleQuality, UserQuality, Verdict
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter.cluster.overview import ClusterView, compute_cluster_view
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.cluster.view import ClusterView, compute_cluster_view
-from jobfeatures_exporter.collectors import COLLECTORS, DURATION, SUCCESS, process
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.history import History
-from jobfeatures_exporter.retention import EndedJob
-from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, DURATION, SUCCESS
+from jobfeatures_exporter.scrape.collectors.own import process
+from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     Accounting,
@@ -38,6 +37,8 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     SysinfoSample,
 )
+from jobfeatures_exporter.state.history import History
+from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.view.processes import Placed
 from jobfeatures_exporter.web.pages.job import JobDetails
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures_exporter.history import History
-from jobfeatures_exporter.retention import EndedJob
+from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.snapshot import Accounting, JobSample
+from jobfeatures_exporter.state.history import History
+from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.web.pages.job import render_gone, render_unknown
-from tests.exporter.test_history import NOW, look, sample
+from tests.exporter.state.test_history import NOW, look, sample
 from tests.exporter.web.pages.reading import read_page
 from tests.exporter.web.pages.showcase import TZ
 

@@ -16,13 +16,13 @@ from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.drains.nodemetrics import gather_nodes
 from jobfeatures.drains.nodemetrics import parse_page as parse_series
 from jobfeatures.drains.plan import compute_choice, plan_drain
-from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.cluster.finding import find_jobs
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.view import units
 from jobfeatures_exporter.view.job import GpuUse, JobView
 from jobfeatures_exporter.view.node import NodeView
@@ -40,7 +40,9 @@ from tests.exporter.web.pages.test_markup import HOSTILE
 
 GOLDEN = Path(__file__).parents[3] / "fixtures" / "golden"
 THIN = "\u202f"
-OWN = re.compile(r"job/[A-Za-z0-9_.~%-]+\?system=[A-Za-z0-9_.~%-]+|\./(\?(view=dense|sort=wasted|&)+)?")
+OWN = re.compile(
+    r"job/[A-Za-z0-9_.~%-]+\?system=[A-Za-z0-9_.~%-]+|\./(\?(view=dense|view=full|sort=wasted|&)+)?"
+)
 
 
 def make_everything() -> Context:
@@ -409,7 +411,7 @@ def test_a_job_that_has_ended_and_left_processes_is_told_as_such():
     (notice,) = page.all("div", class_="notice")
     assert notice.text == (
         "1 job has ended, processes remain: 48255They use CPUs and memory that the batch system may give to "
-        "other jobs: check what they are doing or waiting for. Their directories are kept for jobs.hold."
+        "other jobs: check what they are doing or waiting for. Their directories are kept for an hour."
     )
     row = rows_of(page, "jobs-table")["48255"]
     assert row["Job"].text == "48255slurm completed"
@@ -483,7 +485,7 @@ def test_jobs_that_only_control_groups_show_are_told_as_such():
 def test_one_job_past_its_limit_does_not_blank_the_others():
     page = read_page(node_page(showcase.make_late_node()))
     tiles = tiles_of(page)
-    assert tiles["Jobs"] == "6104 of 128 CPUs allocatedallocation of 1 job unknown"
+    assert tiles["Jobs"].startswith("6104 of 128 CPUs allocatedallocation of 1 job unknown")
     assert tiles["If drained now"].endswith(
         "(mixed)of 5 of 6 jobs4.61 core h in the jobs' rows, 3,810 core h on CPUs without a job"
     )
@@ -675,3 +677,48 @@ def test_unknown_use_sorts_last(known):
     table = read_page(jobs_table(shown, PageData(Context(now_secs=0.0), ()), {}, has_gpus=True))
     (row,) = rows_of(table, "jobs-table").values()
     assert {row[each].attributes["data-order"] for each in ("CPUs", "Memory", "GPUs")} == {"inf"}
+
+
+def make_many(count: int) -> Context:
+    """Return the busy node with so many jobs, each with two CPUs of which it uses none."""
+    context = showcase.make_busy_node()
+    sample, job = (known[JobKey("slurm", "48307")] for known in (context.snapshot.jobs, context.jobs))
+    keys = [JobKey("slurm", str(50_000 + number)) for number in range(count)]
+    samples = {key: replace(sample, key=key, user_cpu_secs=1.0, system_cpu_secs=0.0) for key in keys}
+    return replace(
+        context,
+        snapshot=replace(context.snapshot, jobs=samples, gpus=(), job_gpus=(), gpu_drivers={}),
+        jobs={key: replace(job, key=key, allocated_cpus=2, allocated_gpus=None) for key in keys},
+        statuses={},
+        ended={},
+        cpu_rates=dict.fromkeys(keys, 0.0),
+    )
+
+
+def page_with(count: int, asked: Asked) -> str:
+    context = make_many(count)
+    return render_node(context, showcase.families_of(context), showcase.TZ, asked=asked)
+
+
+@pytest.mark.parametrize(
+    ("count", "asked", "are_lines"),
+    [
+        (24, Asked(), False),
+        (25, Asked(), True),
+        (25, Asked(is_full=True), False),
+        (24, Asked(is_full=True), False),
+        (2, Asked(is_dense=True), True),
+    ],
+)
+def test_many_jobs_have_a_line_each_unless_all_is_asked_for(count, asked, are_lines):
+    text = page_with(count, asked)
+    assert ("one line each" in text) == are_lines
+    assert ('href="./?view=full"' in text) == (are_lines and count > 24)
+    assert ("This exporter" in text) == (not asked.is_dense)  # what follows the jobs is there
+
+
+def test_the_head_of_the_page_counts_what_is_wrong_with_jobs():
+    tiles = page_with(64, Asked()).partition("<section")[0]
+    assert "64 × CPUs idle" in tiles
+    assert "1 × memory near its limit" in text_of("node-busy").partition("<section")[0]
+    assert "×" not in text_of("node-idle").partition("<section")[0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.controller.answer import format_answer, parse_answer
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits, NodeNotice
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits, NodeNotice
 
 TEXT = st.text(min_size=1, max_size=20)
 COUNT = st.none() | st.integers(0, 2**62)

@@ -10,7 +10,7 @@ import pytest
 from jobfeatures.batch.controller.source import ControllerSource
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
-from jobfeatures.model import JobKey, NodeNotice
+from jobfeatures.records.model import JobKey, NodeNotice
 
 INTERVAL = Config().controller_fallback_secs
 RPCS = 2  # of one question: scontrol asks for the federation too, as sdiag shows

@@ -14,8 +14,8 @@ from jobfeatures.batch.gridengine.accounting import (
     recognise,
 )
 from jobfeatures.errors import Rejected
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.model import UNLIMITED, JobState
 
 TEXT = (Path(__file__).parents[3] / "fixtures/gridengine/accounting").read_text()
 LINE = TEXT.splitlines()[-1]
@@ -198,7 +198,7 @@ def test_one_object_a_line():
         changed(job_number="ten"),
         changed(start_time="-1"),
         changed(failed="no"),
-        changed(cpu="much"),
+        changed(slots="many"),
         changed(job_name="a:b"),
         "x" * 70000,
         "{x",

@@ -10,7 +10,7 @@ from jobfeatures.batch.gridengine.answers import Asked, notice_of, parse_asked_j
 from jobfeatures.batch.gridengine.asking import with_wall_limit
 from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Job, JobKey, NodeNotice
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, NodeNotice
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 JOBS = (FIXTURES / "qstat-j.xml").read_bytes()

@@ -15,7 +15,7 @@ from jobfeatures.batch.gridengine.basics import (
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, JobKey
+from jobfeatures.records.model import UNLIMITED, JobKey
 
 
 @pytest.mark.parametrize(

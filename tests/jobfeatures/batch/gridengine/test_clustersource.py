@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.gridengine import clustersource
 from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION
 from jobfeatures.batch.gridengine.site import make_cluster_source
-from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
-from jobfeatures.model import JobKey, JobState
-from jobfeatures.schedule.facts import from_record, why_not
+from jobfeatures.records.model import JobKey, JobState
+from jobfeatures.system.clock import SystemClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 

@@ -11,7 +11,7 @@ from jobfeatures.batch.gridengine.answers import QueueInstance
 from jobfeatures.batch.gridengine.cluster import compute_slots, compute_states, parse_cluster
 from jobfeatures.batch.gridengine.queue import count_tasks, parse_queue, parse_state, reason_of
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, ClusterNode, Job, JobKey, JobState, Limits, Partition
+from jobfeatures.records.model import UNLIMITED, ClusterNode, Job, JobKey, JobState, Limits, Partition
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 QUEUE = (FIXTURES / "qstat.xml").read_bytes()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.gridengine.record import parse_hosts, parse_spooled_job
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 FOLDER = Path(__file__).parents[3] / "fixtures/gridengine/10.1"
 CONFIG = (FOLDER / "config").read_text()

@@ -23,8 +23,8 @@ from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, RETRY_SECS, GridEn
 from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.model import UNLIMITED, JobKey, JobState
-from jobfeatures.privatefile import read_owned
+from jobfeatures.records.model import UNLIMITED, JobKey, JobState
+from jobfeatures.system.privatefile import read_owned
 from tests.running import HandClock
 
 ROOT = Path(__file__).parents[4]

@@ -11,8 +11,8 @@ from jobfeatures.batch.htcondor.accounting import parse_record, read_records, re
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.longform import parse_ad
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import JobState
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 HISTORY = (FOLDER / "history").read_text()
@@ -100,6 +100,7 @@ def test_a_job_that_waits_again_has_no_run():
         (AS_JSON[:4096], True),
         ("\n\nA = 1\nQDate=5\n", True),
         ('{"ClusterId":1}', True),
+        ('[\n{"In": "/dev/null", "ToE": {"How": "{", "When": 1}, "Args": "25", "ClusterId": 1}', True),
         ("", False),
         ("; Version: 2.2\n1 0 0 5 1\n", False),
         ('{"jobs": [{"job_id": 5}]}', False),
@@ -122,7 +123,7 @@ def test_a_history_is_recognised_by_its_beginning(head, expected):
         "ProcId = 1\n",
         'ClusterId = 1\nProcId = 0\nOwner = "open\n',
         "ClusterId = 1\nProcId = 0\nQDate = -1\n",
-        'ClusterId = 1\nProcId = 0\nRequestCpus = "x"\n',
+        'ClusterId = 1\nProcId = 0\nJobStatus = "x"\n',
         "ClusterId = 1\nProcId = 0\nClusterId = 2\n",
     ],
 )
@@ -130,6 +131,25 @@ def test_a_bad_record_costs_itself_only(bad):
     text = f"{GOOD}{bad}*** y\n{GOOD}"
     found = read(text)
     assert [type(each) for each in found] == [JobRecord, Rejected, JobRecord]
+
+
+def test_a_captured_history_of_23_9_6_is_read_and_what_is_not_taken_is_one_line():
+    notes = Notes()
+    found = read((FOLDER / "history-23.9.6").read_text(), notes=notes)
+    assert [(each.job_id, each.user, each.state, each.run_secs) for each in found] == [
+        ("12.0@schedd2@wn1.lab", "bob", JobState.COMPLETED, 60),
+        ("15.0@schedd2@wn1.lab", "bob", JobState.COMPLETED, 25),
+        ("3.0@wn1.lab", "alice", JobState.CANCELLED, 46),
+    ]
+    assert [each.used_memory_bytes for each in found] == [None, None, 252 * 1024]  # 0: not measured yet
+    [line] = notes.lines()
+    assert line.startswith("not taken: 66 fields, 174 values: ")
+    assert len([*notes.lines(in_full=True)]) == 66
+
+
+def test_a_state_that_nobody_knows_has_its_end():
+    [job] = read("ClusterId = 1\nProcId = 0\nJobStatus = 9\nCompletionDate = 20\n*** x\n")
+    assert (job.state, job.end_secs) == (JobState.UNKNOWN, 20)
 
 
 def test_a_fault_is_named_by_its_line():

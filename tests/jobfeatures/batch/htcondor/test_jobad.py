@@ -14,7 +14,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
 from jobfeatures.formats.classad.longform import parse_ad
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 IDS = "ClusterId = 12\nProcId = 0\n"
@@ -33,7 +33,8 @@ def job_of(text, machine="", **more):
 
 def test_the_ads_of_a_slot_have_all_fields_of_a_job(ads):
     assert job_from_ads(*ads, node_name="wn1") == Job(
-        key=JobKey("htcondor", "4711.3"),
+        key=JobKey("htcondor", "4711.3@submit.example.org"),
+        schedd="submit.example.org",
         state=JobState.RUNNING,
         name='fit "2"',
         user="alice",

@@ -12,6 +12,7 @@ from jobfeatures.batch.htcondor.site import ask_in_prolog
 from jobfeatures.cli import main
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
+from tests.running import own_folder
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 ENVIRON = {"_CONDOR_JOB_AD": str(FOLDER / "job.ad"), "_CONDOR_MACHINE_AD": str(FOLDER / "machine.ad")}
@@ -19,9 +20,13 @@ ENVIRON = {"_CONDOR_JOB_AD": str(FOLDER / "job.ad"), "_CONDOR_MACHINE_AD": str(F
 
 def test_the_ads_in_the_environment_give_the_job():
     job = job_from_prolog(ENVIRON, node_name="wn1")
-    assert (job.key, job.allocated_cpus, job.limits.wall_secs) == (("htcondor", "4711.3"), 8, 3600)
+    assert (job.key, job.allocated_cpus, job.limits.wall_secs) == (
+        ("htcondor", "4711.3@submit.example.org"),
+        8,
+        3600,
+    )
     assert job.uid == (os.geteuid() or None)
-    assert job_id_of(ENVIRON) == "4711.3"
+    assert job_id_of(ENVIRON) == "4711.3@submit.example.org"
 
 
 def test_without_a_machine_ad_less_is_known():
@@ -55,17 +60,18 @@ def test_the_commands_publish_and_take_away_by_the_ads(monkeypatch, tmp_path):
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     root = tmp_path / "features"
-    root.mkdir()
+    own_folder(root)
     assert main(["publish", "--strict", "--features.root", str(root)]) == 0
     published = {
-        path.name: path.read_text().strip() for path in (root / "jobfeatures" / "htcondor-4711.3").iterdir()
+        path.name: path.read_text().strip()
+        for path in (root / "jobfeatures" / "htcondor-4711.3%40submit.example.org").iterdir()
     }
     assert published.items() >= {
         "allocated_cpu": "8", "job_id": "4711.3", "jobstart_secs": "1795246000", "wall_limit_secs": "3600",
         "cpu_limit_secs": "28800", "max_rss_bytes": "2097152000", "scratch_limit_bytes": "21474836480",
     }.items()  # fmt: skip
     assert main(["remove", "--strict", "--features.root", str(root)]) == 0
-    assert not (root / "jobfeatures" / "htcondor-4711.3").exists()
+    assert not (root / "jobfeatures" / "htcondor-4711.3%40submit.example.org").exists()
 
 
 @pytest.mark.program

@@ -12,7 +12,7 @@ from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
 from jobfeatures.errors import ParseError
-from jobfeatures.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
+from jobfeatures.records.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
@@ -28,7 +28,7 @@ def fixture(name):
 
 
 def by_id(table):
-    return {key.job_id: job for key, job in table.jobs.items()}
+    return {key.job_id.removesuffix("@submit.example.org"): job for key, job in table.jobs.items()}
 
 
 def test_a_running_job_has_what_it_was_given():
@@ -36,7 +36,8 @@ def test_a_running_job_has_what_it_was_given():
     assert table.complete
     assert table.rejected == ()
     assert by_id(table)["4711.3"] == Job(
-        key=JobKey("htcondor", "4711.3"),
+        key=JobKey("htcondor", "4711.3@submit.example.org"),
+        schedd="submit.example.org",
         state=JobState.RUNNING,
         name="fit",
         user="alice",
@@ -82,10 +83,10 @@ def test_a_pending_job_counts_all_its_runs_and_others_those_before(status, resta
     assert by_id(queue_of(f"[{ad}]"))["1.0"].restarts == restarts
 
 
-def test_jobs_of_two_schedds_with_one_number_go_by_their_global_id():
+def test_jobs_of_two_schedds_with_one_number_are_two():
     ad = '{"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "GlobalJobId": "%s#1.0#5"}'
     table = queue_of(f"[{ad % 'a'}]\n[{ad % 'b'}]\n")
-    assert set(by_id(table)) == {"a#1.0#5", "b#1.0#5"}
+    assert set(by_id(table)) == {"1.0@a", "1.0@b"}
     assert table.complete
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.htcondor.clustersource import CondorPool
 from jobfeatures.batch.htcondor.site import is_here, make_cluster_source, make_source
@@ -28,9 +29,10 @@ from jobfeatures.drains.drain import (
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.features.job import job_features
 from jobfeatures.features.machine import Machine, machine_features
-from jobfeatures.model import JobKey, JobState, NodeNotice
+from jobfeatures.jobs.evidence import Presence
+from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.drainstore import with_announced
-from jobfeatures.schedule.facts import from_record, why_not
+from jobfeatures.records.model import JobKey, JobState, NodeNotice
 from tests.running import HandClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "htcondor"
@@ -47,6 +49,8 @@ class Node:
 
     def starter(self, pid, name="condor_starter"):
         (self.proc / str(pid)).mkdir(exist_ok=True)
+        uid = os.getuid()
+        (self.proc / str(pid) / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
         (self.proc / str(pid) / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 4194304\n")
 
     def job(self, pid, cluster=12, proc=0, more="", machine='Name = "slot1_1@h"\nCpus = 4\n', folder=""):
@@ -96,6 +100,38 @@ def test_a_job_is_found_by_its_scratch_directory(node, make):
     assert (job.processes, job.uid) == ({500}, os.getuid() or None)
 
 
+CONDOR, ALICE = 100, 6001
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: directories are given away")
+
+
+@needs_root
+@pytest.mark.parametrize("folder", ["", "scratch", "htcondor"])
+def test_a_directory_that_is_still_htcondors_own_says_nothing_of_the_jobs_user(node, make, folder):
+    path = node.job(500, folder=folder)
+    owned = node.execute / "dir_500" / ("scratch" if folder else "")
+    owned.mkdir(exist_ok=True)
+    (node.proc / "500/status").write_text(f"Name:\tcondor_starter\nUid:\t0\t{CONDOR}\t0\t{CONDOR}\n")
+    for each in (node.execute, node.execute / "dir_500", owned, path / ".job.ad", path / ".machine.ad"):
+        os.chown(each, CONDOR, CONDOR)
+    source, asked = make(), []
+    with source.watch(lambda: asked.append(1)):
+        assert source.poll_jobs(()).jobs[KEY].uid is None
+    assert asked  # it is looked at again at once, and not only at the next poll
+    os.chown(owned, ALICE, ALICE)
+    assert source.poll_jobs(()).jobs[KEY].uid == ALICE
+    os.chown(owned, 6002, 6002)
+    assert source.poll_jobs(()).jobs[KEY].uid == ALICE  # once known it stays
+
+
+@needs_root
+def test_jobs_of_a_starter_that_cannot_change_its_user_run_as_that_user(node, make):
+    path = node.job(500)
+    (node.proc / "500/status").write_text("Uid:\t" + "\t".join([str(CONDOR)] * 4) + "\n")
+    for each in (node.execute, path, path / ".job.ad", path / ".machine.ad"):
+        os.chown(each, CONDOR, CONDOR)
+    assert make().poll_jobs(()).jobs[KEY].uid == CONDOR
+
+
 @pytest.mark.parametrize("folder", ["scratch", "htcondor"])
 def test_ads_may_be_a_folder_below(node, make, folder):
     node.job(500, folder=folder)
@@ -108,10 +144,32 @@ def test_a_job_has_ended_when_its_directory_goes(node, make):
     node.job(500)
     source.poll_jobs(())
     node.end(500)
-    assert states(source.poll_jobs((KEY,))) == {"12.0": JobState.COMPLETED}
-    assert states(source.poll_jobs((), (KEY,))) == {"12.0": JobState.COMPLETED}
-    table = source.poll_jobs(())
-    assert (table.jobs, table.complete) == ({}, True)
+    for asked in (((KEY,),), ((), (KEY,))):
+        table = source.poll_jobs(*asked)
+        assert (table.jobs, table.complete) == ({}, True)  # how it ended, nobody says here
+        assert table.absent_at_secs(KEY) == table.taken_at_secs
+
+
+@pytest.mark.parametrize("unreadable", [(), (1, 2, 3, 4), (2, 4), (1, 3)])
+def test_directories_of_an_ended_job_are_removed_once_and_for_all(node, make, clock, unreadable):
+    source, roster, published = make(), Roster(), {}
+    node.job(500)
+    presences = []
+    for secs in range(5):
+        clock.secs = float(secs)
+        if secs == 1:
+            node.end(500)
+        if secs in unreadable:
+            (node.job(600 + secs, cluster=13) / ".job.ad").write_text("nonsense")
+        elif (node.proc / str(599 + secs)).exists():
+            node.end(599 + secs)
+        table = source.poll_jobs((), tuple(published))
+        roll = roster.judge([table], now_secs=clock.now_secs(), published=published, sources=("htcondor",))
+        presence = roll.presences.get(KEY)
+        published = {KEY: clock.now_secs()} if presence is Presence.HERE else {}
+        presences.append(presence)
+    assert presences[:2] == [Presence.HERE, Presence.LEFT]
+    assert Presence.HERE not in presences[1:]
 
 
 def test_what_a_starter_left_behind_is_no_job(node, make):
@@ -169,8 +227,7 @@ def test_an_ended_job_is_reported_although_another_cannot_be_read(node, make):
     node.end(500)
     (node.job(600, cluster=13) / ".job.ad").write_text("nonsense")
     table = source.poll_jobs((KEY,))
-    assert states(table) == {"12.0": JobState.COMPLETED}
-    assert not table.complete
+    assert (states(table), set(table.gone), table.complete) == ({}, {KEY}, False)
     assert [each.reason for each in table.rejected] == ["must be Name = value"]
     assert source.poll_jobs((KEY,)).rejected == ()  # reported once
 
@@ -352,9 +409,15 @@ def test_only_attributes_that_are_read_are_requested(pool, tmp_path):
 
 
 def test_accounting_joins_queue_and_history(pool, tmp_path):
-    accounting = pool().poll_accounting(1000.9)
+    history = (FIXTURES / "history.json").read_text()
+    named = history.replace(
+        '"ClusterId": 4711,', '"ClusterId": 4711, "GlobalJobId": "submit.example.org#4711.3#1",'
+    )
+    accounting = pool(history=f"print({named!r})").poll_accounting(1000.9)
     records = {record.key.job_id: record for record in accounting.records}
-    assert set(records) == {"4711.3", "4712.0", "4713.0", "4714.0", "4715.0", "4716.0", "4717.0"}
+    there = ("4711.3", "4712.0", "4713.0", "4714.0", "4715.0")
+    assert set(records) == {*(f"{each}@submit.example.org" for each in there), "4716.0", "4717.0"}
+    records = {name.partition("@")[0]: record for name, record in records.items()}
     assert (records["4711.3"].state, records["4711.3"].end_secs) == (
         JobState.COMPLETED,
         1795249600,
@@ -365,7 +428,7 @@ def test_accounting_joins_queue_and_history(pool, tmp_path):
     )
     assert "'-completedsince', '999', '-limit'" in (tmp_path / "calls").read_text()
     ended = [each for each in map(from_record, records.values()) if each.end_secs is not None]
-    assert {each.job_id: why_not(each) for each in ended} == {
+    assert {each.job_id.partition("@")[0]: why_not(each) for each in ended} == {
         **dict.fromkeys(("4711.3", "4714.0", "4717.0")),
         "4716.0": "never_started",
     }
@@ -374,10 +437,10 @@ def test_accounting_joins_queue_and_history(pool, tmp_path):
 @pytest.mark.parametrize(
     ("queued", "ended", "expected"),
     [
-        ("ab", "", {"a#1.0#5": "a", "b#1.0#5": "b"}),
-        ("b", "a", {"1.0": "b", "a#1.0#5": "a, ended"}),  # the history is the local schedd's
-        ("ab", "a", {"a#1.0#5": "a, ended", "b#1.0#5": "b"}),
-        ("a", "a", {"1.0": "a, ended"}),
+        ("ab", "", {"1.0@a": "a", "1.0@b": "b"}),
+        ("b", "a", {"1.0@b": "b", "1.0@a": "a, ended"}),  # the history is the local schedd's
+        ("ab", "a", {"1.0@a": "a, ended", "1.0@b": "b"}),
+        ("a", "a", {"1.0@a": "a, ended"}),
     ],
 )
 def test_jobs_of_two_schedds_with_one_number_have_records_of_their_own(pool, queued, ended, expected):
@@ -453,3 +516,22 @@ def test_htcondor_is_here_where_its_folder_or_its_command_is(tmp_path, command):
 
 def test_htcondor_is_a_batch_system():
     assert SYSTEMS["htcondor"].job_variable == "_CONDOR_JOB_AD"
+
+
+def test_jobs_of_two_schedds_with_one_number_are_two_jobs_on_a_node(node, make):
+    for pid, schedd in ((500, "wn1.lab"), (501, "schedd2@wn1.lab")):
+        node.job(pid, more=f'GlobalJobId = "{schedd}#12.0#1795721952"\nCpusProvisioned = {pid - 499}\n')
+    table = make().poll_jobs(())
+    assert (table.complete, table.rejected) == (True, ())
+    assert {key.job_id: (job.schedd, job.allocated_cpus) for key, job in table.jobs.items()} == {
+        "12.0@wn1.lab": ("wn1.lab", 1),
+        "12.0@schedd2@wn1.lab": ("schedd2@wn1.lab", 2),
+    }
+    features = [job_features(job, Machine())["job_id"] for job in table.jobs.values()]
+    assert features == ["12.0", "12.0"]  # the number that condor_q takes
+
+
+@pytest.mark.parametrize("unique", ["", "a#13.0#5", "a#12.0", "a b#12.0#5", "#12.0#5", "a#12.0#x"])
+def test_a_global_id_that_is_not_of_this_job_names_no_schedd(node, make, unique):
+    node.job(500, more=f'GlobalJobId = "{unique}"\n')
+    assert [job.schedd for job in make().poll_jobs(()).jobs.values()] == [None]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.lsf.accounting import parse_line, read_records, recognise, split_fields
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import JobState
 
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "lsf" / "lsb.acct"
 LINES = FIXTURE.read_text().splitlines()
@@ -70,8 +70,10 @@ def test_a_job_that_ended_before_it_started_was_cancelled() -> None:
 
 
 def test_a_record_with_a_wrong_count_is_rejected_with_its_line_and_the_others_live() -> None:
-    found = records()
-    assert len(found) == 5  # and JOB_RESIZE is passed over
+    notes = Notes()
+    found = list(read_records(LINES, source="lsb.acct", notes=notes))
+    assert len(found) == 5
+    assert notes.not_taken["record JOB_RESIZE"] == 1
     rejected = found[3]
     assert isinstance(rejected, Rejected)
     assert (rejected.source, rejected.line) == ("lsb.acct", 5)
@@ -118,7 +120,7 @@ def test_what_newer_versions_add_at_the_end_is_left_out() -> None:
         (" 123 6001 ", " x 6001 "),
         (" 123 6001 ", ' "123" 6001 '),
         (" 123 6001 ", " -3 6001 "),
-        ("500.250000", "fast"),
+        ("500.250000", '"fast"'),
         ('2 "n1" "n2" 2 "4*n1"', '9999999 "n1" "n2" 2 "4*n1"'),
         ('2 "n1" "n2" 2 "4*n1"', '-1 "n1" "n2" 2 "4*n1"'),
         ('"4*n1" "2*n2" 64', '"4*n1" "2 n2" 64'),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobfeatures.batch.lsf.answers import Record, parse_records
 from jobfeatures.batch.lsf.hosts import STATES, parse_cluster, parse_memory, parse_node, parse_notice
 from jobfeatures.errors import ParseError
-from jobfeatures.model import NODE_STATES, Cluster
+from jobfeatures.records.model import NODE_STATES, Cluster
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"

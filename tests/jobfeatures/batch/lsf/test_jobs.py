@@ -23,7 +23,7 @@ from jobfeatures.batch.lsf.jobs import (
 )
 from jobfeatures.batch.lsf.limits import Rules, parse_queues
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
 from jobfeatures_exporter.sampling.hierarchies import match_path
 

@@ -11,7 +11,7 @@ from jobfeatures.batch.lsf.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.lsf.site import ask_in_prolog
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import JobKey, JobState
+from jobfeatures.records.model import JobKey, JobState
 
 ENVIRONMENT = {  # constructed from the manual's list of variables
     "LSB_JOBID": "123",

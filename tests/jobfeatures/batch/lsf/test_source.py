@@ -19,8 +19,8 @@ from jobfeatures.features.job import Terms, job_features
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import job_origins
-from jobfeatures.model import JobKey, JobState, JobTable
 from jobfeatures.publish.drainstore import with_announced
+from jobfeatures.records.model import JobKey, JobState, JobTable
 from tests.conftest import FakeClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"

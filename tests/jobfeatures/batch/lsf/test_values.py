@@ -21,7 +21,7 @@ from jobfeatures.batch.lsf.values import (
     parse_time,
 )
 from jobfeatures.errors import ParseError
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 
 NOW = datetime(2026, 11, 21, 13, 0, tzinfo=UTC).timestamp()
 

@@ -10,10 +10,10 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.controller.source import ControllerSource
 from jobfeatures.batch.oar.clustersource import OarCluster
 from jobfeatures.batch.oar.nodefiles import OarSource
-from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
-from jobfeatures.model import JobKey, NodeNotice
+from jobfeatures.records.model import JobKey, NodeNotice
+from jobfeatures.system.clock import SystemClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "oar"
 SITE = SYSTEMS["oar"].load("site")

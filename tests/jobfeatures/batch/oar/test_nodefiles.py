@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.oar import nodefiles
 from jobfeatures.batch.oar.nodefiles import OarSource, parse_environment
-from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from jobfeatures.system.clock import SystemClock
 
 LINES = """export OAR_JOBID='10'
 export OAR_USER='nobody_here'

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.pbs.accounting import parse_message, read_records, recognise
 from jobfeatures.errors import Rejected
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import JobState
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS = (FIXTURES / "pbs" / "accounting.txt").read_text()
@@ -161,8 +161,12 @@ def test_times_without_a_zone_are_those_of_the_zone_that_is_given() -> None:
     assert there[0].submit_secs - here[0].submit_secs == 5 * 3600
 
 
-def test_records_of_reservations_and_licences_are_no_jobs() -> None:
-    assert read(line("B", "R12.s", "owner=a@h") + line("L", "license", "floating") + line("U", "R12.s")) == []
+def test_records_of_reservations_licences_and_arrays_are_no_jobs_and_are_counted() -> None:
+    notes = Notes()
+    text = line("B", "R12.s", "owner=a@h") + line("L", "license", "floating") + line("U", "R12.s")
+    assert read(text + line("Q", "7[].s", "queue=b"), notes=notes) == []
+    of_types = {f"line of type {kind}": 1 for kind in "BLU"}
+    assert notes.not_taken == {**of_types, "line of type Q, of an array": 1}
 
 
 @pytest.mark.parametrize(
@@ -184,11 +188,9 @@ def test_a_bad_line_costs_itself(text: str, reason: str) -> None:
     assert [(each.reason, each.line) for each in found[1:]] == [(reason, 2)]
 
 
-def test_a_bad_value_costs_itself_and_names_its_line() -> None:
-    text = line("E", "1.s", "user=a start=5 end=9 Exit_status=0 Resource_List.walltime=soon")
-    told, job = read(text)
-    assert (told.field, told.line) == ("Resource_List.walltime", 1)
-    assert (job.job_id, job.wall_limit_secs, job.end_secs) == ("1", None, 9)
+def test_a_time_that_cannot_be_read_costs_its_job_and_names_its_line() -> None:
+    [told] = read(line("E", "1.s", "user=a start=soon end=9 Exit_status=0"))
+    assert (told.field, told.line, told.text) == ("start", 1, "soon")
 
 
 def test_values_may_be_quoted_and_have_blanks() -> None:

@@ -23,7 +23,7 @@ from jobfeatures.batch.pbs.commands import DIALECTS
 from jobfeatures.batch.pbs.jobs import count_ppn, make_job, parse_time, state_of_exit
 from jobfeatures.batch.pbs.records import Record, Records, parse_json, parse_text, parse_xml
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobState, Limits, Partition
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, Partition
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS, TORQUE = FIXTURES / "pbs", FIXTURES / "torque"

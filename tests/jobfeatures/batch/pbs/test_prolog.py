@@ -14,7 +14,7 @@ from jobfeatures.batch.pbs.torque import ask_in_prolog, job_from_prolog
 from jobfeatures.commands.common import which_batch_system, which_job
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobState, Limits, fill_unknown
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, fill_unknown
 
 HOOK = {
     "PBS_JOBID": "123[4].head",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.pbs.commands import parse_complaints
 from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
 from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
@@ -18,8 +19,7 @@ from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_clus
 from jobfeatures.batch.pbs.torque import make_source as make_torque_source
 from jobfeatures.batch.questions import MAX_QUESTIONS
 from jobfeatures.errors import CommandError, SourceError
-from jobfeatures.model import JobKey, JobState, NodeNotice
-from jobfeatures.schedule.facts import from_record, why_not
+from jobfeatures.records.model import JobKey, JobState, NodeNotice
 from jobfeatures_exporter.config import ExporterConfig
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

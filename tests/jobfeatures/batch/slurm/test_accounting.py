@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, parse_accounting
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, JobKey, JobState
+from jobfeatures.records.model import UNLIMITED, JobKey, JobState
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 SEPARATOR = "\x1fzCaptured\x1f"  # of the captured output
@@ -122,7 +122,7 @@ def test_durations_have_fractions_and_days():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("JobIDRaw", "x"), ("State", ""), ("State", "lower"), ("Start", "soon"), ("ExitCode", "?"), ("ReqMem", "much")],
+    [("JobIDRaw", "x"), ("State", ""), ("State", "lower"), ("Start", "soon")],
 )  # fmt: skip
 def test_a_bad_record_costs_itself_only(field, value):
     rows = [values(JobIDRaw="8"), values(**{field: value})]
@@ -130,6 +130,14 @@ def test_a_bad_record_costs_itself_only(field, value):
     answer = parse_accounting(text, SEPARATOR, taken_at_secs=0)
     assert [each.key for each in answer.records] == [JobKey("slurm", "8")]
     assert [each.field for each in answer.rejected] == [field]
+
+
+def test_a_value_that_a_record_can_do_without_is_unknown_and_named():
+    row = values(ReqMem="much")
+    text = SEPARATOR.join(row[each] for each in ACCOUNTING_FIELDS) + "\n"
+    answer = parse_accounting(text, SEPARATOR, taken_at_secs=0)
+    assert [each.requested_memory_bytes for each in answer.records] == [None]
+    assert [each.reason for each in answer.rejected] == ["unreadable ReqMem, such as 'much': unknown in 1"]
 
 
 def test_an_answer_that_is_cut_off_is_no_answer():

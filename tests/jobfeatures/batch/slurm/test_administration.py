@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.administration import Cycles, FairShare, Licence, Reservation, UserRequests
 from jobfeatures.batch.slurm.administration import (
     parse_all_reservations,
     parse_licences,
@@ -17,6 +16,7 @@ from jobfeatures.batch.slurm.administration import (
     parse_shares,
 )
 from jobfeatures.errors import ParseError
+from jobfeatures.records.administration import Cycles, FairShare, Licence, Reservation, UserRequests
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 NOW = 1795395781.0

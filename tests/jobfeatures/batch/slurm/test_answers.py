@@ -20,7 +20,7 @@ from jobfeatures.batch.slurm.answers import (
 from jobfeatures.batch.slurm.site import ask_in_prolog
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError
-from jobfeatures.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 NONCE = "Ncaptured00"
@@ -273,6 +273,28 @@ def test_an_array_is_asked_again_by_its_task(program: MakeProgram) -> None:
     answers = poll_answers(["5"], node_name="n1", scontrol=scontrol)
     assert answers.jobs["5"].array_task_id == "2"
     assert (answers.ask_alone, answers.complete) == ({}, True)
+
+
+@pytest.mark.parametrize("alone", ["sleep 60", "exit 1", ":"])
+def test_a_task_that_gets_no_answer_in_time_costs_no_other_job_its_answer(
+    alone: str, program: MakeProgram
+) -> None:
+    scontrol = program(f"""
+        while read -r show what name; do
+          tail="UserId=bob(6002) JobState=RUNNING NumCPUs=1 Features=(null)"
+          second="JobId=5 ArrayJobId=5 ArrayTaskId=2 JobName=x $tail"
+          case "$what $name" in
+          hostnames*) echo "$name" ;;
+          "job 5") echo "$second"; echo "JobId=9 ArrayJobId=5 ArrayTaskId=1 JobName=x $tail" ;;
+          "job 7") echo "JobId=7 JobName=y $tail" ;;
+          "job 5_2") {alone} ;;
+          esac
+        done
+    """)
+    answers = poll_answers(["5", "7", "8"], node_name="n1", scontrol=scontrol, timeout_secs=1.0)
+    assert answers.jobs.keys() == {"7"}
+    assert "alone within 1 s" in str(answers.rejected["5"])
+    assert (answers.ask_alone, answers.complete, "5" in answers.gone) == ({}, False, False)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jobfeatures.batch.slurm.bynode import JobsByNode, group_by_node, parse_whol
 from jobfeatures.batch.slurm.cluster import parse_node_records
 from jobfeatures.batch.slurm.node import parse_node_answer, parse_reservations
 from jobfeatures.batch.slurm.record import parse_scontrol_job
-from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 NODES = [f"n{number}" for number in range(1, 7)]
 

@@ -17,7 +17,7 @@ from jobfeatures.batch.slurm.cluster import (
     parse_states,
 )
 from jobfeatures.errors import ParseError
-from jobfeatures.model import NODE_STATES
+from jobfeatures.records.model import NODE_STATES
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 MIB = 2**20

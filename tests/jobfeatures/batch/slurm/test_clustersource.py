@@ -13,7 +13,7 @@ from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.batch.slurm.site import make_cluster_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
-from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 

@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.node import (
 )
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.errors import ParseError
-from jobfeatures.model import NodeNotice
+from jobfeatures.records.model import NodeNotice
 
 NODE = (
     "NodeName=lab1 Arch=x86_64 CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 OS=Linux 6.18.44 #1 SMP "

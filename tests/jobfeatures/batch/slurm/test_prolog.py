@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.prolog import job_from_prolog
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 

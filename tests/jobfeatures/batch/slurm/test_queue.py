@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.fields import count_tasks, split_closed, split_open
+from jobfeatures.batch.slurm.fields import count_tasks, reason_word, split_closed, split_open
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, parse_queue, parse_queued_job, queue_format
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, JobKey, JobState
+from jobfeatures.records.model import UNLIMITED, JobKey, JobState
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 SEPARATOR = "\x1fzCaptured\x1f"  # of the captured output
@@ -208,3 +208,23 @@ def test_records_come_back_as_they_were_put_together(rows):
 def test_the_start_of_a_pending_job_is_a_plan_and_of_others_a_fact(state, start, planned, started):
     job = parse_queued_job({**VALUES, "State": state, "StartTime": start})
     assert (job.planned_secs, job.start_secs) == (planned, started)
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            "Resources",
+        ),
+        (
+            "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
+            "Resources",
+        ),
+        ("Priority", "Priority"),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "ReqNodeNotAvail, UnavailableNodes:n1"),
+        (None, None),
+    ],
+)
+def test_the_sentence_of_a_full_cluster_is_the_word_that_json_has_for_it(printed, reason):
+    assert reason_word(printed) == reason

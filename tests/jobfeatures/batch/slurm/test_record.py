@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.record import STATES, parse_scontrol_job
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 UTC = timezone.utc  # noqa: UP017  # reads like the other zones below
@@ -109,6 +109,48 @@ def test_many_cpus_and_broken_gibibytes() -> None:
     assert job.limits.cpu_secs == 600 * 2048
 
 
+@pytest.mark.parametrize(
+    ("job_id", "name", "sluid"),
+    [(9, "oom", "sA79M8D10WG200"), (24, "arr", "sA79M8D1923R00"), (18, "held", "sA79M8D183G300")],
+)
+def test_the_sluid_is_not_part_of_the_name(job_id: int, name: str, sluid: str) -> None:
+    job = parse_scontrol_job(captured("scontrol-26.05.txt", job_id), node_name="n1", tz=UTC)
+    assert (job.name, job.sluid) == (name, sluid)
+
+
+@pytest.mark.parametrize(
+    ("printed", "name", "sluid"),
+    [
+        ("b SLUID=s4JNM8D0X4VF00 SLUID=sA79M8D1923R00", "b SLUID=s4JNM8D0X4VF00", "sA79M8D1923R00"),
+        ("b SLUID=s4JNM8D0X4VF SLUID=sA79M8D1923R00", "b SLUID=s4JNM8D0X4VF", "sA79M8D1923R00"),
+        ("b SLUID=sA79M8D1923R0U", "b SLUID=sA79M8D1923R0U", None),
+        ("a\nb SLUID=sA79M8D1923R00", "a\nb", "sA79M8D1923R00"),
+        (" SLUID=sA79M8D1923R00", "", "sA79M8D1923R00"),
+    ],
+)
+def test_only_the_last_sluid_is_cut_off_a_name(printed: str, name: str, sluid: str | None) -> None:
+    later = record(JobName=printed, Licenses="(null)", LicensesAlloc="(null)")
+    job = parse_scontrol_job(later, node_name="n1", tz=UTC)
+    assert (job.name, job.sluid) == (name, sluid)
+
+
+def test_a_name_that_ends_like_a_sluid_is_whole_where_slurm_prints_none() -> None:
+    job = parse_scontrol_job(captured("scontrol-24.11.txt", 14), node_name="lab1", tz=UTC)
+    assert (job.name, job.sluid, job.limits.memory_bytes) == ("run SLUID=s5K1KKYAYG5D00", None, 40 * MIB)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["x SLUID=sA79M8D1923R00 HetJobIdSet=1-2", "x HetJobIdSet=1-2 SLUID=sA79M8D1923R00"],
+)
+def test_a_heterogeneous_job_has_its_set_and_its_sluid_behind_the_name(printed: str) -> None:
+    line = record(JobName=printed, Licenses="(null)", LicensesAlloc="(null)").replace(
+        "JobName", "HetJobId=1 HetJobOffset=0 JobName", 1
+    )
+    job = parse_scontrol_job(line, node_name="n1", tz=UTC)
+    assert (job.name, job.sluid, job.het_job_id) == ("x", "sA79M8D1923R00", "1")
+
+
 def test_a_newer_record_with_node_ranges_and_gpus() -> None:
     line = (FIXTURES / "scontrol-newer.txt").read_text().rstrip("\n")
     job = parse_scontrol_job(line, node_name="gpu02", tz=UTC)
@@ -127,6 +169,7 @@ def test_a_newer_record_with_node_ranges_and_gpus() -> None:
         total_cpus=72,
         allocated_cpus=32,
         limits=Limits(wall_secs=86400, cpu_secs=6220800, memory_bytes=32 * 2**30, scratch_bytes=20 * 2**30),
+        sluid="s5K1KKYAYG5D00",
         array_job_id="3380",
         array_task_id="5",
         restarts=1,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator, parse_refused
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 from tests.jobfeatures.batch.slurm.test_answers import ask_about_job, poll_answers
 from tests.jobfeatures.batch.slurm.test_queue import SEPARATOR, VALUES, answer
 

@@ -16,7 +16,7 @@ from jobfeatures.batch.slurm.site import make_source
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.records.model import Job, JobKey, JobState
 from tests.running import HandClock
 
 

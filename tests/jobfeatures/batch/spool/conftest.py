@@ -7,7 +7,7 @@ import os
 import pytest
 
 from jobfeatures.batch.spool.source import SpoolSource
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 
 
 def skip_if_readable(path) -> None:

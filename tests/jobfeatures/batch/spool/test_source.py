@@ -12,7 +12,7 @@ from jobfeatures.batch.spool.site import make_source
 from jobfeatures.batch.spool.source import SpoolSource, is_document_name
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
-from jobfeatures.model import JobState
+from jobfeatures.records.model import JobState
 from tests.jobfeatures.batch.spool.conftest import document, key, poll, reasons
 
 # --- the life of a job ---------------------------------------------------------------

@@ -13,8 +13,8 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sonar import CURRENT, joblog
 from jobfeatures.formats.sonar.joblog import read_records, recognise, write_records
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.jobrecords import WORDS, any_records
 
 RECORD = JobRecord(
@@ -124,6 +124,26 @@ def test_documents_may_be_laid_out_in_any_way(make, layout):
     text = layout([make("job"), make("job")])
     assert recognise(text[:4096])
     assert [each.job_id for each in read(text)] == ["12", "12"]
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [("RESIZING", JobState.UNKNOWN), ("REQUEUED", JobState.PREEMPTED), ("ODD", JobState.UNKNOWN)],
+)
+def test_a_part_of_a_job_that_has_ended_has_its_end(make, word, state):
+    document = make("job")
+    document["data"]["attributes"]["slurm_jobs"][0] |= {"job_state": word, "end_time": "2026-11-20T10:00:00Z"}
+    [job] = read(json.dumps(document))
+    assert (job.state, job.state_word, job.end_secs) == (state, word, 1795168800)
+
+
+def test_amounts_that_are_no_numbers_are_named(make):
+    document = make("job")
+    document["data"]["attributes"]["slurm_jobs"][0]["allocated_resources"] = "cpu=many,node=1"
+    notes = Notes()
+    [job] = read_records([json.dumps(document)], source="log", notes=notes)
+    assert job.total_cpus is None
+    assert notes.unread == {"allocated_resources cpu, such as 'many'": 1}
 
 
 def test_what_is_wrong_costs_itself_and_names_its_line(make):

@@ -3,7 +3,7 @@
 import pytest
 
 from jobfeatures.formats.sonar.parsejobs import parse_limit, parse_state
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.records.model import UNLIMITED, JobState
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from jobfeatures.formats.sss.vocabulary import (
     words_of,
 )
 from jobfeatures.formats.sss.xml import Element
-from jobfeatures.model import Job
+from jobfeatures.records.model import Job
 
 
 def tasks(*contents: str) -> str:

@@ -4,7 +4,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.extensions import TYPE, state_word
 from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id
 from jobfeatures.formats.sss.xml import NOT_XML, Element, format_element
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.records.model import UNLIMITED, JobState
 
 TEXTS = {
     "Name": "name", "Project": "account", "User": "user", "Group": "group", "Queue": "queue",

@@ -8,7 +8,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.extensions import TYPE, state_word
 from jobfeatures.formats.sss.values import checked_id, checked_text
 from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
-from jobfeatures.model import UNLIMITED, Job, JobState, Limit
+from jobfeatures.records.model import UNLIMITED, Job, JobState, Limit
 
 _PLAIN_STATES: Final = frozenset(
     {JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETED, JobState.UNKNOWN}

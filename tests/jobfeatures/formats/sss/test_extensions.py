@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.extensions import FIELDS
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents, parse_jobs
 from tests.jobfeatures.formats.sss.jobwriter import format_job
 

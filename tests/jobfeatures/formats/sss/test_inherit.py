@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.expressions import evaluate, parse_expression
 from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
 from jobfeatures.formats.sss.objects import Property, Reference, SssJob, SssTask, SssTaskGroup
 from jobfeatures.formats.sss.reader import parse_object
+from jobfeatures.formats.sss.requests.expressions import evaluate, parse_expression
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents, variables_of
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss.job import parse_document
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.documents import parse_jobs, tasks
 
 MIB, GIB = 2**20, 2**30

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures import joblog
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.records import read_records, recognise
 from jobfeatures.formats.sss.writerecords import write_records
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs import loggedjob as joblog
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents
 from tests.jobfeatures.formats.sss.elementwriter import write_job
 
@@ -105,13 +105,14 @@ def test_a_group_with_defaults(sss_fixtures):
 
 
 def test_everything(sss_fixtures):
-    record, reference, note = read((sss_fixtures / "everything.xml").read_text())
+    notes = Notes()
+    record, reference = read((sss_fixtures / "everything.xml").read_text(), notes=notes)
     assert (record.job_id, record.submit_secs, record.priority) == ("survey.1", 1690000000, -5)
     assert (record.total_cpus, record.requested_cpus, record.cpu_limit_secs) == (12, None, 1000)
     assert (record.used_memory_bytes, record.requested_memory_bytes) == (975 * MIB, None)
     assert record.nodes == ("node1",)
     assert (reference.line, reference.field, reference.text) == (78, "Job", "survey.0")
-    assert note.field == "Telescope"
+    assert notes.not_taken["Telescope (awarenessPolicy Warn)"] == 1
 
 
 @pytest.mark.parametrize(
@@ -257,8 +258,9 @@ def test_refused_defaults_refuse_the_jobs_of_their_group():
 
 def test_the_policy_of_a_group_holds_for_its_jobs():
     text = f"<JobGroup awarenessPolicy='Warn'>\n<Moon/>\n{job('1', '<Star/>')}</JobGroup>\n"
-    notes = [each for each in read(text) if isinstance(each, Rejected)]
-    assert [(each.source, each.line, each.field) for each in notes] == [("f", 2, "Moon"), ("f", 3, "Star")]
+    notes = Notes()
+    assert ids(read(text, notes=notes)) == ["1"]
+    assert notes.not_taken == {"Moon (awarenessPolicy Warn)": 1, "Star (awarenessPolicy Warn)": 1}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from jobfeatures.features.job import job_features
 from jobfeatures.features.machine import Machine
 from jobfeatures.formats.sss.records import read_records
-from jobfeatures.model import Job, JobState
+from jobfeatures.records.model import Job, JobState
 from tests.jobfeatures.formats.sss.documents import parse_jobs
 
 MIB = 2**20

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.convert import read_log, write_log
 from jobfeatures.formats.sss.records import read_records
-from jobfeatures.joblog import JobRecord, LastLine, Notes, Passage
+from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Notes, Passage
+from jobfeatures.logkinds import read_log, write_log
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents
 
 # "The representation should use the same job object at all stages of that job's lifecycle."

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.write import format_job
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.documents import parse_jobs
 
 JOB = Job(

@@ -38,6 +38,10 @@ def test_a_good_log_has_no_faults():
 LINE = len(GOOD_HEADER) + 2  # of the second job
 
 
+def test_a_word_where_a_number_belongs_is_an_error():
+    assert faults(FIRST, SECOND.replace("500", "-x")) == [(ERROR, "fields", LINE)]
+
+
 @pytest.mark.parametrize(
     ("second", "level", "rule"),
     [
@@ -121,7 +125,7 @@ def test_any_text_is_checked_to_its_end(lines):
 def test_a_log_without_jobs_says_so(tmp_path, capsys):
     empty = tmp_path / "empty.swf"
     empty.write_text("\n".join(GOOD_HEADER))
-    assert main(["swf", "check", str(empty)]) == 0
+    assert main(["check", "--as", "swf", str(empty)]) == 0
     assert "warning: header count: there is no job in it\n" in (out := capsys.readouterr().out)
     assert out.endswith("0 errors, 3 warnings\n")
 
@@ -130,15 +134,15 @@ def test_the_command_names_file_and_line_and_exits_by_what_it_found(tmp_path, ca
     good, bad = tmp_path / "good.swf", tmp_path / "bad.swf"
     good.write_text("\n".join([*GOOD_HEADER, FIRST, SECOND]))
     bad.write_text("\n".join([*GOOD_HEADER, FIRST, *["oops"] * 12]))
-    assert main(["swf", "check", str(good)]) == 0
+    assert main(["check", "--as", "swf", str(good)]) == 0
     assert capsys.readouterr().out == f"{good}: 0 errors, 0 warnings\n"
-    assert main(["swf", "check", str(bad), str(good)]) == 1
+    assert main(["check", "--as", "swf", str(bad), str(good)]) == 1
     printed = capsys.readouterr().out
     assert f"{bad}:16: error: not a job: 1 fields, not 18\n" in printed
     assert f"{bad}: error: not a job: 2 more\n" in printed
-    assert main(["swf", "check", str(bad), str(tmp_path / "none.swf")]) == 2
+    assert main(["check", "--as", "swf", str(bad), str(tmp_path / "none.swf")]) == 2
     assert "none.swf: cannot read: No such file" in capsys.readouterr().err
-    assert main(["swf", "check", "--format", "json", str(bad)]) == 1
+    assert main(["check", "--as", "swf", "--format", "json", str(bad)]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == {
         "file": str(bad), "level": "error", "rule": "not a job", "line": 16, "message": "1 fields, not 18",

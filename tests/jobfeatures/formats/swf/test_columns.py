@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobfeatures.formats.swf.columns import read_columns
 from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.lines import SwfReader
-from jobfeatures.logfiles import LogFileError, bounded_lines, reading, writing
+from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, reading, writing
 
 LINE = "15 599850 192180 3477 4 -1 -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1"
 FLOATS = LINE.replace("3477", "34.5")

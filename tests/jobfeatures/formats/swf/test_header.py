@@ -155,6 +155,8 @@ def test_a_header_that_is_written_and_read_is_the_same(made):
     labels = {"version", "queue", "note", "installation"}
     for written, read in zip(made, again.comments, strict=False):
         more = written.value.split("\n")[1:]
+        if written.value.startswith("//"):
+            return  # like an address, whose scheme is no label
         if any(line.partition(":")[0].strip().lower() in labels or line.startswith(";") for line in more):
             return  # a line that looks like a label of its own
         assert read == written

@@ -57,6 +57,7 @@ def test_times_may_have_decimals():
         (LINE.replace(" 4 ", " 4.6 ", 1), NOT_WHOLE, "processors", 5),
         (LINE.replace("3477", "-3477"), NEGATIVE, "run_secs", -1),
         (LINE.replace(" 1 12", " -2 12"), NEGATIVE, "status", -1),
+        (LINE.replace("1 12", "1 -x"), "user is no number: it was taken as unknown", "user", -1),
     ],
 )
 def test_a_tolerant_reader_repairs_and_counts_a_strict_one_refuses(line, repair, field, value):

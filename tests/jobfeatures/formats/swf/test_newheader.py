@@ -1,7 +1,7 @@
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.write import write_records
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.model import JobState
 
 
 def job(number, **more):

@@ -15,8 +15,8 @@ from jobfeatures.formats.swf.header import Preemption, Size
 from jobfeatures.formats.swf.lines import SwfReader, format_job
 from jobfeatures.formats.swf.records import read_records
 from jobfeatures.formats.swf.write import write_records
-from jobfeatures.joblog import JobRecord
-from jobfeatures.logfiles import bounded_lines, reading
+from jobfeatures.joblogs.logfiles import bounded_lines, reading
+from jobfeatures.joblogs.loggedjob import JobRecord
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public logs")

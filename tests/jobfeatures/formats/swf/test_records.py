@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.swf.records import read_records, recognise
 from jobfeatures.formats.swf.write import write_records
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.records.model import UNLIMITED, JobState
 
 LOG = (
     "; UnixStartTime: 1000",

@@ -3,8 +3,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.numbering import numbering_of
 from jobfeatures.formats.swf.survey import SMALL, Survey
-from jobfeatures.joblog import JobRecord, some_at_once
-from jobfeatures.model import JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, some_at_once
+from jobfeatures.records.model import JobState
 
 IDS = st.one_of(st.integers(0, 40), st.integers(SMALL - 2, SMALL + 2), st.just(2**63))
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.cli import main
-from jobfeatures.convert import read_log, write_log
 from jobfeatures.formats.swf.lines import SwfReader
-from jobfeatures.joblog import JobRecord, LastLine, Notes, Passage
+from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Notes, Passage
+from jobfeatures.logkinds import read_log, write_log
 
 # Constructed: what archives have that others do not: indented comments, columns beyond 18, CRLF, runs of blanks, times
 # with decimals, CPU time and memory without processors, a wait of -1, a submit time of -5, comments in between.
@@ -195,7 +195,7 @@ def test_a_model_keeps_its_run_times_and_who_follows_whom(tmp_path, capsys, ther
     assert main(["convert", str(tmp_path / there), str(tmp_path / "c.swf"), *words]) == 0
     assert "lost" not in capsys.readouterr().err
     assert data_of((tmp_path / "c.swf").read_text()) == data_of(model)
-    assert main(["swf", "check", str(tmp_path / "c.swf")]) == 0
+    assert main(["check", "--as", "swf", str(tmp_path / "c.swf")]) == 0
     assert "note: model" in capsys.readouterr().out
     assert main(["replay", str(tmp_path / "c.swf"), "--dry-run", "--speed", "1"]) == 0
     starts = [line for line in capsys.readouterr().out.splitlines() if "start" in line]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from jobfeatures.model import JobKey
 from jobfeatures.publish.http import server as module
 from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey
 
 KEY = JobKey("slurm", "12")
 

@@ -92,15 +92,38 @@ async def test_a_client_that_hangs_up_amid_its_body_costs_nothing(serve):
         assert site.server.counts[500] == 0
 
 
-async def test_a_half_closed_client_gets_its_answer_or_its_end(serve):
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("more", [b"", b"GET /machinefe"])
+async def test_a_half_closed_client_gets_all_answers_and_then_its_end(serve, count, more):
     async with serve() as site:
         reader, writer = await opened(site)
-        writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n" * count + more)
         writer.write_eof()
         answer = await closed_by_server(reader)
-        assert answer == b"" or answer.endswith(b"8\n")
+        assert answer.count(b"HTTP/1.1 200 OK\r\n") == answer.count(b"\r\n\r\n8\n") == count
         writer.close()
         assert (await site.get("/machinefeatures/total_cpu")).status == 200
+
+
+@pytest.mark.parametrize(
+    "head", ["GET /machinefea", "PUT {}/used_CPU HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n1"]
+)
+async def test_a_client_that_half_closes_amid_its_request_gets_its_end_alone(serve, head):
+    async with serve() as site:
+        reader, writer = await opened(site)
+        writer.write(head.format(site.status).encode())
+        writer.write_eof()
+        assert await closed_by_server(reader) == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("version", ["0.9", "1.2", "2.0", "9.9"])
+async def test_other_versions_of_http_are_refused(site, version):
+    reader, writer = await opened(site)
+    writer.write(f"GET /machinefeatures/total_cpu HTTP/{version}\r\nHost: x\r\n\r\n".encode())
+    head, _, body = (await closed_by_server(reader)).partition(b"\r\n\r\n")
+    assert (head.split()[1], body) == (b"400", b"")
+    writer.close()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.client import Features
-from jobfeatures.model import JobKey
+from jobfeatures.records.model import JobKey
 
 KEY = JobKey("slurm", "12")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.client import Features, StatusWriter
-from jobfeatures.model import JobKey
 from jobfeatures.publish.http import server as module
+from jobfeatures.records.model import JobKey
 from jobfeatures.status.directory import read_status
 from jobfeatures.status.jobstatus import parse_job_status
 

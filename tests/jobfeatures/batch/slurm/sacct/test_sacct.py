@@ -27,9 +27,9 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_state,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.model import UNLIMITED, JobState
+from jobfeatures.joblogs.folding import fold_jobs
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import UNLIMITED, JobState
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "slurm"
 COLUMNS = "JobID|JobName|State|Submit|Start|End|NCPUS|NodeList"
@@ -143,10 +143,8 @@ def test_energy_counts_in_powers_of_1000(column, text, joules):
     assert one(f"JobID|State|{column}", f"7|COMPLETED|{text}").energy_joules == joules
 
 
-def test_an_energy_that_is_none_costs_its_record():
-    (found,) = read("JobID|State|ConsumedEnergy", "7|COMPLETED|much")
-    assert isinstance(found, Rejected)
-    assert found.field == "ConsumedEnergy"
+def test_an_energy_that_is_none_is_unknown():
+    assert one("JobID|State|ConsumedEnergy", "7|COMPLETED|much").energy_joules is None
 
 
 def test_of_a_job_that_runs_end_and_cpu_time_are_not_known():
@@ -265,6 +263,24 @@ def test_a_job_that_was_cancelled_before_it_started_has_no_start():
 def test_requested_memory_is_of_the_whole_job(text, cpus, nodes, size):
     job = one("JobID|State|ReqMem|ReqCPUS|ReqNodes", f"7|COMPLETED|{text}|{cpus}|{nodes}")
     assert job.requested_memory_bytes == size
+
+
+def test_what_a_job_can_do_without_is_unknown_and_named_where_it_cannot_be_read():
+    notes = Notes()
+    lines = ["JobID|State|ReqMem|Start|UserCPU\n", "7|COMPLETED|4Q?|2026-11-21T07:00:00|x\n",
+             "8|COMPLETED|4G|2026-11-21T07:00:00|00:01:00\n", "9|COMPLETED|5Q?|never|00:01:00\n"]  # fmt: skip
+    found = list(read_records(lines, source="log", zone=UTC, notes=notes))
+    [nine] = [each for each in found if isinstance(each, Rejected)]
+    seven, eight = (each for each in found if each is not nine)
+    assert (seven.job_id, seven.requested_memory_bytes, seven.user_cpu_secs) == ("7", None, None)
+    assert (eight.requested_memory_bytes, eight.user_cpu_secs) == (4 * 2**30, 60)
+    assert (nine.line, nine.field, nine.text) == (4, "Start", "never")
+    assert notes.unread == {"ReqMem, such as '4Q?'": 1, "UserCPU, such as 'x'": 1}
+
+
+def test_the_part_of_a_job_before_its_size_changed_has_ended():
+    job = one("JobID|State|Start|End", "7|RESIZING|2026-11-21T07:00:00|2026-11-21T08:00:00")
+    assert (job.state, job.state_word, job.end_secs) == (JobState.UNKNOWN, "RESIZING", 1795248000)
 
 
 def test_memory_by_a_count_that_is_not_told_is_not_known():

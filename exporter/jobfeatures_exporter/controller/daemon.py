@@ -1,0 +1,264 @@
+"""The controller role: polls batch systems about the whole cluster. None of it runs on compute nodes.
+
+One such process per cluster is enough. It needs a machine where the batch
+system's commands work, and permission to see the jobs of all users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.records.model import Cluster, JobTable
+from jobfeatures.records.schedulequality import ScheduleQuality
+from jobfeatures.system.clock import Clock, SystemClock
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
+from jobfeatures_exporter.cluster.discovery import TargetGroup, make_targets
+from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
+from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.controller.livequality import LiveQuality
+from jobfeatures_exporter.controller.questions import make_keepers
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.scrape.collectors import collect
+from jobfeatures_exporter.scrape.exposition import render
+from jobfeatures_exporter.scrape.listenercounts import WebStatus
+from jobfeatures_exporter.service.reload import Change
+from jobfeatures_exporter.service.supervision import describe_problems, describe_sources
+from jobfeatures_exporter.sonar.cluster import SLURM
+from jobfeatures_exporter.sonar.clusterdocuments import add_cluster_documents
+from jobfeatures_exporter.sonar.output import make_sender
+from jobfeatures_exporter.web.asked import FRONT, Asked
+
+STOP_SECS = 2.0
+
+
+class Controller:
+    """The known state of the cluster, and the text that a scrape gets."""
+
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+        """Raise ConfigurationError if no batch system can be polled."""
+        self._config = config
+        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
+        self._clock = clock or SystemClock()
+        self._privacy = make_privacy(config)
+        self.sources = make_cluster_sources(config, self._clock)
+        self._queues: list[Keeper[JobTable]] = [
+            self._keep(f"{source.name}-queue", source.poll_queue, self._queues_changed)
+            for source in self.sources
+        ]
+        self._clusters: list[Keeper[Cluster]] = [
+            self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
+            for source in self.sources
+        ]
+        self._administration = list(make_keepers(config, self.sources, self._clock))
+        self.node_answers: NodeAnswers | None = None
+        if config.controller_listen is not None:
+            self.node_answers = self._make_node_answers(config)
+        self._queue_sums: tuple[QueueSums, ...] = ()
+        self._cluster_sums: tuple[ClusterSums, ...] = ()
+        self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
+        self._sender = make_sender(config, self._clock)
+        self._qualities: list[LiveQuality] = []
+        self._schedules: list[Keeper[ScheduleQuality]] = []
+        for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
+            self._use_accounting(source, queue, cluster)
+
+    def _make_node_answers(self, config: DaemonConfig) -> NodeAnswers:
+        """Return the object that answers nodes, for the first batch system. Raises ConfigurationError."""
+        return NodeAnswers(
+            self.sources[0],
+            lambda: self._queues[0].status.table,
+            self._clock,
+            interval_secs=config.controller_interval_secs,
+            timeout_secs=config.controller_timeout_secs,
+        )
+
+    def _use_accounting(
+        self, source: ClusterSource, queue: Keeper[JobTable], cluster: Keeper[Cluster]
+    ) -> None:
+        """Use accounting for schedule quality and for documents. Raises ConfigurationError.
+
+        Of batch systems, Sonar's format has job records of Slurm alone.
+        """
+        config, watches_schedule = self._config, "schedule" in self._config.enabled_collectors()
+        sender = self._sender if source.name == SLURM else None
+        feed = AccountingFeed(source, is_taken=watches_schedule)
+        if watches_schedule:
+            quality = LiveQuality(
+                source,
+                self._clock,
+                config,
+                feed=feed,
+                fed_secs=None if sender is None else config.sonar_jobs_interval_secs,
+                queue=lambda: queue.status,
+                cluster=lambda: cluster.status,
+            )
+            self._qualities.append(quality)
+            self._schedules.append(self._keep(f"{quality.name}-schedule", quality.ask))
+        if sender is not None:
+            add_cluster_documents(
+                sender,
+                config,
+                feed,
+                self._clock,
+                history_secs=config.controller_history_secs,
+                queue=lambda: queue.status.table,
+                cluster=lambda: cluster.status.table,
+            )
+
+    def _keep(
+        self, name: str, ask: Callable[[], Any], on_change: Callable[[], None] = lambda: None
+    ) -> Keeper[Any]:
+        interval_secs = self._config.controller_interval_secs
+        return Keeper(
+            name,
+            ask,
+            interval_secs=interval_secs,
+            min_interval_secs=interval_secs / 2,
+            on_change=on_change,
+            clock=self._clock,
+        )
+
+    def _queues_changed(self) -> None:
+        self._queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
+        for keeper in self._schedules:
+            keeper.refresh()
+        if self.node_answers is not None:
+            self.node_answers.refresh()
+
+    def _clusters_changed(self) -> None:
+        self._cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
+
+    # --- life -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start polling."""
+        for keeper in self._keepers():
+            keeper.start()
+        if self._sender is not None:
+            self._sender.start()
+
+    def stop(self) -> None:
+        """Stop polling; a query that hangs is abandoned."""
+        if self._sender is not None:
+            self._sender.stop()
+        for quality in self._qualities:
+            quality.stop()
+        for timeout_secs in (0.0, STOP_SECS):  # tell all to stop before waiting for any
+            for keeper in self._keepers():
+                keeper.stop(timeout_secs)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether queue and node queries have all answered or failed; accounting may take longer."""
+        asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
+        return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
+
+    def problems(self) -> list[str]:
+        """Return the queries that have not answered yet or fail, one line each."""
+        return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
+
+    def stalled(self) -> list[str]:
+        """Return the names of keepers whose thread has died."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
+
+    def summary(self) -> str:
+        """Return a one-line status without names of people."""
+        return describe_sources(keeper.status for keeper in self._keepers())
+
+    def reconfigure(self, change: Change) -> None:
+        """Apply new settings: what is shown, and how."""
+        self._config = change.config
+
+    def _keepers(self) -> Iterator[Keeper[Any]]:
+        yield from self._queues
+        yield from self._clusters
+        yield from self._schedules
+        yield from self._administration
+        if self.node_answers is not None:
+            yield self.node_answers.keeper
+
+    # --- what is known ------------------------------------------------------------
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text."""
+        return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
+
+    def html(self, asked: Asked = FRONT) -> str | None:
+        """Return the HTML page; the pages of jobs are on their nodes."""
+        if asked.job_id:
+            return None
+        from jobfeatures_exporter.cluster.finding import find_jobs
+        from jobfeatures_exporter.cluster.overview import compute_cluster_view
+        from jobfeatures_exporter.web.pages.controller import render_controller
+
+        context = self.context()
+        reported = zip(self.sources, self._queues, self._clusters, strict=True)
+        views = [
+            compute_cluster_view(
+                source.name, queue.status.table, cluster.status.table, now_secs=context.now_secs
+            )
+            for source, queue, cluster in reported
+        ]
+        families = collect(context, self._config.enabled_collectors())
+        found = find_jobs(known(self._queues), asked.find, self._privacy.job)
+        return render_controller(
+            context, families, views, found=found, find=asked.find, node_url=self._config.web_node_url
+        )
+
+    def context(self) -> Context:
+        """Return the current state: the last good answers, whatever their age."""
+        found = Context(
+            now_secs=self._clock.now_secs(),
+            sources=tuple(keeper.status for keeper in self._keepers()),
+            reload=self.reload,
+            queues=self._queue_sums,
+            clusters=self._cluster_sums,
+            schedules=tuple(known(self._schedules)),
+            administration=tuple(known(self._administration)),
+            top_users=self._config.schedule_top_users,
+            sinks=self._sender.sinks if self._sender is not None else (),
+            faulty=self._sender.faulty if self._sender is not None else {},
+            web=self.web(),
+        )
+        return self._privacy.context(found)
+
+    def targets(self) -> list[TargetGroup] | None:
+        """Return the nodes to scrape, None until a batch system has reported some."""
+        clusters = list(known(self._clusters))
+        if not clusters:
+            return None
+        return make_targets(
+            clusters,
+            port=self._config.controller_sd_port,
+            host=self._config.controller_sd_host,
+            skip=self._config.controller_sd_skip,
+        )
+
+
+def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
+    """Yield the keepers' last good answers."""
+    for keeper in keepers:
+        if (table := keeper.status.table) is not None:
+            yield table
+
+
+def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
+    """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
+    asked = [name for name in config.batch_sources if name != AUTO]
+    able = {name: each.load("site") for name, each in SYSTEMS.items() if each.has_cluster}
+    for name in asked:
+        if name not in able:
+            raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
+    if AUTO in config.batch_sources:
+        asked += [name for name in able if name not in asked and able[name].is_here(config)]
+    if not asked:
+        raise ConfigurationError(
+            "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
+        )
+    return [able[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked]

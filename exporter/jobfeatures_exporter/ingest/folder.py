@@ -1,0 +1,142 @@
+"""Reads envelopes from a folder that Sonar's agents write: YEAR/MONTH/DAY/*.json, also below CLUSTER/.
+
+Files grow by appended envelopes: reading continues at the last offset. Only the newest two days
+of a tree are read. Links are not followed; only regular files are read, up to a bounded size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+from jobfeatures.publish.files import DIRECTORY
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, closing, opened
+from jobfeatures_exporter.ingest.intake import SonarIntake
+
+log = logging.getLogger(__name__)
+
+POLL_SECS: Final = 5.0
+DAYS: Final = 2
+SAMPLES: Final = "0+sample-"
+TAIL_BYTES: Final = 2 * 2**20
+MAX_CLUSTERS: Final = 100
+MAX_FILES: Final = 20_000  # per day
+_YEAR = re.compile(r"[0-9]{4}\Z")
+_PART = re.compile(r"[0-9]{2}\Z")
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+
+
+class SonarDirectory:
+    """A folder and the read offset of each of its files. Used by one thread."""
+
+    def __init__(self, path: str, intake: SonarIntake, *, max_document_bytes: int) -> None:
+        self._path = path
+        self._intake = intake
+        self._max_bytes = max_document_bytes
+        self._places: dict[str, tuple[int, int]] = {}  # inode and bytes read, by path
+        self._unreadable = False
+
+    def run(self, stopping: threading.Event) -> None:
+        """Read until `stopping` is set."""
+        while not stopping.is_set():
+            try:
+                self.read(stopping)
+            except Exception:  # supervised: one bad round must not end the loop
+                log.exception("reading of documents failed")
+            stopping.wait(POLL_SECS)
+
+    def read(self, stopping: threading.Event | None = None) -> None:
+        """Read what was appended since the last call."""
+        places: dict[str, tuple[int, int]] = {}
+        try:
+            root = os.open(self._path, DIRECTORY)
+        except OSError as error:
+            if not self._unreadable:
+                log.warning("folder of documents cannot be read: %s", error.strerror)
+            self._unreadable = True
+            return
+        self._unreadable = False
+        with closing(root):
+            for day, path in _days(root, self._path):
+                with closing(day):
+                    for name in _names(day, MAX_FILES):
+                        if stopping is not None and stopping.is_set():
+                            return
+                        if name.endswith(".json"):
+                            with contextlib.suppress(OSError):  # deleted meanwhile, or not readable
+                                self._read_file(day, name, f"{path}/{name}", places)
+        self._places = places
+
+    def _read_file(self, directory: int, name: str, path: str, places: dict[str, tuple[int, int]]) -> None:
+        with opened(name, READ_UNFOLLOWED, directory) as file:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                return
+            inode, offset = self._places.get(path) or (found.st_ino, self._first(file, name, found.st_size))
+            if inode != found.st_ino or found.st_size < offset:
+                offset = 0  # another file, or rewritten
+            while offset < found.st_size:
+                content = os.pread(file, self._max_bytes, offset)
+                read = self._intake.take(content, path, growing=True).end
+                if read == 0 and len(content) >= self._max_bytes:
+                    log.warning("document too long, passed over", extra={"origin": path})
+                    read = len(content)
+                if read == 0:
+                    break
+                offset += read
+            places[path] = (found.st_ino, offset)
+
+    def _first(self, file: int, name: str, size: int) -> int:
+        """Return the offset at which to start a new file: of a day's samples only the last ones matter."""
+        if not name.startswith(SAMPLES) or size <= TAIL_BYTES:
+            return 0
+        content = os.pread(file, TAIL_BYTES, size - TAIL_BYTES)
+        line = content.find(b"\n")
+        return size - len(content) + line + 1 if line >= 0 else 0
+
+
+def _days(root: int, path: str) -> Iterator[tuple[int, str]]:
+    """Yield descriptors, to be closed by the caller, and paths of the newest days; older ones first."""
+    names = sorted(_names(root, 10_000))
+    yield from _days_of_tree(root, path)
+    clusters = (each for each in names if _CLUSTER.match(each) and not _YEAR.match(each))
+    for name in itertools.islice(clusters, MAX_CLUSTERS):
+        with contextlib.suppress(OSError), opened(name, DIRECTORY, root) as tree:
+            yield from _days_of_tree(tree, f"{path}/{name}")
+
+
+def _days_of_tree(tree: int, path: str) -> Iterator[tuple[int, str]]:
+    found: list[tuple[str, str, str]] = []
+    for year in _newest(tree, _YEAR):
+        with contextlib.suppress(OSError), opened(year, DIRECTORY, tree) as months:
+            for month in _newest(months, _PART):
+                with contextlib.suppress(OSError), opened(month, DIRECTORY, months) as days:
+                    found += [(year, month, day) for day in _newest(days, _PART)]
+    for year, month, day in sorted(found)[-DAYS:]:
+        with contextlib.suppress(OSError):
+            yield _open_below(tree, (year, month, day)), f"{path}/{year}/{month}/{day}"
+
+
+def _newest(directory: int, form: re.Pattern[str]) -> list[str]:
+    """Return the last names that match a pattern: two days may be of two months."""
+    return sorted(name for name in _names(directory, 10_000) if form.match(name))[-DAYS:]
+
+
+def _open_below(directory: int, names: tuple[str, ...]) -> int:
+    folder = os.dup(directory)
+    for name in names:
+        with closing(folder):
+            folder = os.open(name, DIRECTORY, dir_fd=folder)
+    return folder
+
+
+def _names(directory: int, most: int) -> list[str]:
+    with os.scandir(directory) as entries:
+        return [each.name for each in itertools.islice(entries, most)]

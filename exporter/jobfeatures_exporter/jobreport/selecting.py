@@ -1,0 +1,85 @@
+"""Finds the requested job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.errors import JobfeaturesError, shown
+from jobfeatures.records.series import Series
+from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
+
+MAX_DIGITS = 18
+MAX_JOBS = 200  # array tasks in one report
+
+
+class NoSuchJobError(JobfeaturesError):
+    """Prometheus has no sample of the job."""
+
+
+class AmbiguousJobError(JobfeaturesError):
+    """Several jobs match; the message lists what to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The matching jobs: one, or the tasks of an array."""
+
+    batch_system: str
+    cluster: str
+    job_ids: tuple[str, ...]
+    left_out: int = 0  # tasks beyond `MAX_JOBS`
+    info: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels by job id
+
+
+def choose_jobs(
+    job: str, found: Iterable[Series], *, cluster_label: str, since_text: str, where: str
+) -> Found:
+    """Return the jobs among info series that `job` refers to.
+
+    A task's own id wins over its array's, unless the array has more tasks: in Slurm an array has the id
+    of its last task. Raises NoSuchJobError and AmbiguousJobError.
+    """
+    series = [
+        each
+        for each in found
+        if each.labels.get("batch_system", "") not in NOT_BATCH and each.labels.get("job_id") != OTHERS
+    ]
+    if not series:
+        raise NoSuchJobError(
+            f"no job {shown(job)} in the last {since_text} on {where}: "
+            "does it scrape the job's node? --since reaches further back, --at to another time"
+        )
+    kinds = {(each.labels.get("batch_system", ""), each.labels.get(cluster_label, "")) for each in series}
+    if len(kinds) > 1:
+        raise AmbiguousJobError(_which(job, kinds, cluster_label))
+    [(batch_system, cluster)] = kinds
+    infos: dict[str, dict[str, str]] = {}
+    for each in series:
+        infos.setdefault(each.labels.get("job_id", ""), {}).update(
+            {name: text for name, text in each.labels.items() if text}
+        )
+    tasks = [job_id for job_id, info in infos.items() if info.get("array_job_id") == job]
+    chosen = [job] if job in infos and len(tasks) < 2 else list(infos)
+    chosen.sort(key=lambda job_id: _order(infos[job_id], job_id))
+    kept = chosen[:MAX_JOBS]
+    return Found(
+        batch_system, cluster, tuple(kept), len(chosen) - len(kept), {each: infos[each] for each in kept}
+    )
+
+
+def _order(info: Mapping[str, str], job_id: str) -> tuple[int, int, str]:
+    number = info.get("array_task_id", "")
+    is_number = number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS
+    return (0, int(number), job_id) if is_number else (1, 0, job_id)
+
+
+def _which(job: str, kinds: Iterable[tuple[str, str]], cluster_label: str) -> str:
+    lines = [f"several jobs are called {shown(job)}; say which:"]
+    several_clusters = len({cluster for _, cluster in kinds}) > 1
+    for batch_system, cluster in sorted(kinds):
+        words = f"  --batch-system {batch_system}"
+        if several_clusters:
+            words += f" --cluster {shown(cluster)}"
+        lines.append(words + ("" if cluster or not several_clusters else f"  (has no label {cluster_label})"))
+    return "\n".join(lines)

@@ -1,0 +1,122 @@
+"""The daemon's side of requests by prologs and epilogs: runs the process that serves them.
+
+See `jobfeatures.hooks.server`, which is that process, and `jobfeatures.hooks.serving`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import fields
+from typing import IO
+
+from jobfeatures.config import Config
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.hooks.server import Settings
+from jobfeatures.hooks.serving import CONFIG
+from jobfeatures.publish.files import replace_file
+from jobfeatures.publish.folders import INTAKE
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.system.command import conversation
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.node.sources import make_site
+
+log = logging.getLogger(__name__)
+
+COMMAND = (sys.executable, "-P", "-m", "jobfeatures.hooks.server")
+LOOK_SECS = 3.0  # between two calls of `on_beat`
+AGAIN_SECS = 5.0  # before a process that has ended is restarted
+END_SECS = 2.0  # for the process to end
+
+
+class HookServer:
+    """One thread calls `run`; any thread may call the other methods."""
+
+    def __init__(
+        self, tree: FeatureTree, config: DaemonConfig, ask: Callable[[Collection[str]], None]
+    ) -> None:
+        """`ask` has these batch systems polled for jobs that start."""
+        self.config = config
+        self.on_beat: Callable[[], None] = lambda: None  # called every few seconds
+        self._tree = tree
+        self._ask = ask
+        self._stopping = threading.Event()
+        self._changed = threading.Event()
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Keep the process running until `stop`; without it, hooks do the work themselves."""
+        while not self._stopping.is_set():
+            try:
+                self._serve()
+            except OSError as error:
+                log.error("hooks are not served: %s", error)
+            if not self._stopping.wait(AGAIN_SECS):
+                log.warning("the process that serves hooks has ended: another one is started")
+
+    def stop(self) -> None:
+        """Make `run` return."""
+        self._stopping.set()
+        self._wake()
+
+    def reconfigure(self, config: DaemonConfig) -> None:
+        """Apply new settings."""
+        self.config = config
+        self._changed.set()
+        self._wake()
+
+    def keep_config(self, content: bytes) -> None:
+        """Keep a copy of a valid settings file for hooks. Raises JobfeaturesError or OSError."""
+        with self._tree.folder(INTAKE) as folder:
+            replace_file(folder, folder, CONFIG, content, 0o600)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_writer, b"x")
+
+    def _serve(self) -> None:
+        """Start the process and talk to it until it ends. Raises OSError."""
+        with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
+            self._talk(their_input, their_output.fileno())
+
+    def _talk(self, their_input: IO[bytes], their_output: int) -> None:
+        poll = select.poll()
+        poll.register(their_output, select.POLLIN)
+        poll.register(self._wake_reader, select.POLLIN)
+        self._changed.set()
+        looked: float | None = None
+        while not self._stopping.is_set():
+            if self._changed.is_set():
+                self._changed.clear()
+                pickle.dump(settings_of(self.config), their_input)
+                their_input.flush()
+            if looked is None or time.monotonic() - looked >= LOOK_SECS:
+                looked = time.monotonic()
+                self._look()
+            for descriptor, _ in poll.poll(LOOK_SECS * 1000):
+                data = os.read(descriptor, 4096)
+                if descriptor == their_output:
+                    if not data:
+                        return
+                    self._ask(frozenset(data.decode("ascii", "replace").split()))
+
+    def _look(self) -> None:
+        try:
+            self.on_beat()
+        except (JobfeaturesError, OSError) as error:
+            log.warning("settings cannot be kept for hooks: %s", error)
+        except Exception:  # supervised: hooks are still served
+            log.exception("settings cannot be checked")
+
+
+def settings_of(config: DaemonConfig) -> Settings:
+    """Return the settings for serving requests: only those that hooks know."""
+    plain = Config(**{each.name: getattr(config, each.name) for each in fields(Config)})
+    return Settings(plain, make_site(config, plain), config.log_level, config.log_format)

@@ -1,0 +1,219 @@
+"""The batch sources of a node, each with the thread that polls it, and what its site states."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.source import BatchSource, Keeper, SourceStatus
+from jobfeatures.config import Config
+from jobfeatures.publish.drainstore import DrainStore
+from jobfeatures.publish.hooksource import HookSource
+from jobfeatures.publish.site import Site, read_cores, read_cpu_model
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import JobKey, JobTable
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.service.supervision import describe_problems
+
+log = logging.getLogger(__name__)
+
+LOCAL_MIN_INTERVAL_SECS = 0.2  # between two polls of a folder
+STOP_SECS = 5.0  # for all queries in progress together to end
+
+
+class NodeSources:
+    """The keepers that poll the sources. A reload replaces them and carries over answers and counters."""
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        clock: Clock,
+        node_name: str,
+        tree: FeatureTree,
+        *,
+        seen: Callable[[], tuple[Collection[JobKey], Collection[JobKey]]],
+        on_change: Callable[[], None],
+        first_look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Raise ConfigurationError if a source cannot be queried as the settings say.
+
+        `seen` returns the jobs that run here, and those with an empty control group. `first_look` waits for
+        the first sample: a source that is queried job by job cannot be queried earlier.
+        """
+        self._clock = clock
+        self._node_name = node_name
+        self._tree = tree
+        self._seen = seen
+        self._on_change = on_change
+        self._first_look = first_look
+        self._published: Collection[JobKey] = frozenset()
+        self._config = config
+        self._expected: frozenset[str] = frozenset()  # not found at the start, but with jobs here
+        self._left: frozenset[str] = frozenset()  # not found at the start, but with empty groups here
+        self._replacing = threading.Lock()
+        self._keepers = self._make(config)
+
+    def start(self) -> None:
+        """Start polling."""
+        for keeper in self._keepers:
+            keeper.start()
+
+    def stop(self) -> None:
+        """Stop polling; a query that hangs is abandoned."""
+        for keeper in self._keepers:
+            keeper.stop(0.0)  # signal all before waiting for any
+        deadline = self._clock.monotonic_secs() + STOP_SECS
+        for keeper in self._keepers:
+            keeper.stop(max(0.0, deadline - self._clock.monotonic_secs()))
+
+    def prepare(self, config: DaemonConfig) -> Callable[[], None]:
+        """Return a function that switches to new settings. ConfigurationError: nothing has changed."""
+        made = self._make(config)
+
+        def replace() -> None:
+            with self._replacing:
+                self.stop()
+                known = {keeper.status.name: keeper.status for keeper in self._keepers}
+                for keeper in made:
+                    keeper.status = known.get(keeper.status.name, keeper.status)
+                self._keepers, self._config = made, config
+                self.start()
+
+        return replace
+
+    def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
+        """Poll these again as soon as the rate limits allow: they have unreported jobs on this node.
+
+        If sources are chosen automatically, a system not found at the start is polled from now on: either
+        it answers by now, or its failure is reported like any other. This is not done for systems that only
+        have `empty` control groups, which may remain after an uninstallation.
+        """
+        kept = {keeper.status.name: keeper for keeper in self._keepers}
+        for name in {*names, *empty}:
+            if name in kept:
+                kept[name].refresh()
+            elif AUTO not in self._config.batch_sources or name not in SYSTEMS or name in self._expected:
+                continue
+            elif name in names:
+                self._expect(name)
+            elif name not in self._left:
+                self._left |= {name}
+                log.warning(
+                    "an empty control group of a batch system that is not here counts for nothing",
+                    extra={"source": name},
+                )
+
+    def refresh_in_haste(self, names: Collection[str]) -> None:
+        """Poll these again without delay, for jobs that start."""
+        for keeper in self._keepers:
+            if keeper.status.name in names:
+                keeper.refresh(in_haste=True)
+
+    def _expect(self, name: str) -> None:
+        with self._replacing:
+            self._expected |= {name}
+            log.warning(
+                "jobs of a batch system that was not detected are here: it is queried from now on",
+                extra={"source": name},
+            )
+            keeper = self._keep(
+                make_source(name, self._config, self._clock, self._node_name),
+                self._config.batch_interval_secs,
+            )
+            self._keepers = [*self._keepers, keeper]
+            keeper.start()
+
+    @property
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """Return the status of each keeper."""
+        return tuple(keeper.status for keeper in self._keepers)
+
+    @property
+    def have_been_asked(self) -> bool:
+        """Return whether each source has answered or failed."""
+        return all(status.table is not None or status.failures for status in self.statuses)
+
+    def problems(self) -> list[str]:
+        """Return a line for each source that has not answered yet, or fails."""
+        return describe_problems(self.statuses, self._clock.now_secs())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the sources that are polled."""
+        return frozenset(keeper.status.name for keeper in self._keepers)
+
+    def tables(self) -> list[JobTable]:
+        """Return the last good answer of each source."""
+        return [status.table for status in self.statuses if status.table is not None]
+
+    def stalled(self) -> list[str]:
+        """Return the names of keepers whose thread has died."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
+
+    def _make(self, config: DaemonConfig) -> list[Keeper[JobTable]]:
+        """Return keepers, in order of increasing authority."""
+        made: list[BatchSource] = []
+        if config.features_publish:
+            made.append(HookSource(self._tree.records_path, self._clock))
+        if config.machine_metadata_url is not None:
+            from jobfeatures.publish.cloudsource import CloudSource  # an HTTP client is half of this package
+
+            store = DrainStore(self._tree)
+            made.append(
+                CloudSource(config.machine_metadata_url, self._clock, location=store.read_cloud_location)
+            )
+        names = chosen_systems(config, self._expected)
+        made += [make_source(name, config, self._clock, self._node_name) for name in names]
+        return [self._keep(source, config.batch_interval_secs) for source in made]
+
+    def _keep(self, source: BatchSource, interval_secs: float) -> Keeper[JobTable]:
+        return Keeper(
+            source.name,
+            lambda: self._poll(source),
+            interval_secs=interval_secs,
+            min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
+            watch=source.watch,
+            on_change=self._on_change,
+            clock=self._clock,
+            before_first=(lambda: None) if source.is_local else self._first_look,
+        )
+
+    def _poll(self, source: BatchSource) -> JobTable:
+        living, empty = self._seen()
+        return source.poll_jobs(living, {*self._claimed(), *empty})
+
+    def _claimed(self) -> Collection[JobKey]:
+        """Return the jobs that have directories; if these cannot be listed, the last result."""
+        try:
+            self._published = self._tree.published().keys()
+        except OSError as error:
+            log.warning("published directories cannot be listed: %s", error)
+        return self._published
+
+
+def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list[str]:
+    """Return the batch systems to query on this node, and `expected` ones if chosen automatically."""
+    named, is_auto = config.batch_sources, AUTO in config.batch_sources
+    return [
+        name
+        for name, each in SYSTEMS.items()
+        if name in named or (is_auto and (name in expected or each.load("site").is_here(config)))
+    ]
+
+
+def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -> BatchSource:
+    """Return the source that queries a batch system on this node. Raises ConfigurationError."""
+    source: BatchSource = SYSTEMS[name].load("site").make_source(config, clock, node_name)
+    return source
+
+
+def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:
+    """Return what the settings state about this machine; `stated`: those that it keeps, else `config`."""
+    return Site(
+        stated or config,
+        cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
+        cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
+    )

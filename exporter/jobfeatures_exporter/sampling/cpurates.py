@@ -1,0 +1,102 @@
+"""How many CPUs each job uses now, from two samples of the node. Does no I/O."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot, StepSample
+
+MIN_SECS = 5.0  # samples closer together would measure clock ticks
+APART_SECS = 1.0  # between stored samples, however frequent scrapes are
+KEPT = 64
+
+
+def cpu_secs_of(sample: JobSample | StepSample) -> float | None:
+    """Return the CPU seconds that a job or step has used here, None if one of the modes cannot be read."""
+    if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
+        return None
+    return sample.user_cpu_secs + sample.system_cpu_secs
+
+
+def busy_secs_of(cpu: CpuSecs) -> float:
+    """Return the CPU seconds in which the node was busy; iowait counts as idle."""
+    return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal
+
+
+def idle_secs_of(cpu: CpuSecs) -> float:
+    """Return the CPU seconds in which the node was idle, iowait included."""
+    return cpu.idle + cpu.iowait
+
+
+class _Look(NamedTuple):
+    read_at_secs: float  # monotonic
+    used_secs: Mapping[JobKey, float]
+    node: CpuSecs | None
+
+
+class CpuRates:
+    """CPU seconds a second of each job, between the latest sample and the last one at least 5 s before it.
+
+    Times are those of the readings, by the monotonic clock. `node_busy_cpus` is
+    the same for the whole node, None if unknown: computed from the busy share of
+    the node's own CPU time, so a delayed reading cannot push it over the maximum.
+    """
+
+    def __init__(self) -> None:
+        self._looks: deque[_Look] = deque(maxlen=KEPT)
+        self.node_busy_cpus: float | None = None
+
+    def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
+        """Add a sample and return the rates. A job that is not in the earlier sample has none yet."""
+        now = _look(snapshot)
+        while len(self._looks) > 1 and self._looks[1].read_at_secs <= now.read_at_secs - MIN_SECS:
+            self._looks.popleft()
+        rates: dict[JobKey, float] = {}
+        self.node_busy_cpus = None
+        cpus = 0 if snapshot.node is None else len(snapshot.node.cores)
+        if self._looks and (elapsed := now.read_at_secs - self._looks[0].read_at_secs) >= MIN_SECS:
+            before = self._looks[0]
+            if cpus and (share := compute_busy_share(before.node, now.node)) is not None:
+                self.node_busy_cpus = share * cpus
+            both = ((key, before.used_secs.get(key), secs) for key, secs in now.used_secs.items())
+            found = {key: compute_rate(earlier, secs, elapsed, cpus) for key, earlier, secs in both}
+            rates = {key: rate for key, rate in found.items() if rate is not None}
+        if not self._looks or now.read_at_secs - self._looks[-1].read_at_secs >= APART_SECS:
+            self._looks.append(now)
+        return rates
+
+
+def _look(snapshot: Snapshot) -> _Look:
+    used = {
+        key: secs
+        for key, sample in snapshot.jobs.items()
+        if isinstance(key, JobKey) and (secs := cpu_secs_of(sample)) is not None
+    }
+    return _Look(snapshot.read_at_secs, used, None if snapshot.node is None else snapshot.node.cpu)
+
+
+def compute_rate(
+    before_secs: float | None, secs: float | None, elapsed_secs: float, cpus: float
+) -> float | None:
+    """Return CPU seconds a second between two readings of a job, never more than the node has CPUs.
+
+    `cpus` 0 means unknown. None if a reading is unknown, or the counter has fallen.
+    """
+    if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
+        return None
+    return min((secs - before_secs) / elapsed_secs, cpus or math.inf)
+
+
+def compute_busy_share(before: CpuSecs | None, now: CpuSecs | None) -> float | None:
+    """Return the busy share of the CPU time between two readings, None if unknown."""
+    if before is None or now is None:
+        return None
+    busy = busy_secs_of(now) - busy_secs_of(before)
+    idle = idle_secs_of(now) - idle_secs_of(before)
+    if busy < 0 or busy + idle <= 0:
+        return None
+    return min(1.0, busy / (busy + idle))  # the kernel's iowait counter may decrease

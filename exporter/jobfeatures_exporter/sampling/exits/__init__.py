@@ -1,0 +1,1 @@
+"""The kernel's records of processes that have ended."""

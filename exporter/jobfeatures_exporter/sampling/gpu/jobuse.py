@@ -1,0 +1,214 @@
+"""Attributes the busy time, joules and memory of cards to jobs. Does no I/O, but keeps state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.gpu.counts import XID
+from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
+
+KEPT_SECS = 600.0  # counters of an unseen job are kept this long: it may come back, and must not restart at 0
+
+KeyOf = Callable[[int], WorkKey | None]
+Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; unattributed processes by card
+
+
+def compute_shares(
+    processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
+) -> dict[WorkKey | None, float]:
+    """Return each job's share of a card's usage; shares sum to 1, and None is for unknown processes.
+
+    The shares follow the processes' utilisation if the driver reports any; else
+    all keys with processes on the card get equal shares; else everything goes to
+    the only job with the card allocated. Otherwise there are no shares.
+    """
+    weights: dict[WorkKey | None, float] = {}
+    for process in processes:
+        key = key_of(process.pid)
+        weights[key] = weights.get(key, 0.0) + (process.ce_util_percent or 0.0)
+    total = sum(weights.values())
+    if total > 0:
+        return {key: weight / total for key, weight in weights.items()}
+    if weights:
+        return dict.fromkeys(weights, 1 / len(weights))
+    return dict.fromkeys(allocated, 1.0) if len(allocated) == 1 else {}
+
+
+def find_holder(
+    processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
+) -> WorkKey | None:
+    """Return the only key with the card allocated or processes on it; None if there is not exactly one."""
+    holders = {*allocated, *(key_of(process.pid) for process in processes)}
+    return holders.pop() if len(holders) == 1 else None
+
+
+@dataclass(slots=True)
+class _Meter:
+    busy_secs: float | None = None
+    joules: float | None = None
+    seen_secs: float = 0.0
+    counts: dict[GpuCount, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A card's counts when it was last read, and the key that held it alone then."""
+
+    holder: WorkKey | None = None
+    counts: dict[GpuCount, float] = field(default_factory=dict)
+
+
+class GpuBook:
+    """Keeps the counters of every job on every card."""
+
+    def __init__(self) -> None:
+        self._meters: dict[tuple[WorkKey, str], _Meter] = {}
+        self._before: dict[str, _Meter] = {}  # the latest counters that each card reported
+        self._held: dict[str, _Held] = {}  # by card
+        self._keys: dict[int, WorkKey] = {}  # of processes on cards
+
+    def update(
+        self,
+        readings: Iterable[GpuSample],
+        latest: Collection[GpuSample],
+        *,
+        key_of: KeyOf,
+        allocations: Mapping[JobKey, Collection[str]],
+        alive: Collection[WorkKey],
+        monotonic_secs: float,
+    ) -> Account:
+        """Add `readings` (with their cards' counters, oldest first) and return the counters.
+
+        `latest` are the current readings. A process that has ended since it was seen on a card still belongs
+        to its job. Counters are reported for the keys in `alive`; those of others are kept for a while.
+        """
+        readings = list(readings)
+        whose = self._remembering(key_of, [*readings, *latest])
+        owners: dict[str, list[JobKey]] = {}
+        for key, uuids in allocations.items():
+            for uuid in uuids:
+                owners.setdefault(uuid, []).append(key)
+        divided = {each.card.parent_uuid for each in [*readings, *latest]}
+        for reading in readings:
+            given = owners.get(reading.card.uuid, ())
+            self._count(reading, whose, given, monotonic_secs)
+            if reading.counts or reading.card.uuid in self._held:
+                whole = reading.card.uuid not in divided
+                self._count_alone(reading, find_holder(reading.processes, whose, given) if whole else None)
+        known = {*alive, *allocations}
+        for (owner, _), meter in self._meters.items():
+            if owner in known:
+                meter.seen_secs = monotonic_secs
+        self._meters = {
+            place: meter
+            for place, meter in self._meters.items()
+            if monotonic_secs - meter.seen_secs <= KEPT_SECS
+        }
+        return self._account(latest, whose, allocations, known)
+
+    def _remembering(self, key_of: KeyOf, readings: Collection[GpuSample]) -> KeyOf:
+        pids = {process.pid for reading in readings for process in reading.processes}
+        known: dict[int, WorkKey] = {}
+        for pid in pids:
+            key = key_of(pid)
+            if key is None:
+                key = self._keys.get(pid)
+            if key is not None:
+                known[pid] = key
+        self._keys = known
+        return known.get
+
+    def _count(
+        self, reading: GpuSample, whose: KeyOf, owners: Collection[JobKey], monotonic_secs: float
+    ) -> None:
+        uuid = reading.card.uuid
+        before = self._before.setdefault(uuid, _Meter())
+        busy = _growth(before.busy_secs, reading.busy_secs)
+        joules = _growth(before.joules, reading.energy_joules)
+        before.busy_secs = before.busy_secs if busy is None else reading.busy_secs
+        before.joules = before.joules if joules is None else reading.energy_joules
+        for key, share in compute_shares(reading.processes, whose, owners).items():
+            if key is None:
+                continue
+            meter = self._meters.setdefault((key, uuid), _Meter())
+            meter.seen_secs = monotonic_secs
+            meter.joules = _sum(meter.joules, joules, share)
+            if reading.processes or busy:  # else the card was only allocated, not used
+                meter.busy_secs = _sum(meter.busy_secs, busy, share)
+
+    def _count_alone(self, reading: GpuSample, holder: WorkKey | None) -> None:
+        """Attribute counts to the key that alone held the card at this and the previous reading, if any."""
+        uuid = reading.card.uuid
+        before = self._held.get(uuid, _Held())
+        if holder is None or holder != before.holder:
+            self._held[uuid] = _Held(holder, dict(reading.counts))
+            return
+        counts = self._meters[holder, uuid].counts
+        for count, now in reading.counts.items():
+            # XID codes have no counter until their first event.
+            earlier = before.counts.get(count, 0 if count[0] == XID else now)
+            counts[count] = counts.get(count, 0) + (now - earlier if now >= earlier else now)
+        before.counts.update(reading.counts)
+
+    def _account(
+        self,
+        latest: Collection[GpuSample],
+        whose: KeyOf,
+        allocations: Mapping[JobKey, Collection[str]],
+        alive: Collection[WorkKey],
+    ) -> Account:
+        unattributed: dict[str, int] = {}
+        memory: dict[tuple[WorkKey, str], int | None] = {}
+        percents: dict[tuple[WorkKey, str], float | None] = {}
+        for sample in latest:
+            uuid = sample.card.uuid
+            unattributed[uuid] = sum(whose(process.pid) is None for process in sample.processes)
+            shares = compute_shares(
+                sample.processes, whose, [key for key, uuids in allocations.items() if uuid in uuids]
+            )
+            for key, share in shares.items():
+                if key is not None:
+                    percents[key, uuid] = (
+                        None if sample.ce_util_percent is None else share * sample.ce_util_percent
+                    )
+            for process in sample.processes:
+                key = whose(process.pid)
+                if key is not None:
+                    known = memory.get((key, uuid))
+                    used = process.memory_bytes
+                    memory[key, uuid] = known if used is None else used + (known or 0)
+        given = {(key, uuid) for key, uuids in allocations.items() for uuid in uuids}
+        places = dict.fromkeys([*given, *memory, *self._meters])
+        nothing = _Meter()
+        job_gpus = [
+            JobGpu(
+                key=key,
+                uuid=uuid,
+                allocated=(key, uuid) in given,
+                busy_secs=self._meters.get((key, uuid), nothing).busy_secs,
+                energy_joules=self._meters.get((key, uuid), nothing).joules,
+                memory_bytes=memory.get((key, uuid)),
+                ce_util_percent=percents.get((key, uuid)),
+                counts=dict(self._meters.get((key, uuid), nothing).counts),
+            )
+            for key, uuid in places
+            if key in alive
+        ]
+        return tuple(sorted(job_gpus, key=_order)), unattributed
+
+
+def _order(each: JobGpu) -> tuple[str, str, str]:
+    return type(each.key).__name__, str(each.key), each.uuid
+
+
+def _growth(before: float | None, now: float | None) -> float | None:
+    """Return the increase of a counter; None if it is not reported, 0 at its first reading."""
+    if now is None:
+        return None
+    return 0.0 if before is None else max(0.0, now - before)
+
+
+def _sum(counter: float | None, grown: float | None, share: float) -> float | None:
+    return counter if grown is None else (counter or 0.0) + grown * share

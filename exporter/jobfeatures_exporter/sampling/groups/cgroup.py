@@ -1,0 +1,397 @@
+"""What the kernel counts for the control groups of jobs.
+
+Everything is read at the job's own level, which includes its steps, except
+memory events on v1, see `memorytree`. Files that a kernel or configuration
+does not provide are omitted silently; failures are counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.groups.cgroupfiles import (
+    compute_split,
+    parse_cpu_stat,
+    parse_cpuacct_stat,
+    parse_limit,
+    parse_memory_stat_v1,
+    parse_memory_stat_v2,
+    parse_number,
+    parse_throttled,
+)
+from jobfeatures_exporter.sampling.groups.counterfiles import (
+    parse_blkio,
+    parse_core_usage,
+    parse_cpu_list,
+    parse_io_stat,
+    parse_memory_events,
+    parse_pressure,
+)
+from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.groups.hierarchy import (
+    UNIFIED,
+    JobDirectory,
+    Listings,
+    are_same,
+    find_hierarchies,
+    list_job_directories,
+)
+from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns, Turns
+from jobfeatures_exporter.sampling.host.procfs import RESOURCES, TICKS_PER_SEC
+from jobfeatures_exporter.sampling.ledger import Counter, Rows
+from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuTimes
+from jobfeatures_exporter.snapshot import MemoryBytes
+
+SHARES = ("some", "full")
+RARELY_LOOKS = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
+STILL_LOOKS = 64  # every so many samples a job is read in full even if none of its threads has run
+_EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
+# Kernel memory, charged memory, its peak; then the limits of memory, and of memory and swap together.
+_MEMORY_V1 = (
+    *("memory.kmem.usage_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
+    *("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+)
+# Swap in use, charged memory, its peak (since Linux 5.19); then the limits of memory and swap.
+_MEMORY_V2 = ("memory.swap.current", "memory.current", "memory.peak", "memory.max", "memory.swap.max")
+# The CPUs in effect; before Linux 3.17, v1 has only the requested ones.
+_CPUS_V1 = ("cpuset.effective_cpus", "cpuset.cpus")
+_CPUS_V2 = ("cpuset.cpus.effective",)
+_NO_MEMORY = MemoryBytes()
+
+_SOURCE = "a control group"
+_parse_number = partial(parse_number, source=_SOURCE)
+_parse_limit = partial(parse_limit, source=_SOURCE)
+_parse_blkio = partial(parse_blkio, source=_SOURCE)
+_parse_pressure = partial(parse_pressure, source=_SOURCE)
+_parse_cpu_list = partial(parse_cpu_list, source=_SOURCE)
+_parse_split = partial(parse_cpuacct_stat, ticks_per_sec=TICKS_PER_SEC)
+
+Parsed = TypeVar("Parsed")
+
+
+class JobFigures(NamedTuple):
+    """A job directory's figures; None: unreadable or missing. `counters` has no key for what is missing."""
+
+    memory: MemoryBytes
+    cpu: CpuTimes | None = None
+    counters: Mapping[Counter, Rows] = MappingProxyType({})
+    cpus: frozenset[int] | None = None  # of its cpuset
+
+    def merged(self, earlier: JobFigures) -> JobFigures:
+        """Return these figures, with no counter below an earlier one; earlier figures fill the gaps."""
+        cpu, memory = self.cpu or earlier.cpu, self.memory
+        if self.cpu is not None and earlier.cpu is not None:
+            cpu = earlier.cpu.or_more(self.cpu)
+        if memory == _NO_MEMORY:
+            memory = earlier.memory
+        elif earlier.memory.peak is not None:
+            memory = memory._replace(peak=max(memory.peak or 0, earlier.memory.peak))
+        counters = {
+            counter: _merge_rows(self.counters.get(counter), earlier.counters.get(counter))
+            for counter in self.counters.keys() | earlier.counters.keys()
+        }
+        return JobFigures(cpu=cpu, memory=memory, counters=counters, cpus=self.cpus or earlier.cpus)
+
+
+def _merge_rows(now: Rows, earlier: Rows) -> Rows:
+    if now is None or earlier is None:
+        return now or earlier
+    both = {source: tuple(map(max, now[source], earlier[source])) for source in now.keys() & earlier.keys()}
+    return {**earlier, **now, **both}
+
+
+class JobCgroup:
+    """Reads one job directory, or that of a step, at each sample.
+
+    With the signs of the node most files of v2 take turns, see `turns`; else all are read.
+    """
+
+    def __init__(self, directory: JobDirectory, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+        self.directory = directory
+        self.has_gone = False
+        self._groups = groups = directory.groups
+        # The offset spreads rare reads of different groups over different samples.
+        self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % STILL_LOOKS)
+        self._last_cpu = NO_CPU_TIME
+        self._transfers = True  # whether blkio has reported any
+        self._throttled_usecs: int | None = None
+        self._is_v2 = UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups
+        self._cpu_stat = self._file(UNIFIED if self._is_v2 else "", "cpu.stat", _parse_cpu_and_throttled)
+        self._cpu_split = self._file("cpuacct", "cpuacct.stat", _parse_split)
+        self._cpu_usage = self._file("cpuacct", "cpuacct.usage", _parse_number)
+        self._core_usage = self._file("cpuacct", "cpuacct.usage_percpu", parse_core_usage)
+        self._throttled = self._file("cpu", "cpu.stat", parse_throttled)
+        kind = "memory" if "memory" in groups else UNIFIED if self._is_v2 else ""
+        memory = _MEMORY_V2 if self._is_v2 else _MEMORY_V1
+        parse_memory = parse_memory_stat_v2 if self._is_v2 else parse_memory_stat_v1
+        self._memory_stat = self._file(kind, "memory.stat", parse_memory)
+        self._amounts = [self._file(kind, name, _parse_number) for name in memory[:3]]
+        self._limits = [self._file(kind, name, _parse_limit) for name in memory[3:]]
+        self._moved = self._file("blkio", "blkio.throttle.io_service_bytes_recursive", _parse_blkio)
+        self._served = self._file("blkio", "blkio.throttle.io_serviced_recursive", _parse_blkio)
+        self._events = self._file(
+            UNIFIED if "memory" not in groups else "", "memory.events", parse_memory_events
+        )
+        self._io_stat = self._file(UNIFIED if "blkio" not in groups else "", "io.stat", parse_io_stat)
+        self._pressures = [
+            (each, self._file(UNIFIED, f"{each}.pressure", _parse_pressure)) for each in RESOURCES
+        ]
+        kind, sets = ("cpuset", _CPUS_V1) if "cpuset" in groups else (UNIFIED, _CPUS_V2)
+        self._cpus = [self._file(kind, name, _parse_cpu_list) for name in sets]
+        self._still = self._cpu_usage if "cpuacct" in groups else self._cpu_stat
+        # What may change while a job sleeps: its limits, and data it wrote earlier reaches storage.
+        self._rare: list[GroupFile[Any]] = [*self._limits, *self._cpus, self._io_stat]
+        self._memory_tree: MemoryTree | None = None
+        if "memory" in groups:
+            self._memory_tree = MemoryTree(groups["memory"], self._files, unreadable)
+        self._turns: Turns | None = None
+        if self._is_v2:
+            swap, _, peak = self._amounts
+            files: list[GroupFile[Any]] = [self._events, peak, swap, self._io_stat]
+            self._turns = Turns([*files, *(file for _, file in self._pressures)])
+        self._node_kills: int | None = None  # at the last sample
+        self._is_at_rest = False  # whether nothing has happened since the last sample, but files wait
+
+    def _file(self, controller: str, name: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
+        """Return a file of the group in a hierarchy; `NO_FILE` where the group is not in that hierarchy."""
+        top = self._groups.get(controller)
+        return NO_FILE if top is None else self._files.file(f"{top}/{name}", parse)
+
+    @property
+    def counts_cpu(self) -> bool:
+        """Return whether the kernel counts CPU time for this job at all."""
+        return "cpuacct" in self._groups or UNIFIED in self._groups
+
+    @property
+    def counts_memory(self) -> bool:
+        """Return whether the kernel counts memory for this job at all."""
+        return "memory" in self._groups or UNIFIED in self._groups
+
+    def take_lost(self) -> bool:
+        """Return whether a group below the memory group was removed unread since the last call."""
+        return self._memory_tree is not None and self._memory_tree.take_lost()
+
+    def is_there(self) -> bool:
+        """Return whether one of its directories still exists."""
+        return any(os.path.isdir(path) for path in self._groups.values())
+
+    def read(self, signs: NodeSigns | None = None, heard: JobFigures | None = None) -> JobFigures:
+        """Read all figures; what was `heard` between samples fills gaps, and is all of a removed group."""
+        if self.has_gone:  # another group may have the same path by now
+            return heard or JobFigures(_NO_MEMORY)
+        cpu, memory = self.read_use(signs)
+        counters = self._read_counters(None if signs is None else signs.kills)
+        figures = JobFigures(memory, cpu, counters, self._read_cpus())
+        return figures if heard is None else figures.merged(heard)
+
+    def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
+        """Begin a new sample and read only CPU time and memory."""
+        self._files.look += 1
+        if self._is_v2:
+            found = self._cpu_stat.known()
+            cpu, self._throttled_usecs = found or (None, None)
+            if signs is not None and self._turns is not None:
+                self._take_turns(self._turns, signs, found)
+        else:
+            cpu = self._read_cpu_v1()
+        return cpu, self._read_memory()
+
+    def stands_still(self, *, cpu: bool) -> bool:
+        """Return whether charged memory is unchanged since the last sample; False at each `STILL_LOOKS`th.
+
+        With `cpu`, CPU time has to be unchanged too.
+        """
+        files, look = self._files, self._files.look + 1
+        charged = self._amounts[1]
+        if self.has_gone or not look % STILL_LOOKS or not charged.is_known:
+            return False
+        also = [each for each in self._rare if each.is_known] if not look % RARELY_LOOKS else ()
+        try:
+            same = charged.is_same() and all(each.is_same() for each in also)
+            if not same or (cpu and not self._still.is_same()):
+                return False
+        except OSError:  # the full read that follows meets it again
+            return False
+        if self._turns is not None and self._turns.waiting:
+            self._is_at_rest = True
+            return False
+        files.look = look
+        return True
+
+    def _take_turns(self, turns: Turns, node: NodeSigns, use: object) -> None:
+        """Choose the files of this sample: those whose turn it is."""
+        kills, before = node.kills, self._node_kills
+        self._node_kills = kills
+        if not self._files.look % STILL_LOOKS:
+            turns.doubt()
+        signs = () if self._is_at_rest else (use, use, *node.changes)
+        self._is_at_rest = False
+        turns.choose(signs, at_once=kills is None or kills != before)
+
+    def read_core_usage(self) -> tuple[int, ...]:
+        """Return nanoseconds used on each CPU; empty where these are not counted, as on v2."""
+        return () if self.has_gone else self._core_usage.known() or ()
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        self._files.close()
+
+    def end(self) -> None:
+        """Note that the group was removed."""
+        self.has_gone = True
+        self.close()
+
+    def _read_cpu_v1(self) -> CpuTimes | None:
+        split, nanoseconds = self._cpu_split.known(), self._cpu_usage.known()
+        if split is None or nanoseconds is None:
+            return split
+        self._last_cpu = compute_split(nanoseconds / 1e9, split, self._last_cpu)
+        return self._last_cpu
+
+    def _read_memory(self) -> MemoryBytes:
+        parts = self._memory_stat.known() or _NO_MEMORY
+        first, charged, peak = [each.known() for each in self._amounts]
+        limit, of_swap = [each.known(every=RARELY_LOOKS) for each in self._limits]
+        kernel, swap = (parts.kernel, first) if self._is_v2 else (first, parts.swap)
+        if self._turns is not None and peak is not None and charged is not None:
+            peak = max(peak, charged)  # which may have risen since the peak was read
+        if not self._is_v2:  # on v1 the second limit is that of memory and swap together
+            of_swap = None if limit is None or of_swap is None else max(0, of_swap - limit)
+        return MemoryBytes(parts.anon, parts.file, parts.shmem, kernel, swap, charged, limit, of_swap, peak)
+
+    def _read_counters(self, node_kills: int | None) -> dict[Counter, Rows]:
+        counters: dict[Counter, Rows] = {}
+        if self._memory_tree is not None:
+            counters.update(self._memory_tree.read(node_kills))
+        if "blkio" in self._groups:
+            counters.update(self._read_block_io_v1())
+        if "cpu" in self._groups:
+            # Most jobs never have a CPU quota.
+            every = 1 if self._throttled_usecs else RARELY_LOOKS
+            self._throttled_usecs = self._throttled.known(every=every)
+        if self._throttled_usecs is not None:
+            counters["throttled"] = {"": (self._throttled_usecs,)}
+        if UNIFIED not in self._groups:
+            return counters
+        if (events := self._events.said()) is not ABSENT:
+            for counter, name in _EVENTS.items():
+                if events is None:
+                    counters[counter] = None
+                elif name in events:
+                    counters[counter] = {"": (events[name],)}
+        if (devices := self._io_stat.said()) is not ABSENT:
+            counters["block_io"] = devices
+        for resource, file in self._pressures:
+            if (stalled := file.said()) is not ABSENT:
+                for share in SHARES if stalled is None else stalled:
+                    counters[resource, share] = None if stalled is None else {"": (stalled[share],)}
+        return counters
+
+    def _read_block_io_v1(self) -> dict[str, Rows]:
+        every = 1 if self._transfers else RARELY_LOOKS
+        moved, served = self._moved.said(every=every), self._served.said(every=every)
+        self._transfers = moved != {} or served != {}
+        if moved is None or served is None:
+            return {"block_io": None}
+        # Without a device either nothing was transferred or nothing is counted: since Linux 6.10 the
+        # kernel counts here only for disks with a throttling limit.
+        if moved is ABSENT or served is ABSENT or not (moved or served):
+            return {}
+        rows: Rows = {
+            device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
+        }
+        return {"block_io": rows}
+
+    def _read_cpus(self) -> frozenset[int] | None:
+        return next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
+
+
+def _parse_cpu_and_throttled(text: str) -> tuple[CpuTimes, int | None]:
+    return parse_cpu_stat(text), parse_throttled(text)
+
+
+class GroupList(NamedTuple):
+    """The control groups of jobs at one sample."""
+
+    groups: tuple[JobCgroup, ...] = ()
+    directories: Sequence[JobDirectory] = ()  # theirs; the same object until one is added or removed
+    gone: tuple[JobCgroup, ...] = ()  # removed since the last sample; closed
+    have_changed: bool = False  # since the last sample
+
+
+class JobCgroups:
+    """The control groups of all jobs on the node, from one sample to the next."""
+
+    def __init__(
+        self,
+        root: str,
+        budget: DescriptorBudget,
+        unreadable: Unreadable,
+        *,
+        wanted: Callable[[Membership], bool] = lambda _: True,
+        prefix: str = "",
+    ) -> None:
+        """Start empty; `update` keeps only groups that are `wanted`."""
+        self._root = root
+        self._wanted = wanted
+        self._prefix = prefix
+        self._budget = budget
+        self._unreadable = unreadable
+        self._known: dict[str, JobCgroup] = {}
+        self._listings: Listings = {}  # of the last update, if that was complete
+        self._listed = GroupList()
+
+    def update(self) -> GroupList:
+        """List the directories again; forget those that were removed."""
+        if self._listings and are_same(self._listings):
+            return self._listed
+        found: Collection[JobDirectory] = ()
+        hierarchies: Mapping[str, str] = {}
+        complete = True
+        listings: Listings = {}
+        try:
+            hierarchies = find_hierarchies(self._root, listings)
+        except OSError as error:
+            self._unreadable.add("cgroup_hierarchies", error)
+            complete = error.errno in VANISHED
+        else:
+            listed = {path: each.directory for path, each in self._known.items()}
+            found, complete = list_job_directories(
+                hierarchies, self._unreadable, prefix=self._prefix, known=listed, listings=listings
+            )
+        # No hierarchies found: v2's root may have failed to respond.
+        self._listings = listings if complete and hierarchies else {}
+        gone: list[JobCgroup] = []
+        directories = {each.path: each for each in found if self._wanted(each.membership)}
+        for path, known in list(self._known.items()):
+            there = directories.get(path)
+            if (
+                there is known.directory
+                or there == known.directory
+                or (there is None and not complete and known.is_there())
+            ):
+                continue
+            known.end()
+            gone.append(self._known.pop(path))
+        new = [each for path, each in directories.items() if path not in self._known]
+        for each in new:
+            self._known[each.path] = JobCgroup(each, self._budget, self._unreadable)
+        if not new and not gone:
+            return self._listed
+        groups = tuple(self._known.values())
+        self._listed = GroupList(groups, [each.directory for each in groups])
+        return self._listed._replace(gone=tuple(gone), have_changed=True)
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for each in self._known.values():
+            each.close()
+        self._known.clear()
+        self._listed = GroupList()

@@ -1,0 +1,162 @@
+"""Parsers of a control group's files: pure.
+
+Sources: Documentation/admin-guide/cgroup-v1/{cpuacct,memory}.rst and
+cgroup-v2.rst of Linux. Fields have the same meaning for both versions:
+
+anon    anonymous memory that is mapped, huge pages included. Kernels before
+        5.8 add, on v1, anonymous pages in the swap cache.
+file    page cache of files on disks and networks. Both versions count shmem
+        as page cache, so it is subtracted.
+shmem   tmpfs, /dev/shm, System V segments, shared anonymous mappings. Unknown
+        on v1 before Linux 4.20, and with it `file`.
+kernel  kernel memory on behalf of the group: stacks, page tables, slab, per-CPU.
+swap    memory in swap. A page in the swap cache counts here and in `charged`.
+charged, limit, peak    what the kernel charges against the limit: all of the above except
+        swap; it runs ahead of the components by per-CPU batches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jobfeatures.errors import ParseError
+from jobfeatures.records.quantities import parse_count
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
+from jobfeatures_exporter.snapshot import MemoryBytes
+
+NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page size: 9223372036854771712
+# The parts of `kernel` in memory.stat, for kernels before 5.18, which do not report the sum.
+_KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "slab")
+_KERNEL_NEEDED = {"kernel_stack", "slab"}
+_FLAT = re.compile(r"([A-Za-z0-9_.]{1,64}) ([0-9]{1,20})\Z")
+_ALL_FLAT = re.compile(r"(?:[A-Za-z0-9_.]{1,64} [0-9]{1,20}\n)+")
+
+
+def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:
+    """Return the numbers of a file of lines ``NAME NUMBER``, such as memory.stat. Raises ParseError."""
+    if _ALL_FLAT.fullmatch(text):  # as kernels write it
+        words = text.split()
+        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    numbers = {}
+    for line_number, line in enumerate(text.split("\n"), 1):
+        if match := _FLAT.match(line):
+            numbers[match[1]] = int(match[2])
+        elif line:
+            raise ParseError("not a name and a number", source=source, line=line_number, text=line)
+    return numbers
+
+
+def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
+    """Return only some numbers of a flat keyed file, which is much faster for a long one."""
+    if not text.endswith("\n") or not text.isascii():
+        return parse_flat_keyed(text, source=source)
+    found = {}
+    lines = f"\n{text}"
+    for name in names:
+        begin = lines.find(f"\n{name} ") + len(name) + 2
+        if begin <= len(name) + 1:
+            continue
+        number = lines[begin : lines.index("\n", begin)]
+        if not number.isdigit() or len(number) > 20:
+            raise ParseError("not a name and a number", source=source, field=name, text=number)
+        found[name] = int(number)
+    return found
+
+
+def parse_number(text: str, *, source: str) -> int:
+    """Return the number in a single-number file. Raises ParseError."""
+    try:
+        return parse_count(text.removesuffix("\n"))
+    except ParseError as error:
+        raise ParseError(error.reason, source=source, text=text) from None
+
+
+def parse_limit(text: str, *, source: str) -> int | None:
+    """Return a limit in bytes, None if unlimited: ``max`` on v2, 2**62 or more on v1. Raises ParseError."""
+    if text.removesuffix("\n") == "max":
+        return None
+    limit = parse_number(text, source=source)
+    return None if limit >= NO_LIMIT else limit
+
+
+def parse_cpu_stat(text: str) -> CpuTimes:
+    """Return the CPU time of v2's cpu.stat: ``user_usec 49043``, ``system_usec 77642``. Raises ParseError."""
+    numbers = parse_flat_keyed(text, source="cpu.stat")
+    _need(numbers, ("user_usec", "system_usec"), "cpu.stat")
+    return CpuTimes(numbers["user_usec"] / 1e6, numbers["system_usec"] / 1e6)
+
+
+def parse_throttled(text: str) -> int | None:
+    """Return the throttled time of a cpu.stat in microseconds, None without a quota. Raises ParseError."""
+    numbers = parse_flat_keyed(text, source="cpu.stat")
+    if not numbers.get("nr_periods"):
+        return None
+    if "throttled_usec" in numbers:
+        return numbers["throttled_usec"]
+    return numbers["throttled_time"] // 1000 if "throttled_time" in numbers else None
+
+
+def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
+    """Return the CPU time of v1's cpuacct.stat: ``user 4`` and ``system 7``, in ticks. Raises ParseError."""
+    numbers = parse_flat_keyed(text, source="cpuacct.stat")
+    _need(numbers, ("user", "system"), "cpuacct.stat")
+    return CpuTimes(numbers["user"] / ticks_per_sec, numbers["system"] / ticks_per_sec)
+
+
+def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
+    """Split a precise total in the ratio of two imprecise times; neither part decreases below `last`.
+
+    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks.
+    cpuacct.usage_user and usage_sys seem right but are not: before Linux 5.8 they count all time of user
+    processes as user time, and later kernels sample them at ticks too. The kernel itself does the same for
+    processes (cputime_adjust).
+    """
+    sampled = split.user_secs + split.system_secs
+    total_secs = max(total_secs, last.user_secs + last.system_secs)
+    system_secs = max(total_secs * split.system_secs / sampled if sampled else 0.0, last.system_secs)
+    user_secs = round(max(total_secs - system_secs, last.user_secs), 9)  # a difference of floats is no time
+    return CpuTimes(user_secs, round(max(total_secs - user_secs, last.system_secs), 9))
+
+
+def parse_memory_stat_v1(text: str) -> MemoryBytes:
+    """Return anon, file, shmem and swap of v1's memory.stat, from the ``total_`` lines. Raises ParseError."""
+    numbers = _pick(text, ("total_cache", "total_rss", "total_shmem", "total_swap"), "memory.stat")
+    _need(numbers, ("total_cache", "total_rss"), "memory.stat")
+    shmem = numbers.get("total_shmem")
+    return MemoryBytes(
+        anon=numbers["total_rss"],
+        file=None if shmem is None else max(0, numbers["total_cache"] - shmem),
+        shmem=shmem,
+        swap=numbers.get("total_swap"),  # absent where swap is not accounted
+    )
+
+
+def parse_memory_stat_v2(text: str) -> MemoryBytes:
+    """Return anon, file, shmem and kernel of v2's memory.stat. Raises ParseError."""
+    numbers = _pick(text, ("anon", "file", "shmem", "kernel"), "memory.stat")
+    _need(numbers, ("anon", "file", "shmem"), "memory.stat")
+    kernel = numbers.get("kernel")
+    if kernel is None:
+        parts = _pick(text, _KERNEL_PARTS, "memory.stat")
+        kernel = sum(parts.values()) if parts.keys() >= _KERNEL_NEEDED else None
+    return MemoryBytes(
+        anon=numbers["anon"],
+        file=max(0, numbers["file"] - numbers["shmem"]),
+        shmem=numbers["shmem"],
+        kernel=kernel,
+    )
+
+
+def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
+    """Return the memory of several groups; None if any part is. The sum of peaks is an upper bound."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*parts, strict=True)
+    return MemoryBytes(*[None if None in values else sum(values) for values in columns])
+
+
+def _need(numbers: Mapping[str, int], names: tuple[str, ...], source: str) -> None:
+    for name in names:
+        if name not in numbers:
+            raise ParseError("line is missing", source=source, field=name)

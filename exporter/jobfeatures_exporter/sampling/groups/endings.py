@@ -1,0 +1,79 @@
+"""Final records of jobs whose control groups have been removed: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures_exporter.sampling.processes.accumulate import DYING
+from jobfeatures_exporter.snapshot import JobSample, ProcessSample
+
+SHEPHERD_COMMANDS = frozenset(each.shepherd for each in SYSTEMS.values() if each.shepherd is not None)
+Number = TypeVar("Number", int, float)
+
+
+def find_first_processes(
+    key: Hashable,
+    members: Sequence[ProcessSample],
+    processes: Mapping[int, ProcessSample],
+    keys: Mapping[int, Hashable],
+) -> Iterable[int]:
+    """Yield the pids of a job's first processes: their parent is outside the job, or the batch system's.
+
+    The batch system's own processes are omitted: they exist until the control groups are removed.
+    """
+    for process in members:
+        if process.command in SHEPHERD_COMMANDS:
+            continue
+        parent = processes.get(process.ppid)
+        of_daemon = parent is not None and parent.command in SHEPHERD_COMMANDS
+        if (of_daemon or keys.get(process.ppid) != key) and process.state not in DYING:
+            yield process.pid
+
+
+def complete(last: JobSample, now: JobSample) -> JobSample:
+    """Return the last record of an ended job, updated with what was counted since."""
+    counts = _counts(now, last)
+    return replace(last, memory=last.memory._replace(peak=counts.pop("peak")), **counts)
+
+
+def keep_counts(now: JobSample, last: JobSample) -> JobSample:
+    """Return the record of a job's remaining processes, with what its removed control groups had counted."""
+    counts = _counts(now, last)
+    return replace(
+        now,
+        accounting=last.accounting,
+        memory=now.memory._replace(limit=last.memory.limit, peak=counts.pop("peak")),
+        cpus=last.cpus,
+        cgroup=last.cgroup,
+        cgroup_version=last.cgroup_version,
+        node=last.node,
+        sluid=last.sluid,
+        slot=last.slot,
+        **counts,
+    )
+
+
+def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
+    """Return the fields that never decrease, each the greater of both records where they are comparable."""
+    return {
+        "user_cpu_secs": _most(now.user_cpu_secs, last.user_cpu_secs),
+        "system_cpu_secs": _most(now.system_cpu_secs, last.system_cpu_secs),
+        "peak": _most(now.memory.peak, last.memory.peak),
+        "oom_kills": _most(now.oom_kills, last.oom_kills),
+        "memory_limit_hits": _most(now.memory_limit_hits, last.memory_limit_hits),
+        "throttled_secs": _most(now.throttled_secs, last.throttled_secs),
+        "block_io": now.block_io or last.block_io,
+        "process_io": now.process_io or last.process_io,
+        "scheduling": now.scheduling or last.scheduling,
+        "network": now.network or last.network,
+        "pressure_secs": {**last.pressure_secs, **now.pressure_secs},
+    }
+
+
+def _most(now: Number | None, last: Number | None) -> Number | None:
+    if now is None or last is None:
+        return last if now is None else now
+    return max(now, last)

@@ -1,0 +1,137 @@
+"""The files of one control group, read at each sample; missing ones are retried at growing intervals."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
+
+Parsed = TypeVar("Parsed")
+
+MAX_GAP_LOOKS = 64
+# Pressure files exist but cannot be read if the kernel was booted without PSI.
+NOT_OFFERED = VANISHED | {errno.EOPNOTSUPP}
+
+
+class Absence(enum.Enum):
+    """The value of a file that does not exist, which is not a failure."""
+
+    ABSENT = enum.auto()
+
+
+ABSENT: Final = Absence.ABSENT
+
+
+class GroupFile(KeptFile, Generic[Parsed]):
+    """A file with its last content and parsed value, and when to try again to open it if it is missing."""
+
+    __slots__ = ("_data", "_files", "_gap", "_next_look", "_parse", "_value", "skips")
+
+    def __init__(
+        self, path: str, parse: Callable[[str], Parsed], files: GroupFiles, budget: DescriptorBudget
+    ) -> None:
+        super().__init__(path, budget)
+        self._parse = parse
+        self._files = files
+        self._data: bytes | None = None
+        self._value: Parsed | None = None
+        self._gap = 1
+        self._next_look = 0
+        self.skips = False  # whether the last value, if there is one, is returned without reading
+
+    def said(self, *, every: int = 1) -> Parsed | Absence | None:
+        """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
+
+        With `every` > 1 it is read only at each so many samples, and the last value
+        is returned in between; with 0 it is not read again once it has been.
+        """
+        look = self._files.look
+        if self._data is None:
+            if look < self._next_look:
+                return ABSENT
+        elif self.skips or (every != 1 and (not every or look % every)):
+            return self._value
+        try:
+            data = self.read(rarely=every != 1)
+            if data != self._data:
+                self._value = self._parse(data.decode("ascii", "replace"))
+                self._data = data
+        except (OSError, ParseError) as error:
+            self._data = None
+            if isinstance(error, OSError) and error.errno in NOT_OFFERED:
+                self._next_look = look + self._gap
+                self._gap = min(2 * self._gap, MAX_GAP_LOOKS)
+                return ABSENT
+            kind = f"job_{os.path.basename(self.path).replace('.', '_')}"
+            self._files.unreadable.add(kind, error)
+            return None
+        self._gap = 1
+        return self._value
+
+    def known(self, *, every: int = 1) -> Parsed | None:
+        """Return the parsed value; None if the file does not exist or cannot be read."""
+        value = self.said(every=every)
+        return None if value is ABSENT else value
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the last read succeeded."""
+        return self._data is not None
+
+    def is_same(self) -> bool:
+        """Return whether the content is unchanged. Raises OSError."""
+        return self._data is not None and self.read() == self._data
+
+
+class _NoFile(GroupFile[Any]):
+    """Stands for a file that cannot exist."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def said(self, *, every: int = 1) -> Absence:
+        return ABSENT
+
+    is_known = False
+
+    def is_same(self) -> bool:
+        return False
+
+
+NO_FILE: Final[GroupFile[Any]] = _NoFile()
+
+
+class GroupFiles:
+    """Files by path; the reader increments `look` at each sample.
+
+    A controller that is enabled later is noticed within `MAX_GAP_LOOKS` samples.
+    """
+
+    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_look: int = 0) -> None:
+        self._budget = budget
+        self._files: dict[str, GroupFile[object]] = {}
+        self.unreadable = unreadable
+        self.look = first_look
+
+    def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
+        """Return a file for repeated reads."""
+        file = GroupFile(path, parse, self, self._budget)
+        self._files[path] = file  # type: ignore[assignment]  # values are never read through this mapping
+        return file
+
+    def forget(self, directory: str) -> None:
+        """Close and forget the files of a removed directory."""
+        for path in [each for each in self._files if os.path.dirname(each) == directory]:
+            self._files.pop(path).close()
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for file in self._files.values():
+            file.close()

@@ -1,0 +1,162 @@
+"""Last readings of jobs' control groups, taken at the end of a job before its groups are removed.
+
+A removed group's figures are lost, and a batch system removes the groups of a task within milliseconds of its
+end: OOM kills and the peak before them would be lost between two samples. So a thread waits for the end of
+the first processes in each job's groups, by pidfd_open(2), and then reads the groups. On kernels without it,
+and for groups created after the last sample, there are only the regular samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+from jobfeatures_exporter.sampling.descriptors import (
+    NO_MORE_FILES,
+    VANISHED,
+    DescriptorBudget,
+    Unreadable,
+    limits,
+)
+from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+
+log = logging.getLogger(__name__)
+
+MAX_WAITED_FOR = 256  # pidfds; a small part of what `DescriptorBudget` leaves to the rest of the program
+GAP_SECS = 0.01  # between two rounds: if many processes end at once, their groups are read once
+
+
+def most_waited_for() -> int:
+    """Return how many processes may be waited for: listeners need descriptors too."""
+    return min(MAX_WAITED_FOR, limits()[0] // 4)
+
+
+def read_figures(directory: JobDirectory) -> JobFigures:
+    """Return a directory's figures now; those that are missing or unreadable are None."""
+    group = JobCgroup(directory, DescriptorBudget(0), Unreadable())
+    return group.read()
+
+
+class LastWords:
+    """Waits for processes to end, and keeps the readings until a sample takes them. `run` is the thread."""
+
+    def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._heard: dict[str, JobFigures] = {}  # by cpu_source of the directory
+        self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
+        self._wanted: Mapping[int, Collection[JobDirectory]] = {}  # by pid
+        self._waiting: dict[int, int] = {}  # descriptor by pid
+        self._ended: set[int] = set()  # wanted pids that have ended; they may not have been reaped yet
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._wake_reader, select.POLLIN)
+        self._stopping = threading.Event()
+        self._works = hasattr(os, "pidfd_open")
+
+    def follow(
+        self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
+    ) -> None:
+        """Set the existing groups, and the processes whose end may be that of groups, by pid. Any thread."""
+        by_path: dict[str, list[JobDirectory]] = {}
+        for each in directories:
+            for path in each.groups.values():
+                by_path.setdefault(path, []).append(each)
+        self._directories, self._wanted = by_path, first
+        self._wake()
+
+    def note(self, path: str) -> None:
+        """Read the groups of the job that has this directory. Any thread."""
+        for each in self._directories.get(path, ()):
+            self._note(each)
+
+    def take(self) -> dict[str, JobFigures]:
+        """Return the readings since the last call, by `cpu_source`; waits for one in progress."""
+        with self._lock:
+            taken, self._heard = self._heard, {}
+        return taken
+
+    def run(self) -> None:
+        """Wait and read until `stop`."""
+        while not self._stopping.is_set():
+            ended = {descriptor for descriptor, _ in self._poll.poll()}
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_reader, 65536)
+            self._hear({pid for pid, descriptor in self._waiting.items() if descriptor in ended})
+            self._wait_for_others()
+            self._stopping.wait(GAP_SECS)
+        self.close()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopping.set()
+        self._wake()
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for pid in list(self._waiting):
+            self._forget(pid)
+        with self._lock:
+            for descriptor in (self._wake_reader, self._wake_writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._wake_reader = self._wake_writer = -1
+
+    def _wake(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):  # a full pipe wakes the thread too
+            if self._wake_writer >= 0:
+                os.write(self._wake_writer, b"x")
+
+    def _hear(self, ended: Collection[int]) -> None:
+        wanted = self._wanted
+        found = {each.cpu_source: each for pid in ended for each in wanted.get(pid, ())}
+        for pid in self._waiting.keys() & ended:
+            self._forget(pid)
+        self._ended.update(ended)
+        for each in found.values():
+            self._note(each)
+
+    def _note(self, directory: JobDirectory) -> None:
+        with self._lock:
+            try:
+                figures = self._read(directory)
+            except Exception:  # supervised: sampling continues without it
+                log.exception("the last figures of a job cannot be read")
+                return
+            before = self._heard.get(directory.cpu_source)
+            self._heard[directory.cpu_source] = figures if before is None else figures.merged(before)
+
+    def _wait_for_others(self) -> None:
+        wanted = self._wanted
+        self._ended &= wanted.keys()
+        for pid in self._waiting.keys() - wanted.keys():
+            self._forget(pid)
+        most = most_waited_for()
+        vanished = set()
+        for pid in wanted.keys() - self._waiting.keys() - self._ended if self._works else ():
+            if len(self._waiting) >= most:
+                break
+            try:
+                descriptor = os.pidfd_open(pid)
+            except OSError as error:
+                if error.errno in VANISHED:  # it has ended since the sample
+                    vanished.add(pid)
+                    continue
+                if error.errno not in NO_MORE_FILES:
+                    self._works = False
+                    log.warning("ends of processes cannot be waited for: %s", error.strerror)
+                break
+            self._waiting[pid] = descriptor
+            self._poll.register(descriptor, select.POLLIN)
+        if vanished:
+            self._hear(vanished)
+
+    def _forget(self, pid: int) -> None:
+        descriptor = self._waiting.pop(pid)
+        self._poll.unregister(descriptor)
+        os.close(descriptor)

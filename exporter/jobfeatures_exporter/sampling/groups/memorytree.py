@@ -1,0 +1,136 @@
+"""Out-of-memory kills and limit hits on cgroup v1, which counts them in one group and not in its ancestors.
+
+A kill counts in the group of the process, which is that of a task; a failed charge in the group whose limit
+was hit. So the job's count is the sum over its group and all below. What a group counted between the last
+sample and its removal is lost: on v1 these counts are lower bounds. A count that may be wrong is not reported
+as 0, see `unseenkills`.
+
+Kills are rare, and the node counts them too: while that count is unchanged no
+group's can have grown, so none is read, and new groups are searched less often.
+"""
+
+from __future__ import annotations
+
+import os
+
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_number
+from jobfeatures_exporter.sampling.groups.counterfiles import parse_oom_control
+from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, Absence, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.ledger import Rows
+
+MAX_GROUPS = 2048  # below one job
+RELIST_LOOKS = 16
+WALK_LOOKS = 4
+
+_Count = int | Absence | None
+_Counter = GroupFile[int | Absence]
+
+
+class MemoryTree:
+    """The memory group of one job on v1 and all groups below it."""
+
+    def __init__(self, top: str, files: GroupFiles, unreadable: Unreadable) -> None:
+        self._top = top
+        self._files = files
+        self._unreadable = unreadable
+        self._kills_read_at: int | None = None
+        self._known: dict[str, tuple[int, list[str]]] = {}  # link count and subdirectories, by path
+        self._counts: dict[str, tuple[_Counter, _Counter]] = {}  # kills and hits, by path
+        self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
+        self._reported: dict[str, Rows] = {}  # computed from `_last`
+        self._look = 0
+        self._has_lost = False  # whether a group was removed between the latest two readings
+
+    def read(self, node_kills: int | None) -> dict[str, Rows]:
+        """Return ``oom_kills`` and ``limit_hits`` by group, as far as the kernel counts them.
+
+        `node_kills` are those of /proc/vmstat, read before; None: not reported.
+        """
+        quiet = node_kills is not None and node_kills == self._kills_read_at
+        self._has_lost = False
+        self._kills_read_at = node_kills
+        try:
+            groups = self._walk(quiet)
+        except OSError as error:
+            if error.errno in VANISHED:
+                return {}
+            self._unreadable.add("job_memory_groups", error)
+            return {"oom_kills": None, "limit_hits": None}
+        files = [self._counts.get(path) or self._open(path) for path in groups]
+        # A new group is read in any case.
+        every = 0 if quiet else 1
+        kills: list[_Count] = [each.said(every=every) for each, _ in files]
+        last = (groups, kills, [each.said() for _, each in files])
+        if last != self._last:
+            self._last = last
+            found = {"oom_kills": self._rows(groups, kills), "limit_hits": self._rows(groups, last[2])}
+            self._reported = {name: rows for name, rows in found.items() if rows != {}}
+        return self._reported
+
+    def take_lost(self) -> bool:
+        """Return whether a group was removed unread since the last call."""
+        lost, self._has_lost = self._has_lost, False
+        return lost
+
+    def _open(self, path: str) -> tuple[_Counter, _Counter]:
+        files = self._files
+        found: tuple[_Counter, _Counter] = (
+            files.file(f"{path}/memory.oom_control", _parse_kills),
+            files.file(f"{path}/memory.failcnt", _parse_failcnt),
+        )
+        self._counts[path] = found
+        return found
+
+    def _rows(self, groups: list[str], counts: list[_Count]) -> Rows:
+        """Return the counts as rows by path below the job; None if one is unreadable."""
+        if None in counts:
+            return None
+        skipped = len(self._top)
+        reported = zip(groups, counts, strict=True)
+        return {path[skipped:]: (count,) for path, count in reported if isinstance(count, int)}
+
+    def _walk(self, quiet: bool) -> list[str]:
+        """Return all groups; a directory is listed again if its link count has changed, or every 16 samples.
+
+        While there are no kills on the node, the search for new groups may be delayed by a few samples.
+        """
+        self._look += 1
+        if quiet and self._known and self._look % WALK_LOOKS:
+            return list(self._known)
+        known: dict[str, tuple[int, list[str]]] = {}
+        pending = [self._top]
+        while pending and len(known) < MAX_GROUPS:
+            path = pending.pop()
+            try:
+                links = os.stat(path).st_nlink
+                last = self._known.get(path)
+                # Not every file system counts subdirectories as links: a count of one means nothing.
+                if last is None or last[0] != links or links < 2 or self._look % RELIST_LOOKS == 0:
+                    last = (links, list_directories(path))
+            except OSError as error:
+                if error.errno not in VANISHED or path == self._top:
+                    raise
+                continue
+            known[path] = last
+            pending.extend(last[1])
+        for gone in self._known.keys() - known.keys():
+            self._has_lost = True
+            self._files.forget(gone)
+            del self._counts[gone]
+        self._known = known
+        return list(known)
+
+
+def list_directories(path: str) -> list[str]:
+    """Return the paths of a directory's subdirectories. Raises OSError."""
+    with os.scandir(path) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _parse_kills(text: str) -> int | Absence:
+    return parse_oom_control(text).get("oom_kill", ABSENT)
+
+
+def _parse_failcnt(text: str) -> int:
+    return parse_number(text, source="memory.failcnt")

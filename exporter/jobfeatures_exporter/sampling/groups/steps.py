@@ -1,0 +1,99 @@
+"""The steps of jobs, each in its own control group below the job's: ``step_0``, ``step_batch``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
+from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.processes.accumulate import CpuLedger
+from jobfeatures_exporter.snapshot import MemoryBytes, StepSample
+
+_STEP = re.compile(r"step_([A-Za-z0-9_.+-]{1,64})\Z")
+_CONTROLLERS = ("cpuacct", "memory", UNIFIED)
+
+
+class StepBook:
+    """Reads the steps of jobs: at each sample call `read` for each job, then `forget_others`."""
+
+    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+        self._budget = budget
+        self._unreadable = unreadable
+        self._groups: dict[str, JobCgroup] = {}  # by path
+        self._ledgers: dict[tuple[JobKey, str], CpuLedger] = {}
+        self._read: set[object] = set()  # paths and keys of the steps in this sample
+
+    def forget_others(self) -> None:
+        """Forget the steps that were not read since the last call."""
+        for path in self._groups.keys() - self._read:
+            self._groups.pop(path).close()
+        for step in self._ledgers.keys() - self._read:
+            del self._ledgers[step]
+        self._read.clear()
+
+    def forget(self, key: JobKey) -> None:
+        """Forget the usage of a job's steps, as another job has its id now."""
+        for step in [each for each in self._ledgers if each[0] == key]:
+            del self._ledgers[step]
+
+    def read(self, key: JobKey, cgroups: Sequence[JobCgroup]) -> tuple[StepSample, ...]:
+        """Return the usage of each step of a job, summed over all control groups of the job."""
+        steps: dict[str, list[JobCgroup]] = {}
+        for job in cgroups:
+            for name, directory in self._find(job.directory).items():
+                self._read.add(directory.path)
+                group = self._groups.get(directory.path)
+                if group is None or group.directory != directory:
+                    if group is not None:
+                        group.close()
+                    group = JobCgroup(directory, self._budget, self._unreadable)
+                    self._groups[directory.path] = group
+                steps.setdefault(name, []).append(group)
+        return tuple(self._sample(key, name, groups) for name, groups in sorted(steps.items()))
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()
+
+    def _find(self, job: JobDirectory) -> dict[str, JobDirectory]:
+        found: dict[str, dict[str, str]] = {}
+        inodes: dict[str, dict[str, int]] = {}
+        for controller in _CONTROLLERS:
+            if controller not in job.groups:
+                continue
+            try:
+                with os.scandir(job.groups[controller]) as entries:
+                    for entry in entries:
+                        match = _STEP.match(entry.name)
+                        if match and entry.is_dir(follow_symlinks=False):
+                            found.setdefault(match[1], {})[controller] = entry.path
+                            inodes.setdefault(match[1], {})[controller] = entry.inode()
+            except OSError as error:
+                self._unreadable.add("job_steps", error)
+        return {
+            name: JobDirectory(
+                path=f"{job.path}/step_{name}", membership=job.membership, groups=groups, inodes=inodes[name]
+            )
+            for name, groups in found.items()
+        }
+
+    def _sample(self, key: JobKey, name: str, groups: Sequence[JobCgroup]) -> StepSample:
+        self._read.add((key, name))
+        ledger = self._ledgers.setdefault((key, name), CpuLedger())
+        uses = [(group, *group.read_use()) for group in groups]
+        counted = {group.directory.cpu_source: cpu for group, cpu, _ in uses if group.counts_cpu}
+        cpu = ledger.update(counted) if counted else None
+        memories = [memory for group, _, memory in uses if group.counts_memory]
+        return StepSample(
+            step=name,
+            user_cpu_secs=None if cpu is None else cpu.user_secs,
+            system_cpu_secs=None if cpu is None else cpu.system_secs,
+            memory=compute_memory_sum(memories) if memories else MemoryBytes(),
+        )

@@ -1,0 +1,94 @@
+"""Which files of a job's group of v2 are read at a sample: those that may have changed, a few at a time.
+
+CPU time, memory by part and charged memory are read at each sample. For each other file something that
+is read anyway tells whether it can have changed: the job's CPU time for the peak of memory and its events;
+for a group's swap, disks and pressures what the node counts of all groups together. Of the files
+that may have changed `PER_LOOK` are read, the longest unread first; the others wait for the next samples and
+keep their last values until then, those of a file that was removed too. An OOM kill, which the node counts
+too, is read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
+from jobfeatures_exporter.sampling.host.procfs import RESOURCES
+from jobfeatures_exporter.snapshot import NodeSample
+
+PER_LOOK = 2
+_SWAP = ("SwapTotal", "SwapFree", "SwapCached")
+_SIGNS = 2 + len(RESOURCES)
+
+
+class NodeSigns(NamedTuple):
+    """What the node's own files tell about those of groups at one sample of the node."""
+
+    kills: int | None = None  # the node's OOM kills since boot; None: not reported
+    # How often swap, disks and each pressure have changed; None: not reported, so that nothing tells.
+    changes: tuple[int | None, ...] = (None,) * _SIGNS
+    counts: tuple[int, ...] = (0,) * _SIGNS
+    said: tuple[object, ...] = (None,) * _SIGNS
+
+    def then(self, node: NodeSample) -> NodeSigns:
+        """Return the signs at the next sample of the node, which is read before its groups."""
+        sizes = [node.memory_bytes.get(name) for name in _SWAP]
+        said: list[object] = [None if None in sizes else sizes, node.disks or None]
+        for resource in RESOURCES:
+            some, full = (node.pressure_secs.get((resource, share)) for share in ("some", "full"))
+            said.append(None if some is None else (some, full))
+        counts = [
+            count + (now != last) for count, now, last in zip(self.counts, said, self.said, strict=True)
+        ]
+        changes = [None if now is None else count for now, count in zip(said, counts, strict=True)]
+        return NodeSigns(node.oom_kills, tuple(changes), tuple(counts), tuple(said))
+
+
+class _Turn:
+    __slots__ = ("file", "may_differ", "number", "sign")
+
+    def __init__(self, number: int, file: GroupFile[Any]) -> None:
+        self.number = number
+        self.file = file
+        self.sign: object = None  # when the file was last found to differ
+        self.may_differ = True
+
+
+class Turns:
+    """The files of one group that take turns."""
+
+    def __init__(self, files: Sequence[GroupFile[Any]]) -> None:
+        """Begin with `files`, of which the first may have to be read at once."""
+        self._queue = [_Turn(number, file) for number, file in enumerate(files)]  # the longest unread first
+        self.waiting = False  # whether some may have changed since they were read
+
+    def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
+        """Choose the files of this sample by a sign for each, which differs if the file may have changed.
+
+        None: nothing tells. Without signs only those are read that have waited.
+        """
+        left, unread, read = PER_LOOK, [], []
+        if at_once:
+            self._queue.sort(key=lambda turn: turn.number != 0)
+            self._queue[0].may_differ = True
+        for turn in self._queue:
+            if signs and ((sign := signs[turn.number]) is None or sign != turn.sign):
+                turn.may_differ, turn.sign = True, sign
+            if not turn.file.is_known:  # it is read now, or if missing looked for at growing intervals
+                turn.may_differ = False
+                unread.append(turn)
+            elif turn.may_differ and left:
+                left -= 1
+                turn.file.skips = turn.may_differ = False
+                read.append(turn)
+            else:
+                turn.file.skips = True
+                unread.append(turn)
+        self._queue = unread + read
+        self.waiting = any(turn.may_differ for turn in unread)
+
+    def doubt(self) -> None:
+        """Read each file again within the next samples."""
+        for turn in self._queue:
+            turn.may_differ = True

@@ -1,0 +1,1 @@
+"""The node as a whole: its load, disks, hardware and software."""

@@ -1,0 +1,169 @@
+"""The node as a whole: /proc/stat, meminfo, loadavg and pressure; see proc_stat(5) and related pages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from jobfeatures.errors import ParseError
+from jobfeatures.records.quantities import parse_count
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
+from jobfeatures_exporter.sampling.groups.counterfiles import parse_pressure
+from jobfeatures_exporter.sampling.groups.groupfiles import NOT_OFFERED
+from jobfeatures_exporter.snapshot import CpuSecs, DiskSample, NodeSample
+
+TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
+RESOURCES = ("cpu", "memory", "io")  # whose pressure is reported
+MODES = 8  # user nice system idle iowait irq softirq steal; guest times are part of user and nice
+
+_CPU = re.compile(r"cpu([0-9]{0,6})\Z")
+_TICKS = re.compile(r"[0-9]{1,18}(?: [0-9]{1,18}){7}\Z")
+_LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
+_ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
+_MEMORY = re.compile(r"^([A-Za-z0-9_()]{1,64}): +(?:([0-9]{1,16}) kB|[0-9]{1,19})$", re.MULTILINE)
+_OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # a literal prefix, for speed: there are 190 lines
+
+
+def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> NodeSample:
+    """Return CPU seconds and boot time of /proc/stat.
+
+    Lines like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0``
+    (ticks) and ``btime 1753000000``; others are skipped. Raises ParseError if
+    such a line is malformed, and if there is none.
+    """
+    boot_time_secs = None
+    cpu = None
+    cores: dict[int, CpuSecs] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith(("cpu", "btime")):  # other lines may be long, with a number per interrupt
+            continue
+        words = line.split()
+        if words[0] == "btime":
+            if len(words) != 2:
+                raise ParseError("not a boot time", source=source, line=number, text=line)
+            boot_time_secs = _count(words[1], source, number, "btime")
+        elif match := _CPU.match(words[0]):
+            ticks = words[1 : MODES + 1]
+            if len(ticks) < MODES:
+                raise ParseError("fewer than 8 CPU times", source=source, line=number, text=line)
+            if not _TICKS.match(" ".join(ticks)):
+                ticks = [str(_count(word, source, number, words[0])) for word in ticks]
+            times = CpuSecs._make([int(each) / ticks_per_sec for each in ticks])
+            if match[1]:
+                cores[int(match[1])] = times
+            else:
+                cpu = times
+    if boot_time_secs is None and cpu is None and not cores:
+        raise ParseError("neither CPU times nor boot time", source=source, text=text)
+    return NodeSample(boot_time_secs=boot_time_secs, cpu=cpu, cores=cores)
+
+
+def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
+    """Return bytes by name of /proc/meminfo, lines like ``MemTotal:       32774796 kB``.
+
+    Lines without a unit count huge pages, not bytes, and are omitted. Raises
+    ParseError if a line is malformed, and if there is none.
+    """
+    found = _MEMORY.findall(text)
+    if len(found) != text.count("\n") or not text.endswith("\n"):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line and not _MEMORY.match(line):
+                raise ParseError("not a line of meminfo", source=source, line=number, text=line)
+    sizes = {name: int(size) * 1024 for name, size in found if size}
+    if not sizes:
+        raise ParseError("no sizes", source=source, text=text)
+    return sizes
+
+
+def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, float]:
+    """Return the load averages of 1, 5 and 15 minutes: ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
+    words = text.split()[:3]
+    if len(words) != 3 or not all(_LOAD.match(word) for word in words):
+        raise ParseError("not three loads", source=source, line=1, text=text)
+    return float(words[0]), float(words[1]), float(words[2])
+
+
+def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
+    """Return how many threads are runnable, and how many exist: ``1/80``. Raises ParseError."""
+    words = text.split()
+    match = _ENTITIES.match(words[3]) if len(words) > 3 else None
+    if match is None:
+        raise ParseError("no count of threads", source=source, line=1, text=text)
+    return int(match[1]), int(match[2])
+
+
+def parse_oom_kills(text: str) -> int | None:
+    """Return how many processes the OOM killer has killed: ``oom_kill 7`` in vmstat; None: not reported."""
+    match = _OOM_KILLS.search(f"\n{text}\n")
+    return None if match is None else int(match[1])
+
+
+def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
+    """Return the OOM kills in vmstat below `procfs`; a missing file is not a failure."""
+    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
+    return None if text is None else parse_oom_kills(text)
+
+
+def read_stat(procfs: str) -> NodeSample:
+    """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
+    return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
+
+
+def read_meminfo(procfs: str) -> dict[str, int]:
+    """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
+    return parse_meminfo(read_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
+
+
+def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
+    """Return seconds stalled by resource and share of tasks, as far as the kernel reports them.
+
+    Omits ``full`` of ``cpu``: for a whole node the kernel always writes 0, as not all tasks can lack CPUs.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for resource in RESOURCES:
+        path = f"{procfs}/pressure/{resource}"
+        try:
+            shares = parse_pressure(read_text(path), source=path)
+        except (OSError, ParseError) as error:
+            if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
+                unreadable.add(f"node_pressure_{resource}", error)
+            continue
+        found.update(((resource, share), usecs / 1e6) for share, usecs in shares.items())
+    found.pop(("cpu", "full"), None)
+    return found
+
+
+def read_node(
+    procfs: str, unreadable: Unreadable, disks: Mapping[str, DiskSample] = MappingProxyType({})
+) -> NodeSample:
+    """Read the node's sample and add `disks` to it; what cannot be read is None or empty, and counted."""
+    stat = unreadable.tried("node_stat", read_stat, procfs) or NodeSample()
+    source = f"{procfs}/loadavg"
+    text = unreadable.tried("node_loadavg", read_text, source)
+    loads = entities = None
+    if text is not None and (loads := unreadable.tried("node_loadavg", parse_loadavg, text, source=source)):
+        entities = unreadable.tried("node_loadavg", parse_entities, text, source=source)
+    load1, load5, load15 = loads or (None, None, None)
+    runnable, existing = entities or (None, None)
+    return replace(
+        stat,
+        memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
+        load1=load1,
+        load5=load5,
+        load15=load15,
+        runnable_entities=runnable,
+        existing_entities=existing,
+        pressure_secs=read_pressure(procfs, unreadable),
+        oom_kills=read_oom_kills(procfs, unreadable),
+        disks=disks,
+    )
+
+
+def _count(word: str, source: str, line: int, name: str) -> int:
+    try:
+        return parse_count(word)
+    except ParseError as error:
+        raise ParseError(error.reason, source=source, line=line, field=name, text=word) from None

@@ -1,0 +1,128 @@
+"""The energy counters of CPU packages (RAPL), from the kernel's powercap framework.
+
+Source: Documentation/power/powercap/powercap.rst. Intel and AMD have the same
+interface. Since Linux 5.10 only root can read ``energy_uj``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobfeatures.errors import ParseError
+from jobfeatures.records.quantities import parse_count
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.sampling.descriptors import (
+    VANISHED,
+    DescriptorBudget,
+    KeptFile,
+    Unreadable,
+    read_file,
+)
+from jobfeatures_exporter.sampling.power.energy import compute_increase_uj
+
+# intel-rapl:0 is a package, intel-rapl:0:2 a part of it; intel-rapl-mmio has some of them a second time.
+_ZONE = re.compile(r"(?P<kind>intel-rapl(?:-mmio)?):(?P<package>[0-9]{1,4})(?::[0-9]{1,4})?\Z")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_PACKAGE = re.compile(r"package-([0-9]{1,4}(?:-die-[0-9]{1,4})?)\Z")
+
+
+class Zone(NamedTuple):
+    """One counter: `domain` is ``package-0``, ``dram-0`` or ``psys``."""
+
+    domain: str
+    path: str
+    max_range_uj: int | None
+
+
+def compute_domain(name: str, parent: str | None) -> str | None:
+    """Return the domain that a zone counts, None for a part already included in its package.
+
+    `name` is the zone's, `parent` that of the zone it is a part of: the memory
+    of ``package-1`` is ``dram-1``. Packages include their cores and uncore.
+    """
+    if parent is None:
+        return name if name == "psys" or _PACKAGE.match(name) else None
+    package = _PACKAGE.match(parent)
+    return f"dram-{package[1]}" if name == "dram" and package else None
+
+
+def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
+    """Return the counters below `sysfs`, if any."""
+    top = f"{sysfs}/class/powercap"
+    names = sorted(filter(_ZONE.match, unreadable.tried("node_energy", os.listdir, top) or ()))
+    found = ((name, unreadable.tried("node_energy", _read_name, f"{top}/{name}")) for name in names)
+    words = {name: word for name, word in found if word is not None}
+    zones: dict[str, Zone] = {}
+    # Sorted by name, ":" comes after "-": MSR zones replace those of the same domain by MMIO.
+    for name, word in words.items():
+        parent, colon, _ = name.rpartition(":")
+        is_part = colon and parent in names
+        domain = compute_domain(word, words.get(parent) if is_part else None)
+        if domain is not None:
+            most_uj = unreadable.tried("node_energy", _read_range, f"{top}/{name}")
+            zones[domain] = Zone(domain, f"{top}/{name}/energy_uj", most_uj)
+    return list(zones.values())
+
+
+def _read_name(directory: str) -> str:
+    text = read_file(f"{directory}/name", max_bytes=256).decode("ascii", "replace").strip()
+    if not _NAME.match(text):
+        raise ParseError("not the name of a powercap zone", source=f"{directory}/name", text=text)
+    return text
+
+
+def _read_range(directory: str) -> int:
+    return parse_energy(read_file(f"{directory}/max_energy_range_uj", max_bytes=256))
+
+
+def parse_energy(data: bytes) -> int:
+    """Return the microjoules in ``energy_uj`` or ``max_energy_range_uj``: one number. Raises ParseError."""
+    return parse_count(data.decode("ascii", "replace").strip(), field="energy_uj")
+
+
+class NodeEnergy:
+    """The joules of each domain since our start. A counter keeps its value while it is unreadable."""
+
+    def __init__(self, sysfs: str, clock: Clock, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+        self._sysfs = sysfs
+        self._clock = clock
+        self._budget = budget
+        self._unreadable = unreadable
+        self._files: dict[Zone, KeptFile] = {}
+        self._last: dict[str, tuple[int, float]] = {}  # reading, and when
+        self._total_uj: dict[str, int] = {}
+
+    def read(self) -> Mapping[str, float]:
+        """Return the joules by domain; a domain is absent until it has been read once."""
+        if not self._files:
+            self._files = {
+                zone: KeptFile(zone.path, self._budget) for zone in find_zones(self._sysfs, self._unreadable)
+            }
+        for zone, file in list(self._files.items()):
+            try:
+                now_uj = parse_energy(file.read())
+            except (OSError, ParseError) as error:
+                self._unreadable.add("node_energy", error)
+                if isinstance(error, OSError) and error.errno in VANISHED:
+                    self.close()  # the next sample finds the present zones
+                    break
+            else:
+                self._count(zone, now_uj)
+        return {domain: total / 1e6 for domain, total in self._total_uj.items()}
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+
+    def _count(self, zone: Zone, now_uj: int) -> None:
+        now_secs = self._clock.monotonic_secs()
+        before_uj, before_secs = self._last.get(zone.domain, (now_uj, now_secs))
+        self._last[zone.domain] = now_uj, now_secs
+        self._total_uj[zone.domain] = self._total_uj.get(zone.domain, 0) + compute_increase_uj(
+            before_uj, now_uj, max_range_uj=zone.max_range_uj, elapsed_secs=now_secs - before_secs
+        )

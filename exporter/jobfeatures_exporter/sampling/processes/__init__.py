@@ -1,0 +1,1 @@
+"""Processes: which there are, whose they are, and what they use."""

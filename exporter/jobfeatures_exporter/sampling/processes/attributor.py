@@ -1,0 +1,238 @@
+"""Attributes processes to jobs, containers, services and sessions, by means in order of precedence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from jobfeatures.batch import SYSTEMS, BatchSettings
+from jobfeatures.batch.groups import Membership
+from jobfeatures.batch.processes import ActiveJob, GroupNames, JobProcesses, UnnumberedGroups
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.processes.attribution import ProcessJobs
+from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.snapshot import ProcessSample, UnitKey
+
+# Within a sample a process group is a bare number: most processes have no
+# job, and a number hashes faster than a record.
+Key = JobKey | UnitKey | int
+NAMING_SECS = (
+    10.0  # within which what names a job may come later than its processes: an ad, a record, an answer
+)
+Owner = tuple[str, str, int | None]  # batch system, job name and uid in a control group's path
+
+
+class Attribution(NamedTuple):
+    """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
+
+    `strangers` own groups that carry the id of a job on this node but belong to an earlier or another job, or
+    groups that have no job's id yet, and no process or not for long.
+    """
+
+    keys: dict[int, Key]
+    aliases: Mapping[JobKey, JobKey]
+    strangers: Collection[Owner] = ()
+
+    def job_key(self, membership: Membership) -> JobKey | None:
+        """Return a job's key; the name of its group stands in for the job id until that is known."""
+        if self.strangers and _owner(membership) in self.strangers:
+            return None
+        key = JobKey(membership.batch_system, membership.name)
+        return self.aliases.get(key, key)
+
+
+class Attributor:
+    """Attributes the processes of successive samples.
+
+    The first of these that applies decides: the process's batch control group, a job's supplementary group, a
+    batch source's list or a shepherd that names it or an ancestor, its container, service or session, and
+    last its process group. `is_here` tells whether a control group belongs to a job on this node.
+    """
+
+    def __init__(
+        self,
+        procfs: str,
+        members: Members,
+        unreadable: Unreadable,
+        *,
+        is_here: Callable[[Membership], bool],
+        config: BatchSettings,
+    ) -> None:
+        self._members = members
+        self._is_here = is_here
+        self._process_jobs = ProcessJobs()
+        self._of_system = config, procfs, unreadable
+        self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
+        self._finders: list[JobProcesses] = [
+            each.load("processes").make_job_processes(*self._of_system)
+            for each in SYSTEMS.values()
+            if each.has_processes
+        ]
+        self._active: dict[JobKey, ActiveJob] = {}
+        self._nameless: Mapping[Owner, float] = {}  # owners of groups without a job's id, and since when
+
+    @property
+    def needs_all(self) -> bool:
+        """Return whether a job's processes can only be found by reading all processes of the node."""
+        return any(each.is_here for each in self._finders)
+
+    def read(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:
+        """Read what attributing the processes of this sample requires."""
+        if are_all:
+            self._active = {}
+            for finder in self._finders:
+                self._active.update(finder.update(processes))
+        self._members.update(processes, are_all=are_all, groups=self.needs_all)
+
+    def attribute(
+        self,
+        processes: Mapping[int, ProcessSample],
+        groups: Collection[JobDirectory],
+        jobs: Mapping[JobKey, Job],
+        *,
+        by_group: bool,
+        now_secs: float,
+        are_all: bool = True,
+        populated: Collection[Membership] = (),
+    ) -> Attribution:
+        """Return the key of each process, given the control groups of jobs and the known jobs.
+
+        The kernel counts processes in the `populated` groups, whether or not `processes` has them. With
+        `by_group` a process that belongs to nothing else is attributed to its process group; unless `are_all`
+        is set, only the processes of jobs are attributed. `now_secs` is monotonic.
+        """
+        attributed, units = self._members.attributed, self._members.units
+        if not are_all:
+            attributed = {pid: attributed[pid] for pid in processes if pid in attributed}
+            units = {}
+        batch = self._on_this_node(attributed)
+        living = {_owner(each) for each in (*_distinct(batch).values(), *populated)}
+        found = Attribution({}, self._resolve(batch, groups, processes, living, jobs))
+        self._nameless = {each: self._nameless.get(each, now_secs) for each in _find_nameless(found, groups)}
+        unborn = {
+            each
+            for each, since_secs in self._nameless.items()
+            if each not in living or now_secs - since_secs < NAMING_SECS
+        }
+        found = found._replace(strangers={*_find_strangers(found, groups, living, jobs), *unborn})
+        keys = found.keys
+        if by_group and are_all:
+            keys.update((pid, process.pgid) for pid, process in processes.items())
+        keys.update(units)
+        keys.update(self._process_jobs.update(processes, self._with_shepherds(jobs)))
+        # Directories of ended jobs may remain, and group ids are reused: jobs with a live shepherd come last.
+        for key, job in sorted(
+            self._active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
+        ):
+            for gid in job.gids:
+                keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
+        # Processes of one group share one membership object.
+        of_batch = {number: found.job_key(each) for number, each in _distinct(batch).items()}
+        keys.update(
+            (pid, of_job) for pid, each in batch.items() if (of_job := of_batch[id(each)]) is not None
+        )
+        return found
+
+    def _on_this_node(self, attributed: Mapping[int, Membership]) -> Mapping[int, Membership]:
+        distinct = _distinct(attributed).items()
+        foreign = {number for number, each in distinct if not self._is_here(each)}
+        if not foreign:
+            return attributed
+        return {pid: each for pid, each in attributed.items() if id(each) not in foreign}
+
+    def _resolve(
+        self,
+        batch: Mapping[int, Membership],
+        groups: Collection[JobDirectory],
+        processes: Mapping[int, ProcessSample],
+        living: Collection[Owner],
+        jobs: Mapping[JobKey, Job],
+    ) -> dict[JobKey, JobKey]:
+        unnumbered: dict[str, dict[str, list[ProcessSample]]] = {}
+        for each in (group.membership for group in groups):
+            if each.job_id is None:
+                unnumbered.setdefault(each.batch_system, {}).setdefault(each.name, [])
+        named = any(each.job_id is None for each in _distinct(batch).values())
+        for pid, each in batch.items() if named else ():
+            if each.job_id is None:
+                members = unnumbered.setdefault(each.batch_system, {})
+                members.setdefault(each.name, []).append(processes[pid])
+        for system in unnumbered.keys() - self._names.keys():
+            self._names[system] = SYSTEMS[system].load("groupnames").make_group_names(*self._of_system)
+        aliases: dict[JobKey, JobKey] = {}
+        for system, names in self._names.items():
+            others = (group.membership for group in groups if group.membership.batch_system == system)
+            numbers = names.update(
+                UnnumberedGroups(
+                    members=unnumbered.get(system, {}),
+                    processes=processes,
+                    in_groups=batch.keys(),
+                    living={name for of, name, _ in living if of == system},
+                    taken={each.job_id for each in others if each.job_id is not None},
+                    jobs=jobs,
+                )
+            )
+            aliases.update((JobKey(system, name), JobKey(system, job_id)) for name, job_id in numbers.items())
+        return aliases
+
+    def _with_shepherds(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
+        """Return the jobs, with the shepherds added from which the processes of active jobs descend."""
+        if not self._active:
+            return jobs
+        shepherded = {
+            key: replace(known, processes=known.processes | active.shepherds)
+            for key, active in self._active.items()
+            for known in (jobs.get(key) or Job(key=key),)
+        }
+        return {**jobs, **shepherded}
+
+
+def _owner(membership: Membership) -> Owner:
+    return membership.batch_system, membership.name, membership.uid
+
+
+def _find_nameless(found: Attribution, groups: Collection[JobDirectory]) -> Collection[Owner]:
+    """Return the owners of groups whose name is no job id and whose job is not known."""
+    return {
+        _owner(each)
+        for each in (group.membership for group in groups)
+        if each.job_id is None and JobKey(each.batch_system, each.name) not in found.aliases
+    }
+
+
+def _find_strangers(
+    found: Attribution,
+    groups: Collection[JobDirectory],
+    living: Collection[Owner],
+    jobs: Mapping[JobKey, Job],
+) -> Collection[Owner]:
+    """Return the owners of groups that carry a job's id but belong to another user or another run.
+
+    An empty group may outlive its job until the id is reused. The job's own groups are those with processes;
+    if none or several have processes, those that match its batch system's record; else the newest.
+    """
+    rivals: dict[JobKey, dict[Owner, tuple[bool, bool, int]]] = {}
+    for group in groups:
+        each = group.membership
+        key = found.job_key(each)
+        if key is None or (each.uid is None and each.sluid is None):
+            continue
+        job = jobs.get(key)
+        is_known = job is not None and (job.sluid if each.sluid else job.uid) == (each.sluid or each.uid)
+        owner = _owner(each)
+        rank = owner in living, is_known, max(group.inodes.values(), default=0)
+        owners = rivals.setdefault(key, {})
+        owners[owner] = max(rank, owners.get(owner, rank))
+    return {
+        owner
+        for owners in rivals.values()
+        if len(owners) > 1
+        for owner in owners.keys() - {max(owners, key=lambda each: owners[each])}
+    }
+
+
+def _distinct(memberships: Mapping[int, Membership]) -> dict[int, Membership]:
+    return {id(each): each for each in memberships.values()}

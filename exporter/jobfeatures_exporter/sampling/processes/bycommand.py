@@ -1,0 +1,120 @@
+"""Processes of a job rolled up by command: pure.
+
+Processes choose their command names, so their number has to be bounded: the commands with the most CPU time
+and those with the most memory are reported by name, all others together as `OTHER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
+from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
+
+OTHER = "other"
+SLOTS = 4  # commands reported by name during a job's lifetime, as a multiple of `top`
+
+
+class _Command:
+    """The live processes of one command in one sample."""
+
+    __slots__ = ("increase", "processes", "resident_bytes", "ticks")
+
+    def __init__(self) -> None:
+        self.ticks = 0  # of the live processes, since they were first seen
+        self.increase = 0
+        self.resident_bytes = 0
+        self.processes = 0
+
+
+class _Counts:
+    """The counters of one job, in clock ticks; none decreases while it is reported."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, int] = {}
+        self.other: int | None = None  # None until there are others
+
+    def update(self, commands: Mapping[str, _Command], top: int) -> None:
+        for name in _highest(commands, top):
+            if name not in self.named and (len(self.named) < SLOTS * top or self._make_room(commands)):
+                self.named[name] = 0
+        for name, command in commands.items():
+            if name in self.named:
+                self.named[name] += command.increase
+            else:
+                self.other = (self.other or 0) + command.increase
+
+    def _make_room(self, commands: Mapping[str, _Command]) -> bool:
+        """Move the command with the least time among those without processes to `other`."""
+        ended = [name for name in self.named if name not in commands]
+        if not ended:
+            return False
+        ticks = self.named.pop(min(ended, key=lambda name: (self.named[name], name)))
+        self.other = (self.other or 0) + ticks
+        return True
+
+
+class CommandBook:
+    """Counts by job and command, from one sample to the next.
+
+    The count of a command starts with what it used since the previous sample, and is kept until the job ends,
+    unless the command has no processes and another needs its place: its time is then added to `OTHER`.
+    """
+
+    def __init__(self, *, top: int, ticks_per_sec: int) -> None:
+        self._top = top
+        self._ticks_per_sec = ticks_per_sec
+        self._accumulator: CpuAccumulator[tuple[JobKey, str]] = CpuAccumulator(brings_life=False)
+        self._seen: dict[tuple[JobKey, str], int] = {}
+        self._counts: dict[JobKey, _Counts] = {}
+
+    def update(
+        self, processes: Mapping[int, ProcessSample], members: Mapping[JobKey, Sequence[ProcessSample]]
+    ) -> dict[JobKey, tuple[CommandSample, ...]]:
+        """Add a sample: all processes, and the (possibly empty) list of each job's. Forget other jobs."""
+        totals = self._accumulator.update(
+            processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
+        )
+        by_job: dict[JobKey, dict[str, _Command]] = {key: {} for key in members}
+        for key, group in members.items():
+            for process in group:
+                command = by_job[key].setdefault(process.command, _Command())
+                command.processes += 1
+                command.resident_bytes += process.resident_bytes
+        seen = {}
+        for (key, name), ticks in totals.items():
+            command = by_job[key][name]
+            command.ticks = seen[key, name] = ticks.user + ticks.system
+            command.increase = command.ticks - self._seen.get((key, name), 0)
+        self._seen = seen
+        self._counts = {key: self._counts.get(key) or _Counts() for key in by_job}
+        for key, counts in self._counts.items():
+            counts.update(by_job[key], self._top)
+        return {key: self._samples(counts, by_job[key]) for key, counts in self._counts.items()}
+
+    def _samples(self, counts: _Counts, commands: Mapping[str, _Command]) -> tuple[CommandSample, ...]:
+        none = _Command()
+        samples = [
+            self._sample(name, ticks, [commands.get(name, none)]) for name, ticks in counts.named.items()
+        ]
+        if counts.other is not None:
+            rest = [command for name, command in commands.items() if name not in counts.named]
+            samples.append(self._sample(OTHER, counts.other, rest))
+        return tuple(samples)
+
+    def _sample(self, name: str, ticks: int, commands: Sequence[_Command]) -> CommandSample:
+        return CommandSample(
+            command=name,
+            cpu_secs=ticks / self._ticks_per_sec,
+            resident_bytes=sum(each.resident_bytes for each in commands),
+            processes=sum(each.processes for each in commands),
+        )
+
+
+def _highest(commands: Mapping[str, _Command], top: int) -> dict[str, None]:
+    """Return the commands with the most CPU time and those with the most memory, except any named `OTHER`."""
+    names = sorted(name for name in commands if name != OTHER)
+    by_time = sorted(names, key=lambda name: -commands[name].ticks)[:top]
+    by_memory = sorted(names, key=lambda name: -commands[name].resident_bytes)[:top]
+    return dict.fromkeys([*by_time, *by_memory])

@@ -1,0 +1,62 @@
+"""What Sonar's documents report about a process beyond its stat line, read once per document.
+
+Reading three files per process at every sample would be expensive; documents are minutes apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from jobfeatures.errors import ParseError
+from jobfeatures.records.quantities import parse_count
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
+from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
+from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
+from jobfeatures_exporter.sampling.processes.statusfile import read_memory
+from jobfeatures_exporter.snapshot import ProcessDetail, ProcessSample
+
+
+def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
+    """Return bytes of data and stack of /proc/PID/statm: the sixth field, in pages. Raises ParseError.
+
+    Source: proc_pid_statm(5). Sample: ``765 443 415 5 0 123 0``.
+    """
+    words = text.split()
+    if len(words) < 6:
+        raise ParseError("fewer than 6 fields", source="statm", line=1, text=text)
+    return parse_count(words[5], field="statm") * page_bytes
+
+
+def read_details(
+    procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
+) -> dict[int, ProcessDetail]:
+    """Read what is readable of each process, by pid; processes that have ended since are absent."""
+    found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
+    return {pid: detail for pid, detail in found.items() if detail is not None}
+
+
+def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
+    """Read one process: its user, anonymous memory, data size, input and output; None if it has ended.
+
+    Only root may read the input and output of other users' processes, see
+    ptrace(2). Kernel threads and zombies have no memory, so theirs is not read.
+    """
+    folder = f"{procfs}/{process.pid}"
+    tried, uid = unreadable.tried, None
+    try:
+        uid = os.stat(folder).st_uid
+    except OSError as error:
+        if error.errno in VANISHED:
+            return None
+        unreadable.add("process_owner", error)
+    memory = data_bytes = None
+    if process.virtual_bytes:
+        memory = tried("process_status", read_memory, procfs, process.pid)
+        data_bytes = tried("process_statm", lambda: parse_statm_data(read_text(f"{folder}/statm")))
+    return ProcessDetail(
+        uid=uid,
+        anon_bytes=None if memory is None else memory.anon,
+        data_bytes=data_bytes,
+        io=tried("process_io", lambda: parse_process_io(read_text(f"{folder}/io"))),
+    )

@@ -1,0 +1,161 @@
+"""Control group, user and memory of processes, which are not in the stat line: read as rarely as possible."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
+from jobfeatures_exporter.sampling.hierarchies import parse_process_cgroup
+from jobfeatures_exporter.sampling.processes.statusfile import parse_process_groups, read_memory
+from jobfeatures_exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
+
+MAX_GAP_LOOKS = 32
+_NO_MEMORY = MemoryBytes()
+_NO_GROUPS: frozenset[int] = frozenset()
+
+
+class _Known:
+    """One process. `memory` was read when its stat line was `memory_of`."""
+
+    __slots__ = ("command", "gap", "groups", "memory", "memory_of", "next_check", "start_ticks", "uid")
+
+    def __init__(self, process: ProcessSample) -> None:
+        self.start_ticks = process.start_ticks
+        self.command = process.command
+        self.gap = 0
+        self.groups = _NO_GROUPS
+        self.next_check = 0
+        self.uid: int | None = None
+        self.memory = _NO_MEMORY
+        self.memory_of: ProcessSample | None = None
+
+
+class Members:
+    """Maps processes to batch jobs and units by their control groups, and to their users.
+
+    A process may be moved: a batch system's daemon first forks and then moves the child. So each is checked
+    at its 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as it does
+    by exec.
+    """
+
+    def __init__(self, procfs: str, unreadable: Unreadable, *, root: str = "") -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._root = root
+        self._known: dict[int, _Known] = {}
+        self._look = 0
+        self.attributed: dict[int, Membership] = {}
+        self.units: dict[int, UnitKey] = {}
+        self._by_group: dict[int, set[int]] = {}  # pids by supplementary group
+        self.memory_failed = False  # whether the latest call of `memory` could not read a process
+
+    def pids_of_group(self, gid: int) -> Collection[int]:
+        """Return the processes with a supplementary group, as of the latest update."""
+        return self._by_group.get(gid, ())
+
+    def update(
+        self, processes: Mapping[int, ProcessSample], *, are_all: bool = True, groups: bool = False
+    ) -> None:
+        """Check the processes of one sample; if these are all processes, forget others.
+
+        With `groups` their supplementary groups are read when they are checked.
+        """
+        known = self._known
+        self._look += 1
+        look = self._look
+        for pid, process in processes.items():
+            each = known.get(pid)
+            if each is None or each.start_ticks != process.start_ticks:
+                if each is not None:
+                    self._forget(pid)
+                known[pid] = each = _Known(process)
+            elif look < each.next_check and each.command == process.command:
+                continue
+            each.command = process.command
+            if look >= each.next_check:
+                each.next_check = look + _next_gap(each, pid)
+            self._check(pid, each, groups=groups)
+        if are_all and len(known) != len(processes):
+            for pid in known.keys() - processes.keys():
+                self._forget(pid)
+
+    def uid(self, pid: int) -> int | None:
+        """Return the effective uid of a process in the latest update. See proc_pid(5)."""
+        known = self._known.get(pid)
+        return None if known is None else known.uid
+
+    def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
+        """Return the sum of the memory of processes in the latest update, by component.
+
+        Shared pages count once per process. A component is None if no process reports it. A process's memory
+        is read again only when its stat line has changed: without a page fault it is the same.
+        """
+        self.memory_failed = False
+        memories = [self._memory(process) for process in processes]
+        return MemoryBytes(
+            anon=_sum([each.anon for each in memories]),
+            file=_sum([each.file for each in memories]),
+            shmem=_sum([each.shmem for each in memories]),
+            swap=_sum([each.swap for each in memories]),
+        )
+
+    def _forget(self, pid: int) -> None:
+        self._regroup(pid, self._known.pop(pid), _NO_GROUPS)
+        self.attributed.pop(pid, None)
+        self.units.pop(pid, None)
+
+    def _regroup(self, pid: int, known: _Known, groups: frozenset[int]) -> None:
+        for gid in known.groups - groups:
+            pids = self._by_group[gid]
+            pids.discard(pid)
+            if not pids:
+                del self._by_group[gid]
+        for gid in groups - known.groups:
+            self._by_group.setdefault(gid, set()).add(pid)
+        known.groups = groups
+
+    def _check(self, pid: int, known: _Known, *, groups: bool) -> None:
+        tried, folder = self._unreadable.tried, f"{self._procfs}/{pid}"
+        text = tried("process_cgroup", read_text, f"{folder}/cgroup")
+        if text is not None:
+            found = parse_process_cgroup(text, root=self._root)
+            if isinstance(found, Membership):
+                self.attributed[pid] = found
+            else:
+                self.attributed.pop(pid, None)
+            if isinstance(found, UnitKey):
+                self.units[pid] = found
+            else:
+                self.units.pop(pid, None)
+        if groups:
+            text = tried("process_status", read_text, f"{folder}/status")
+            if text is not None:
+                self._regroup(pid, known, parse_process_groups(text))
+        owner = tried("process_owner", os.stat, folder)
+        known.uid = known.uid if owner is None else owner.st_uid
+
+    def _memory(self, process: ProcessSample) -> MemoryBytes:
+        known = self._known[process.pid]
+        if known.memory_of is not process:
+            memory = None
+            if process.virtual_bytes:  # kernel threads and zombies have none
+                memory = self._unreadable.tried("process_status", read_memory, self._procfs, process.pid)
+            known.memory = memory or _NO_MEMORY
+            has_failed = memory is None and process.virtual_bytes > 0
+            # A failed read is retried at the next sample, even if the process sleeps.
+            known.memory_of = None if has_failed else process
+            self.memory_failed = self.memory_failed or has_failed
+        return known.memory
+
+
+def _next_gap(known: _Known, pid: int) -> int:
+    known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
+    # Processes that existed at the start should not all be due in the same sample.
+    return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

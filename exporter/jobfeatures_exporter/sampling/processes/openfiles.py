@@ -1,0 +1,52 @@
+"""How many files the processes of jobs have open, for another exporter's metric names that include it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
+from jobfeatures_exporter.sampling.measured import OpenFiles
+from jobfeatures_exporter.snapshot import ProcessSample
+
+_LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
+
+
+def parse_open_limit(text: str) -> int | None:
+    """Return the soft limit of open files in /proc/PID/limits, see proc_pid_limits(5); None: unlimited."""
+    match = _LIMIT.search(text)
+    if match is None:
+        raise ParseError("no line of open files", source="limits", text=text)
+    return None if match[1] == "unlimited" else int(match[1])
+
+
+class OpenFileBook:
+    """Counts open descriptors at each sample; the limit of a process is read once."""
+
+    def __init__(self, procfs: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._limits: dict[tuple[int, int], int | None] = {}  # by pid and start
+
+    def update(self, processes: Iterable[ProcessSample]) -> dict[int, OpenFiles]:
+        """Return what is readable, by pid. Only root may read other users' processes, see ptrace(2)."""
+        found: dict[int, OpenFiles] = {}
+        limits: dict[tuple[int, int], int | None] = {}
+        for each in processes:
+            folder, key = f"{self._procfs}/{each.pid}", (each.pid, each.start_ticks)
+            try:
+                if key in self._limits:
+                    limit = self._limits[key]
+                else:
+                    limit = parse_open_limit(read_text(f"{folder}/limits"))
+                # Since Linux 6.2 the size is the number; before that it is 0, as for a process without any.
+                opened = os.stat(f"{folder}/fd").st_size or len(os.listdir(f"{folder}/fd"))
+            except (OSError, ParseError) as error:
+                self._unreadable.add("process_files", error)
+                continue
+            limits[key] = limit
+            found[each.pid] = OpenFiles(opened, limit)
+        self._limits = limits
+        return found

@@ -1,0 +1,136 @@
+"""Collectors: one file each, one line in `COLLECTORS` each. `controller` and `own` have those of other roles.
+
+A file offers `METRICS`, the declarations of its families, and `families(context)`, a pure function that
+yields them with samples. A collector that fails loses only its own series.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache, partial
+from types import ModuleType
+from typing import NamedTuple
+
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.records.metrics import Metric, gauge
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.exposition import Family
+
+log = logging.getLogger(__name__)
+
+NODE, CONTROLLER = ROLES = ("node", "controller")  # roles of the daemon
+
+
+class Collector(NamedTuple):
+    """One line of the table. Its file is imported only in the roles that run it."""
+
+    name: str  # also the name of its file, in the room of its roles
+    meaning: str
+    enabled: bool = True
+    roles: tuple[str, ...] = (NODE,)  # roles that run it
+    is_live: bool = True  # can be switched on and off while the daemon runs
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the declarations of its families."""
+        metrics: tuple[Metric, ...] = _load(self).METRICS
+        return metrics
+
+    def families(self, context: Context) -> Iterator[Family]:
+        """Yield its families with samples."""
+        families: Iterator[Family] = _load(self).families(context)
+        return families
+
+
+@cache
+def _load(collector: Collector) -> ModuleType:
+    room = {ROLES: ".own", (CONTROLLER,): ".controller"}.get(collector.roles, "")
+    return importlib.import_module(f"{__name__}{room}.{collector.name}")
+
+
+def load_all(names: Iterable[str]) -> None:
+    """Import these collectors before the first scrape; log those that cannot be imported."""
+    for name in names:
+        try:
+            _load(COLLECTORS[name])
+        except Exception:  # supervised, as at a scrape
+            log.exception("collector cannot be loaded", extra={"collector": name})
+
+
+_of_cluster = partial(Collector, roles=(CONTROLLER,), is_live=False)
+
+COLLECTORS: dict[str, Collector] = {
+    each.name: each
+    for each in (
+        Collector("node", "CPU, memory and load of the node"),
+        Collector("jobs", "what each job uses"),
+        Collector("steps", "what each step of a job uses, with jobs.steps"),
+        Collector("processes", "the processes of each job by command", enabled=False, is_live=False),
+        Collector("cores", "what each job uses of each core", enabled=False),
+        Collector("kernel", "how processes are read; series of jobs need sums in the kernel"),
+        Collector("allocation", "properties and allocation of each job"),
+        Collector("energy", "energy of the node and of each job"),
+        Collector("work", "work that jobs do, with work.events"),
+        Collector("gpus", "GPUs, and their use by each job"),
+        Collector(
+            "gpudetail",
+            "profile, memory errors, XID events and held clocks of NVIDIA's GPUs",
+            enabled=False,
+            is_live=False,
+        ),
+        Collector("exits", "exit records of processes"),
+        Collector("remaining", "how long each job still runs"),
+        Collector("waste", "what draining or killing each job would waste"),
+        Collector("drains", "drains, and what they would waste now"),
+        Collector("status", "what jobs report in JOBSTATUS"),
+        Collector("features", "published feature directories"),
+        Collector("queue", "the queue by partition, in the controller role", roles=(CONTROLLER,)),
+        Collector("cluster", "the nodes by partition, in the controller role", roles=(CONTROLLER,)),
+        _of_cluster("schedule", "quality of the schedule, in the controller role"),
+        _of_cluster(
+            "scheduler",
+            "how busy slurmctld is, by sdiag's counters (anew each midnight UTC), in the controller role",
+        ),
+        _of_cluster("licences", "licences, in the controller role"),
+        _of_cluster("reservations", "reservations, in the controller role"),
+        _of_cluster("fairshare", "shares of accounts and users, in the controller role", enabled=False),
+        Collector("sources", "batch sources", roles=ROLES),
+        Collector("sysinfo", "hardware of the node"),
+        Collector("sinks", "documents sent in Sonar's format", roles=ROLES),
+        Collector("web", "the listeners", roles=ROLES),
+        Collector("process", "the exporter itself", roles=ROLES),
+    )
+}
+
+SUCCESS = gauge(
+    "batch_exporter_collector_success", "1 if the collector worked, 0 if it failed.", ("collector",)
+)
+DURATION = gauge(
+    "batch_exporter_collector_duration_seconds", "How long the collector took in this scrape.", ("collector",)
+)
+METRICS = (SUCCESS, DURATION)
+
+
+def collect(context: Context, enabled: Collection[str]) -> list[Family]:
+    """Return the families of all enabled collectors, then each collector's success and duration."""
+    found: list[Family] = []
+    success: dict[str, int] = {}
+    duration: dict[str, float] = {}
+    for name, collector in COLLECTORS.items():
+        if name not in enabled:
+            continue
+        started = time.perf_counter()
+        try:
+            found.extend(collector.families(context))  # families yielded before a fault are kept
+            success[name] = 1
+        except (JobfeaturesError, OSError) as error:
+            log.error("collector failed: %s", error, extra={"collector": name})
+            success[name] = 0
+        except Exception:  # supervised: a fault costs only this collector's series
+            log.exception("collector failed", extra={"collector": name})
+            success[name] = 0
+        duration[name] = time.perf_counter() - started
+    return [*found, Family.by_word(SUCCESS, success), Family.by_word(DURATION, duration)]

@@ -1,0 +1,1 @@
+"""Collectors of the controller role: queue, nodes and schedule of whole clusters."""

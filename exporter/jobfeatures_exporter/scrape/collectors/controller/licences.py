@@ -1,0 +1,31 @@
+"""Licences of each batch system. Only in the controller role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures.records.administration import Licences
+from jobfeatures.records.metrics import gauge
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.exposition import Family
+
+LICENCES = gauge(
+    "batch_licences",
+    "Licences by kind: total, used by jobs, free, reserved.",
+    ("batch_system", "licence", "kind"),
+)
+METRICS = (LICENCES,)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the family of licences."""
+    yield Family.known(
+        LICENCES,
+        [
+            ((reported.source, each.name, kind), getattr(each, kind))
+            for reported in context.administration
+            if isinstance(reported, Licences)
+            for each in reported.licences
+            for kind in ("total", "used", "free", "reserved")
+        ],
+    )

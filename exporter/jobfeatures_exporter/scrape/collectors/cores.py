@@ -1,0 +1,58 @@
+"""CPU time of each job on each core, on request: as cgroup v1 counts it, else on its exclusive cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jobfeatures.records.metrics import JOB, counter
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.sampling.cpurates import busy_secs_of
+from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.snapshot import JobSample, Kind, Snapshot, WorkKey, kind_of
+
+CPU = counter(
+    "batch_job_core_cpu_seconds",
+    "CPU time of the job on a core of its cpuset; on cgroup v2 all work since boot on a core that no other "
+    "job may use.",
+    (*JOB, "core"),
+)
+METRICS = (CPU,)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the family; on cgroup v2 without the cores that jobs share."""
+    snapshot = context.snapshot
+    if snapshot is None:
+        return
+    own = find_own_cores(snapshot)
+    found = ((job_labels(each.key), core_nanosecs(snapshot, own, each)) for each in context.shown_samples)
+    yield Family(
+        CPU, [((*job, str(core)), used / 1e9) for job, cores in found for core, used in cores.items()]
+    )
+
+
+def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
+    """Return each batch job's exclusive cores, by cpuset; nothing if any batch job's cpuset is unknown."""
+    once: set[int] = set()
+    several: set[int] = set()
+    jobs: dict[WorkKey, frozenset[int]] = {}
+    for key, each in snapshot.jobs.items():
+        if kind_of(key) is Kind.BATCH:
+            if each.cpu_numbers is None:
+                return {}
+            jobs[key] = cores = each.cpu_numbers
+            if not cores <= several:
+                several |= once & cores
+                once |= cores
+    return {key: sorted(cores - several) for key, cores in jobs.items()}
+
+
+def core_nanosecs(
+    snapshot: Snapshot, own: Mapping[WorkKey, list[int]], sample: JobSample
+) -> Mapping[int, int]:
+    """Return a job's CPU time by core: as v1 counts it, else all work of each core that it has alone."""
+    if sample.core_nanosecs or snapshot.node is None or sample.cgroup_version != 2:
+        return sample.core_nanosecs
+    cores = snapshot.node.cores
+    alone = own.get(sample.key, ())
+    return {core: round(busy_secs_of(cores[core]) * 1e9) for core in alone if core in cores}

@@ -1,0 +1,1 @@
+"""Collectors of both roles: the exporter itself, its sources, listeners and sinks."""

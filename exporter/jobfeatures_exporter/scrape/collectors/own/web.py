@@ -1,0 +1,47 @@
+"""The listeners: their responses, and the requests and connections they refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures.records.metrics import counter, gauge
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.exposition import Family
+
+REQUESTS = counter(
+    "batch_exporter_web_requests", "Requests answered, by listener and HTTP status.", ("listener", "code")
+)
+REJECTED = counter(
+    "batch_exporter_web_rejected",
+    "Requests refused and connections ended, by listener and reason.",
+    ("listener", "reason"),
+)
+CONNECTIONS = gauge(
+    "batch_exporter_web_connections", "Open connections, those in a TLS handshake included.", ("listener",)
+)
+FAILURES = counter(
+    "batch_exporter_web_config_reload_failures",
+    "Times that a new web configuration, certificate or key was invalid.",
+)
+GOOD = gauge(
+    "batch_exporter_web_config_last_reload_successful",
+    "1 if the latest reload of the web configuration succeeded; 0: an older one is in use.",
+)
+
+METRICS = (REQUESTS, REJECTED, CONNECTIONS, FAILURES, GOOD)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families of the listeners that are open."""
+    status = context.web
+    if status is None:
+        return
+    listeners = status.listeners
+    answers = [(each.name, pair) for each in listeners for pair in sorted(each.answers.items())]
+    yield Family(REQUESTS, [((name, str(code)), count) for name, (code, count) in answers])
+    refused = [(each.name, pair) for each in listeners for pair in sorted(each.rejected.items())]
+    yield Family(REJECTED, [((name, reason), count) for name, (reason, count) in refused])
+    yield Family(CONNECTIONS, [((each.name,), each.connections) for each in listeners])
+    if status.file_failures is not None:
+        yield Family.single(FAILURES, status.file_failures)
+        yield Family.single(GOOD, int(status.file_is_good))

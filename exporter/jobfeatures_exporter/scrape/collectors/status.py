@@ -1,0 +1,36 @@
+"""What jobs report about themselves in $JOBSTATUS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures.records.metrics import (
+    JOB,
+    JOB_SAYS_CPUS,
+    JOB_SAYS_POSTPONABLE,
+    JOB_SAYS_PRIORITY,
+    counter,
+    gauge,
+)
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.exposition import Family
+
+AGE = gauge("batch_job_status_age_seconds", "Time since the job last wrote its JOBSTATUS.", JOB)
+VIOLATIONS = counter(
+    "batch_jobstatus_violations", "JOBSTATUS sets rejected or flagged, by reason.", ("reason",)
+)
+
+METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIONS)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families; a job that has not written its JOBSTATUS has no series."""
+    views = context.statuses.items()
+    yield Family.known(AGE, [(key, view.age_secs(context.now_secs)) for key, view in views])
+    said = [(key, view.status) for key, view in views if view.status is not None]
+    yield Family(JOB_SAYS_CPUS, [(key, each.used_cpu) for key, each in said])
+    yield Family.known(JOB_SAYS_PRIORITY, [(key, each.priority_factor) for key, each in said])
+    postponable = [(key, each.can_postpone_last_job) for key, each in said]
+    yield Family(JOB_SAYS_POSTPONABLE, [(key, int(each)) for key, each in postponable if each is not None])
+    counts = sorted(context.status_violations.items())
+    yield Family(VIOLATIONS, [((str(reason),), count) for reason, count in counts])

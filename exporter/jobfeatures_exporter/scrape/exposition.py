@@ -1,0 +1,224 @@
+"""Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
+
+A sample is a tuple of label values, in the order of their declaration, and a value.
+Labels become text only here; the text is cached from one page to the next.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeGuard
+
+from jobfeatures.records.metrics import Metric
+
+# Lone surrogates, as JSON may hold them, except those that stand for undecodable bytes.
+_LONE_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+Number = int | float
+Values = tuple[str, ...]  # of labels
+Sample = tuple[Values, Number]
+
+SUM, COUNT = "sum", "count"  # take the place of `le` on a histogram's samples that are not buckets
+MAX_HEADS = 1024  # cached; beyond that, the cache is cleared
+SPARE_TEXTS = 1024  # label texts that may be cached besides those in use
+
+
+def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
+    return sample[1] is not None
+
+
+class Family(NamedTuple):
+    """A metric with its samples of one scrape; `histogram_samples` makes those of histograms."""
+
+    metric: Metric
+    samples: Sequence[Sample]
+
+    @classmethod
+    def single(cls, metric: Metric, value: Number | None) -> Family:
+        """Return a family of one sample without labels, or of no sample if the value is unknown."""
+        return cls(metric, () if value is None else (((), value),))
+
+    @classmethod
+    def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
+        """Return a family of the known values; unknown ones are left out."""
+        return cls(metric, [sample for sample in values if _is_known(sample)])
+
+    @classmethod
+    def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
+        """Return a family with one label; `values` are by label value."""
+        return cls(metric, [((word,), value) for word, value in values.items()])
+
+
+Block = tuple[Metric, str]  # lines of samples
+
+
+class _Texts(dict[Values, str]):
+    """The text of labels by their values, for one set of names; made on first use."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, values: Values) -> str:
+        text = self[values] = label_text(self._names, values)
+        return text
+
+
+class LabelTexts:
+    """Caches the texts of labels between pages; those of ended jobs are dropped in time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, ...], _Texts] = {}
+
+    def of(self, names: tuple[str, ...]) -> _Texts:
+        """Return the texts for these label names."""
+        found = self._kept.get(names)
+        if found is None:
+            found = self._kept[names] = _Texts(names)
+        return found
+
+    def forget_unused(self, series: int) -> None:
+        """Clear the cache once most texts belong to no series; the last page had `series` of them."""
+        if sum(map(len, self._kept.values())) > 2 * series + SPARE_TEXTS:
+            self._kept = {}
+
+
+def label_text(names: Iterable[str], values: Iterable[str]) -> str:
+    """Return labels as written on a line: ``{job_id="12",mode="user"}``; empty without labels."""
+    text = ",".join([f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)])
+    return f"{{{text}}}" if text else ""
+
+
+def escape(value: str) -> str:
+    """Return a label value escaped for both formats; what is not Unicode becomes U+FFFD."""
+    if not value.isascii():
+        value = _LONE_HALF.sub("\ufffd", value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if "\\" in value or '"' in value or "\n" in value:
+        value = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return value
+
+
+def format_value(value: Number) -> str:
+    """Return a number as both formats read it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
+    return repr(value)
+
+
+def histogram_samples(
+    values: Values, bounds: Sequence[Number], counts: Sequence[int], total: Number
+) -> list[Sample]:
+    """Return a histogram's samples: `counts` of values up to each bound (a float in OpenMetrics)."""
+    limits = [*(float(each) for each in bounds), math.inf]
+    classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
+    return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]
+
+
+def choose_format(accept: str) -> tuple[bool, str]:
+    """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics if it is accepted."""
+    if takes(accept, "application/openmetrics-text"):
+        return True, "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    return False, "text/plain; version=0.0.4; charset=utf-8"
+
+
+def takes(header: str, name: str) -> bool:
+    """Return whether an Accept or Accept-Encoding header names something without refusing it (q=0)."""
+    for each in header.lower().split(","):
+        found, *parameters = (part.strip() for part in each.split(";"))
+        if found == name and not any(re.fullmatch(r"q=0(\.0*)?", part) for part in parameters):
+            return True
+    return False
+
+
+def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
+    """Return the text of all families that have samples. Of several with one name, the first declares it."""
+    texts = LabelTexts() if texts is None else texts
+    sized = [(family, len(family.samples)) for family in families]
+    blocks = [block for family, size in sized if size for block in blocks_of(family, texts)]
+    texts.forget_unused(sum([size for _, size in sized]))
+    return render_blocks(blocks, openmetrics=openmetrics)
+
+
+def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
+    """Return the lines of a family, and those under its former name."""
+    metric, samples = family
+    lines = getattr(samples, "lines", None)  # of `rows.Column`, which caches them
+    blocks = [(metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts)))]
+    if metric.former is not None:
+        blocks += blocks_of(Family(metric.former, list(samples)), texts)
+    return blocks
+
+
+def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
+    """Return the text of blocks, grouped by name."""
+    parts: dict[str, list[str]] = {}
+    heads = _HEADS[openmetrics]
+    for metric, lines in blocks:
+        found = parts.get(metric.name)
+        if found is None:
+            parts[metric.name] = [heads[metric], lines]
+        else:
+            found.append(lines)
+    text = "".join([part for found in parts.values() for part in found])
+    return f"{text}# EOF\n".encode() if openmetrics else text.encode()
+
+
+def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> list[str]:
+    """Return a line for each sample. If the sum of all values is finite, none is checked by itself."""
+    if metric.kind == "histogram":
+        return [_histogram_line(metric, values, value, texts) for values, value in samples]
+    name, made = metric.sample_name, texts.of(metric.label_names)
+    if len(samples) == 1:  # of most families
+        [(values, value)] = samples
+        return [f"{name}{made[values]} {format_value(value)}\n"]
+    try:
+        finite = math.isfinite(sum([value for _, value in samples]))
+    except OverflowError:  # an integer beyond the range of a float
+        finite = False
+    if finite:
+        return [f"{name}{made[values]} {value!r}\n" for values, value in samples]
+    return [f"{name}{made[values]} {format_value(value)}\n" for values, value in samples]
+
+
+def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelTexts) -> str:
+    *own, limit = values
+    if limit in {SUM, COUNT}:
+        return f"{metric.name}_{limit}{texts.of(metric.label_names[:-1])[tuple(own)]} {format_value(value)}\n"
+    return f"{metric.name}_bucket{texts.of(metric.label_names)[values]} {format_value(value)}\n"
+
+
+class _Heads(dict[Metric, str]):
+    """The declarations of families in one format; made on first use."""
+
+    def __init__(self, *, openmetrics: bool) -> None:
+        super().__init__()
+        self._openmetrics = openmetrics
+
+    def __missing__(self, metric: Metric) -> str:
+        if len(self) >= MAX_HEADS:
+            self.clear()
+        text = self[metric] = head(metric, openmetrics=self._openmetrics)
+        return text
+
+
+_HEADS = (_Heads(openmetrics=False), _Heads(openmetrics=True))
+
+
+def head(metric: Metric, *, openmetrics: bool) -> str:
+    """Return the lines that declare a family."""
+    if openmetrics:
+        return _head_openmetrics(metric)
+    kind = metric.kind if metric.kind in {"counter", "histogram", "summary"} else "gauge"
+    meaning = metric.meaning.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"# HELP {metric.sample_name} {meaning}\n# TYPE {metric.sample_name} {kind}\n"
+
+
+def _head_openmetrics(metric: Metric) -> str:
+    name, kind = metric.name, metric.kind
+    if metric.verbatim and kind == "counter":
+        # Counters' samples need a suffix in this format; a counter without it is of unknown type.
+        name, kind = (name[: -len("_total")], kind) if name.endswith("_total") else (name, "unknown")
+    unit = f"# UNIT {name} {metric.unit}\n" if metric.unit and kind != "info" else ""
+    return f"# TYPE {name} {kind}\n{unit}# HELP {name} {escape(metric.meaning)}\n"

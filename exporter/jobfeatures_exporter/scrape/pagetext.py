@@ -1,0 +1,66 @@
+"""A context as the text of a page: collectors, profiles, the budget, the format."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import replace
+
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.scrape.budget import Page, SeriesBudget, weigh_jobs
+from jobfeatures_exporter.scrape.collectors import collect
+from jobfeatures_exporter.scrape.exposition import Family, LabelTexts, Values, render
+from jobfeatures_exporter.scrape.profiles import read_profiles, to_families
+from jobfeatures_exporter.scrape.rows import KeptRows
+
+
+class PageMaker:
+    """Makes pages; several scrapers may ask for either format concurrently."""
+
+    def __init__(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
+        self._collectors = collectors
+        self._profiles = profiles
+        self._budget = SeriesBudget(max_series)
+        self._budget_lock = threading.Lock()
+        self._texts = LabelTexts()
+        self._rows = KeptRows()
+
+    def reconfigure(self, config: DaemonConfig) -> None:
+        """Apply new settings; sums over jobs without series of their own continue."""
+        self._collectors, self._profiles = config.enabled_collectors(), config.metrics_profile
+        with self._budget_lock:
+            self._budget.limit(config.metrics_max_series)
+
+    def collected(self, context: Context) -> list[Family]:
+        """Return the families of all collectors, without profiles and not limited by the budget."""
+        return collect(replace(context, rows=self._rows), self._collectors)
+
+    def families(self, context: Context) -> list[Family]:
+        """Return all families within the budget."""
+        context = replace(context, rows=self._rows)
+        families = collect(context, self._collectors)
+        if not self._profiles:
+            return self._within_budget(context, families, {}).families
+        readings, success = read_profiles(context, self._profiles)
+        by_job = {None if key is None else job_labels(key): made for key, made in readings.items()}
+        counts = {job: len(made) for job, made in by_job.items()}
+        page = self._within_budget(context, [*families, success], counts)
+        shown = [made for job, made in by_job.items() if job not in page.hidden]
+        return page.families + to_families(reading for made in shown for reading in made)
+
+    def render(self, context: Context, *, openmetrics: bool) -> bytes:
+        """Return the page."""
+        return render(self.families(context), openmetrics=openmetrics, texts=self._texts)
+
+    def _within_budget(
+        self, context: Context, families: list[Family], counts: dict[Values | None, int]
+    ) -> Page:
+        with self._budget_lock:
+            return self._budget.apply(
+                families,
+                look=context.snapshot.taken_at_secs if context.snapshot is not None else None,
+                now_secs=context.now_secs,
+                weigh=lambda: weigh_jobs(context),
+                extra=counts,
+            )

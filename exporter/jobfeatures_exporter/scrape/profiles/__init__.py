@@ -1,0 +1,99 @@
+"""Names of other exporters, so that dashboards made for them keep working.
+
+One file each, one line in `PROFILES` each. A file offers `METRICS`, whose names are verbatim, and up to two
+functions: `of_node(view)` and `of_job(view, sample)` yield readings from the same snapshot as all other
+metrics. What an exporter measures but a snapshot lacks is omitted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Collection, Iterable
+from types import ModuleType
+from typing import NamedTuple
+
+from jobfeatures.records.metrics import Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.exposition import Family, Number, Values
+from jobfeatures_exporter.scrape.profiles.common import Reading, View
+from jobfeatures_exporter.snapshot import WorkKey
+
+log = logging.getLogger(__name__)
+
+
+class Profile(NamedTuple):
+    """One line of the table."""
+
+    meaning: str
+    file: str
+    reads_processes: bool = False
+    reads_cores: bool = False  # CPU time by core, as v1 counts it for each job
+    reads_open_files: bool = False
+
+    def load(self) -> ModuleType:
+        """Return its module."""
+        return importlib.import_module(f"{__name__}.{self.file}")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the declarations of its metrics."""
+        metrics: tuple[Metric, ...] = self.load().METRICS
+        return metrics
+
+
+PROFILES: dict[str, Profile] = {
+    "treydock": Profile("treydock/cgroup_exporter", "treydock"),
+    "jobstats": Profile("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", "jobstats"),
+    "slurm-job-exporter": Profile(
+        "guilbaults/slurm-job-exporter", "slurm_job_exporter", reads_processes=True, reads_cores=True
+    ),
+    "ceems": Profile("CEEMS' exporter", "ceems"),
+    "process-exporter": Profile(
+        "ncabatoff/process-exporter, a group being a job",
+        "process_exporter",
+        reads_processes=True,
+        reads_open_files=True,
+    ),
+}
+
+SUCCESS = Metric(
+    "batch_exporter_profile_success", "gauge", "1 if the profile worked, 0 if it failed.", ("profile",)
+)
+
+Readings = dict[WorkKey | None, list[Reading]]  # by job; None for the node
+
+
+def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
+    """Return the readings, and which profiles succeeded. A profile that fails loses only its own series."""
+    view = View(context)
+    found: Readings = {}
+    success: dict[str, int] = {}
+    for name, profile in PROFILES.items():
+        if name not in names:
+            continue
+        try:
+            module = profile.load()
+            made: Readings = {None: list(module.of_node(view)) if hasattr(module, "of_node") else []}
+            for sample in context.shown_samples:
+                made[sample.key] = list(module.of_job(view, sample))
+        except Exception:  # supervised, like a collector
+            log.exception("profile failed", extra={"profile": name})
+            success[name] = 0
+            continue
+        for key, readings in made.items():
+            found.setdefault(key, []).extend(readings)
+        success[name] = 1
+    return found, Family.by_word(SUCCESS, success)
+
+
+def to_families(readings: Iterable[Reading]) -> list[Family]:
+    """Return readings as families, without duplicate series.
+
+    If two profiles share a name, the first declares it for both; if two jobs
+    would have the same labels, the first is shown.
+    """
+    samples: dict[Metric, dict[Values, Number]] = {}
+    for metric, values, value in readings:
+        samples.setdefault(metric, {}).setdefault(values, value)
+    return [Family(metric, list(found.items())) for metric, found in samples.items()]

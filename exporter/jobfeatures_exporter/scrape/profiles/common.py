@@ -1,0 +1,135 @@
+"""Views of a snapshot that several profiles share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from jobfeatures.records.metrics import Metric
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
+from jobfeatures_exporter.scrape.collectors.cores import core_nanosecs, find_own_cores
+from jobfeatures_exporter.scrape.exposition import Number, Values
+from jobfeatures_exporter.snapshot import (
+    GpuSample,
+    JobGpu,
+    JobSample,
+    MemoryBytes,
+    ProcessSample,
+    Snapshot,
+    StepSample,
+    WorkKey,
+)
+
+Reading = tuple[Metric, Values, Number]
+NOTHING = Snapshot(taken_at_secs=0.0, duration_secs=0.0, node=None, jobs={})
+
+
+def gauge(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
+    """Declare another exporter's gauge."""
+    return Metric(name, "gauge", meaning, label_names, verbatim=True)
+
+
+def counter(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
+    """Declare another exporter's counter, with or without ``_total``."""
+    return Metric(name, "counter", meaning, label_names, verbatim=True)
+
+
+class View:
+    """A context, grouped by job on demand."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.snapshot = context.snapshot or NOTHING
+
+    @cached_property
+    def cards(self) -> dict[str, GpuSample]:
+        """Return the cards by UUID."""
+        return {sample.card.uuid: sample for sample in self.snapshot.gpus}
+
+    def cards_of(self, key: WorkKey) -> list[GpuSample]:
+        """Return the cards that a job has or uses."""
+        return [self.cards[each.uuid] for each in self.gpus_of.get(key, ()) if each.uuid in self.cards]
+
+    @cached_property
+    def gpus_of(self) -> dict[WorkKey, list[JobGpu]]:
+        """Return what each job does on which cards."""
+        found: dict[WorkKey, list[JobGpu]] = {}
+        for each in self.context.shown_job_gpus:
+            found.setdefault(each.key, []).append(each)
+        return found
+
+    @cached_property
+    def processes_of(self) -> dict[WorkKey, list[ProcessSample]]:
+        """Return each job's processes."""
+        found: dict[WorkKey, list[ProcessSample]] = {}
+        for pid, process in self.snapshot.processes.items():
+            if (key := self.snapshot.key_of(pid)) is not None:
+                found.setdefault(key, []).append(process)
+        return found
+
+    @cached_property
+    def _own_cores(self) -> dict[WorkKey, list[int]]:
+        return find_own_cores(self.snapshot)
+
+    def core_nanosecs(self, sample: JobSample) -> Mapping[int, int]:
+        """Return a job's CPU time by core, as far as it is known."""
+        return core_nanosecs(self.snapshot, self._own_cores, sample)
+
+    def job(self, key: WorkKey) -> Job | None:
+        """Return what the batch system knows of a job."""
+        return self.context.shown_jobs.get(key) if isinstance(key, JobKey) else None
+
+    def uid(self, sample: JobSample) -> int | None:
+        """Return the user id of the job's owner."""
+        job = self.job(sample.key)
+        return job.uid if job is not None and job.uid is not None else sample.uid
+
+    def user(self, sample: JobSample) -> str:
+        """Return the name of the job's owner, empty if the batch system has not reported it."""
+        job = self.job(sample.key)
+        return "" if job is None or job.user is None else job.user
+
+    def card_number(self, sample: GpuSample) -> tuple[int | None, int | None]:
+        """Return a card's index and minor number; for a MIG instance, those of its parent card."""
+        card = sample.card
+        if card.parent_uuid is not None and card.parent_uuid in self.cards:
+            card = self.cards[card.parent_uuid].card
+        return card.index, card.minor
+
+
+def job_id_of(sample: JobSample) -> str | None:
+    """Return a batch job's id; None for anything else."""
+    return sample.key.job_id if isinstance(sample.key, JobKey) else None
+
+
+def page_cache(memory: MemoryBytes) -> int | None:
+    """Return the page cache as the kernel counts it for a group: including shmem."""
+    return None if memory.file is None or memory.shmem is None else memory.file + memory.shmem
+
+
+def swap_used(sample: JobSample) -> int | None:
+    """Return what the kernel charges against a group's swap limit: on v1 memory and swap, on v2 swap."""
+    memory = sample.memory
+    if sample.cgroup_version == 2 or memory.swap is None:
+        return memory.swap
+    return None if memory.charged is None else memory.charged + memory.swap
+
+
+def number_text(value: int | None) -> str:
+    """Return a number as a label value, empty if unknown."""
+    return "" if value is None else str(value)
+
+
+def cpu_readings(
+    user: Metric, system: Metric, total: Metric | None, values: Values, sample: JobSample | StepSample
+) -> list[Reading]:
+    """Return CPU seconds by mode, and their sum if `total` is given and both are known."""
+    found = known(values, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
+    return found if total is None else [*found, *known(values, (total, cpu_secs_of(sample)))]
+
+
+def known(values: Values, *found: tuple[Metric, Number | None]) -> list[Reading]:
+    """Return readings of the known values, all with the same label values."""
+    return [(metric, values, value) for metric, value in found if value is not None]

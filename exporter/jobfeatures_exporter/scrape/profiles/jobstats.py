@@ -1,0 +1,123 @@
+"""Names of Jobstats: plazonic/cgroup_exporter and plazonic/nvidia_gpu_prometheus_exporter.
+
+Source: cgroup_exporter.go of the one, main.go of the other. All are gauges, CPU seconds too. Empty `step` and
+`task` mean the whole job. Power is in milliwatts. A card that several jobs use has a series for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures_exporter.scrape.exposition import Values
+from jobfeatures_exporter.scrape.profiles.common import (
+    Reading,
+    View,
+    cpu_readings,
+    gauge,
+    job_id_of,
+    known,
+    number_text,
+    page_cache,
+)
+from jobfeatures_exporter.snapshot import GpuSample, JobSample, MemoryBytes, StepSample
+
+STEP = ("jobid", "step", "task")
+GPU = ("ordinal", "minor_number", "uuid", "name", "GPU_I_ID", "jobid", "userid")
+
+UID = gauge("cgroup_uid", "Whose job it is.", ("jobid",))
+USER = gauge("cgroup_cpu_user_seconds", "User CPU time of the job or step.", STEP)
+SYSTEM = gauge("cgroup_cpu_system_seconds", "System CPU time of the job or step.", STEP)
+TOTAL = gauge("cgroup_cpu_total_seconds", "CPU time of the job or step.", STEP)
+CPUS = gauge("cgroup_cpus", "CPUs that the job may use.", STEP)
+RSS = gauge("cgroup_memory_rss_bytes", "Anonymous memory.", STEP)
+CACHE = gauge("cgroup_memory_cache_bytes", "Page cache, shmem included.", STEP)
+USED = gauge("cgroup_memory_used_bytes", "Memory held against the limit.", STEP)
+LIMIT = gauge("cgroup_memory_total_bytes", "Memory limit.", STEP)
+FAILURES = gauge("cgroup_memory_fail_count", "How often the limit was hit; v1 only.", STEP)
+SWAP = gauge("cgroup_memsw_used_bytes", "Memory and swap.", STEP)
+
+DEVICES = gauge("nvidia_gpu_num_devices", "Cards.", ())
+DUTY = gauge("nvidia_gpu_duty_cycle", "Utilisation in percent.", GPU)
+MEMORY_USED = gauge("nvidia_gpu_memory_used_bytes", "Memory of the card in use.", GPU)
+MEMORY_TOTAL = gauge("nvidia_gpu_memory_total_bytes", "Memory of the card.", GPU)
+POWER = gauge("nvidia_gpu_power_usage_milliwatts", "Power.", GPU)
+TEMPERATURE = gauge("nvidia_gpu_temperature_celsius", "Temperature.", GPU)
+FAN = gauge("nvidia_gpu_fanspeed_percent", "Fan speed.", GPU)
+JOB_ID = gauge("nvidia_gpu_jobId", "The job on the card; only ids that are numbers.", GPU)
+JOB_UID = gauge("nvidia_gpu_jobUid", "Whose job is on the card.", GPU)
+
+METRICS = (
+    UID, USER, SYSTEM, TOTAL, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP,
+    DEVICES, DUTY, MEMORY_USED, MEMORY_TOTAL, POWER, TEMPERATURE, FAN, JOB_ID, JOB_UID,
+)  # fmt: skip
+
+
+def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+    """Yield the readings of one job: of its control group, and of the cards that it has or uses."""
+    job_id = job_id_of(sample)
+    if job_id is None:
+        return
+    uid = view.uid(sample)
+    if sample.cgroup is not None:
+        yield from known((job_id,), (UID, uid))
+        yield from _of_group(job_id, "", sample)
+        values: Values = (job_id, "", "")
+        hits = sample.memory_limit_hits if sample.cgroup_version == 1 else None
+        yield from known(values, (CPUS, sample.cpus), (FAILURES, hits))
+        for step in sample.steps:
+            yield from _of_group(job_id, step.step, step)
+            values = (job_id, step.step, "")
+            yield from known(values, (CPUS, sample.cpus))  # a step without a cpuset has the job's
+    for card in view.cards_of(sample.key):
+        values = _card_labels(view, card, job_id, number_text(uid))
+        yield from _of_card(view, card, values)
+        yield from known(values, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
+
+
+def of_node(view: View) -> Iterator[Reading]:
+    """Yield the number of cards, and the readings of cards without a job."""
+    if not view.cards:
+        return
+    whole = [each for each in view.cards.values() if each.card.parent_uuid is None]
+    yield DEVICES, (), len(whole)
+    jobs = [each.key for each in view.context.shown_samples if job_id_of(each) is not None]
+    taken = {card.card.uuid for key in jobs for card in view.cards_of(key)}
+    for uuid, card in view.cards.items():
+        if uuid not in taken:
+            yield from _of_card(view, card, _card_labels(view, card, "", ""))
+
+
+def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterator[Reading]:
+    values = (job_id, step, "")
+    memory: MemoryBytes = sample.memory
+    yield from cpu_readings(USER, SYSTEM, TOTAL, values, sample)
+    with_swap = None if memory.charged is None or memory.swap is None else memory.charged + memory.swap
+    yield from known(
+        values,
+        (RSS, memory.anon),
+        (CACHE, page_cache(memory)),
+        (USED, memory.charged),
+        (LIMIT, memory.limit),
+        (SWAP, with_swap),
+    )
+
+
+def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> Values:
+    index, minor = view.card_number(sample)
+    card = sample.card
+    return number_text(index), number_text(minor), card.uuid, card.model, "", job_id, uid
+
+
+def _of_card(view: View, sample: GpuSample, values: Values) -> list[Reading]:
+    """Return the readings of a card; a MIG instance has its card's power, temperature and fan speed."""
+    whole = view.cards.get(sample.card.parent_uuid or "", sample)
+    watts = whole.power_watts
+    return known(
+        values,
+        (DUTY, sample.ce_util_percent),
+        (MEMORY_USED, sample.memory_used_bytes),
+        (MEMORY_TOTAL, sample.card.memory_bytes),
+        (POWER, None if watts is None else watts * 1000),
+        (TEMPERATURE, whole.temperature_celsius),
+        (FAN, whole.fan_percent),
+    )

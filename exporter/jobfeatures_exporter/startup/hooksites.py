@@ -1,0 +1,178 @@
+"""Where each batch system configures this node's hooks, and what is set there, for `doctor`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.oar.site import CONFIGURATION as OAR_CONFIGURATION
+from jobfeatures.errors import SourceError
+from jobfeatures.system.command import first_line, run_command
+from jobfeatures.system.privatefile import read_bounded
+from jobfeatures_exporter.config import DaemonConfig
+
+MAX_BYTES = 2**20
+LSF_SUDOERS = "/etc/lsf.sudoers"
+PROFILE = "/etc/profile.d"  # read by shells: Torque's prologue cannot set environment variables of its job
+
+
+class NamedHook(NamedTuple):
+    """One hook, or a related setting, of a batch system."""
+
+    name: str  # as the batch system calls it
+    command: str = ""  # as configured; empty if none is set
+    queue: str = ""
+    is_run: bool = True  # False: it is read or sourced, and need not be executable
+    wanted: str = ""  # for a setting that hooks depend on: its required value
+
+
+Read = Callable[[DaemonConfig, str], Iterator[NamedHook]]
+
+
+class HookSite(NamedTuple):
+    """Where a batch system configures its hooks."""
+
+    read: Read
+    begins: str = ""  # the prefix of commands that run as root
+
+
+def mentions_us(command: str) -> bool:
+    """Return whether a hook names us, in its command (but its folder) or its file. Raises OSError."""
+    path = program_of(command)
+    if not path.startswith("/"):
+        return "jobfeatures" in command
+    return "jobfeatures" in command.replace(os.path.dirname(path), "", 1) or _holds_us(path)
+
+
+def _holds_us(path: str) -> bool:
+    return "jobfeatures" in _read(path)
+
+
+def program_of(command: str) -> str:
+    """Return the program that a command runs, without a leading user name."""
+    word = (command.split() or [""])[0].strip("\"'")
+    return re.sub(r"\A[\w.-]+@(?=/)", "", word)
+
+
+def _asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") -> str:
+    """Return what a command prints. Raises SourceError, except for errors that mention `may_fail`."""
+    output = run_command(
+        argv,
+        timeout_secs=config.batch_timeout_secs,
+        kept=SYSTEMS[system].variables,
+        max_bytes=MAX_BYTES,
+        environment={"SGE_SINGLE_LINE": "1"},
+    )
+    said = (output.stdout + output.stderr).decode("utf-8", "replace")
+    if output.status != 0 and not (may_fail and may_fail in said):
+        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+    return output.stdout.decode("utf-8", "replace")
+
+
+def _read(path: str) -> str:
+    content, _ = read_bounded(os.path.realpath(path), MAX_BYTES)
+    return content.decode("utf-8", "replace")
+
+
+def _set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
+    """Return the values of settings, one a line; ``NAME[0]`` counts as NAME. Unset ones are empty."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for line in text.replace("\\\n", "").splitlines():
+        matched = re.match(rf"\s*(\w+)(?:\[\d+\])?\s*{between}\s*(.*)", line)
+        if matched and matched[1] in found:
+            value = matched[2].strip()
+            found[matched[1]].append("" if value.lower() in {"none", "(null)"} else value)
+    return found
+
+
+def _slurm(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    text = _asked("slurm", config.slurm_scontrol, "show", "config", config=config)
+    for name, commands in _set_in(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
+        yield from (NamedHook(name, command) for command in commands or [""])
+
+
+def _torque(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    places = {name: f"{config.torque_home}/mom_priv/{name}" for name in ("prologue", "epilogue")}
+    for name, path in (places | {PROFILE: f"{PROFILE}/jobfeatures.sh"}).items():
+        is_there = os.path.basename(path) in os.listdir(os.path.dirname(path))
+        yield NamedHook(name, path if is_there else "", is_run=name != PROFILE)
+
+
+def _pbs(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    """Read pbs_mom's copies of the server's hooks: only managers may use qmgr."""
+    folder = f"{config.pbs_home}/mom_priv/hooks"
+    paths = (f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".PY"))
+    ours = next(filter(_holds_us, paths), "")
+    yield NamedHook(f"hook in {folder}", ours, is_run=False)
+
+
+def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
+    names = ("prolog", "epilog")
+
+    def ask(*argv: str, may_fail: str = "") -> str:
+        qconf = config.gridengine_qstat.removesuffix("qstat") + "qconf"
+        return _asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
+
+    every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # host settings follow the global ones
+    for name, commands in _set_in(every, names, " ").items():
+        everywhere = next((each for each in reversed(commands) if each), "")
+        text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
+        queues = re.split(r"(?m)^qname\s+", text)[1:]
+        if not queues:
+            yield NamedHook(name, everywhere)
+        for queue in queues:
+            own = _set_in(queue, names, " ")[name]
+            yield NamedHook(name, next(filter(None, own), everywhere), queue=queue.split(maxsplit=1)[0])
+
+
+def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
+    for name, wanted in (("USER_JOB_WRAPPER", ""), ("EXECUTE", config.htcondor_execute_directory)):
+        text = _asked("htcondor", command, name, config=config, may_fail="Not defined")
+        value = "" if "Not defined" in text else text.strip().partition("\n")[0]
+        yield NamedHook(name, value, wanted=wanted)
+
+
+def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    text = SYSTEMS["lsf"].load("site").make_commands(config, config.batch_timeout_secs).text("bqueues", "-l")
+    names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
+    for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
+        for name, commands in _set_in(queue, names, ":").items():
+            yield NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
+    if not re.search(r"(?m)^HOST_PRE_EXEC:[ \t]*\S", text):
+        return
+    name, sudoers = "LSB_PRE_POST_EXEC_USER", ""
+    with contextlib.suppress(FileNotFoundError):
+        sudoers = _read(LSF_SUDOERS)
+    users = _set_in(sudoers, (name,), "=")[name]
+    yield NamedHook(name, "".join(users[-1:]), wanted="root")
+
+
+def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+    names = ("PROLOGUE_EXEC_FILE", "EPILOGUE_EXEC_FILE")
+    for name, commands in _set_in(_read(OAR_CONFIGURATION), names, "=").items():
+        yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
+
+
+HOOK_SITES = {
+    "slurm": HookSite(_slurm),
+    "torque": HookSite(_torque),
+    "pbs": HookSite(_pbs),
+    "gridengine": HookSite(_gridengine, begins="root@"),
+    "htcondor": HookSite(_htcondor),
+    "lsf": HookSite(_lsf),
+    "oar": HookSite(_oar),
+}
+
+
+def named_hooks(system: str, config: DaemonConfig, node: str) -> Iterator[NamedHook]:
+    """Yield a batch system's hooks; queues with the same hook are grouped. Raises SourceError or OSError."""
+    together: dict[NamedHook, list[str]] = {}
+    for each in HOOK_SITES[system].read(config, node):
+        together.setdefault(each._replace(queue=""), []).append(each.queue)
+    for hook, queues in together.items():
+        yield hook._replace(queue=", ".join(sorted(filter(None, queues))))

@@ -1,0 +1,69 @@
+"""Which batch systems' configurations lead to a folder of hooks; asked before a package is removed.
+
+``python3 -m jobfeatures_exporter.startup.hooksleft FOLDER`` prints a line for each: its name, a tab, and why.
+One that is here and cannot be asked is among them: that no hook is known to be named is not that none is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+from collections.abc import Iterator
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.hooks.actions import node_name
+from jobfeatures.settings.resolve import load_config
+from jobfeatures.system.privatefile import read_bounded
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.startup.hooksites import HOOK_SITES, MAX_BYTES, named_hooks, program_of
+
+
+def systems_left(config: ExporterConfig, folder: str) -> Iterator[tuple[str, str]]:
+    """Yield each batch system that may run what lies below `folder`, and why it is thought so."""
+    for system in HOOK_SITES:
+        if system not in config.batch_sources and not SYSTEMS[system].load("site").is_here(config):
+            continue
+        names: dict[str, None] = {}
+        try:
+            with contextlib.suppress(FileNotFoundError):  # nothing is configured there
+                for each in named_hooks(system, config, node_name(config, {})):
+                    if not each.wanted and leads_to(each.command, folder):
+                        names[each.name] = None
+        except (SourceError, OSError) as error:
+            yield system, f"its hooks are not known ({error})"
+            continue
+        if names:
+            yield system, f"its configuration still names hooks of the package ({', '.join(names)})"
+
+
+def leads_to(command: str, folder: str) -> bool:
+    """Return whether a command names a file below a folder: itself, by a link, or in its script.
+
+    Raises OSError if a script cannot be read.
+    """
+    if f"{folder}/" in command:
+        return True
+    for path in glob.glob(program_of(command)):  # Slurm's settings may be patterns
+        if os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/"):
+            return True
+        if f"{folder}/".encode() in read_bounded(os.path.realpath(path), MAX_BYTES)[0]:
+            return True
+    return False
+
+
+def main(folder: str) -> int:
+    """Print what was found; broken settings of the daemon are passed over."""
+    try:
+        config = load_config(ExporterConfig)
+    except ConfigurationError:
+        config = ExporterConfig()
+    for system, why in systems_left(config, folder):
+        print(system, " ".join(why.split()), sep="\t")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,75 @@
+"""Checks the settings file and its drop-ins while the daemon runs: hooks read them at every job.
+
+A copy of valid settings is kept for hooks that find broken ones; broken ones are
+reported at once, in the log and by the metric that reports failed reloads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.settings.file import Document, read_settings, stamp_of, to_toml
+from jobfeatures.settings.resolve import DEFAULT_FILE, FILE_VARIABLE
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.node.daemon import Daemon
+
+log = logging.getLogger(__name__)
+
+
+def find_settings_file(file: str | None) -> str:
+    """Return the path of the settings file, whether or not it exists; `file` is the one given by the flag."""
+    return file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
+
+
+class KeptSettings:
+    """Checks the settings at each `look`, which one thread calls periodically."""
+
+    def __init__(self, path: str, read: Callable[[], object], served: Daemon) -> None:
+        """`read` reads and validates all settings; it raises JobfeaturesError if they are invalid."""
+        self._path = path
+        self._read = read
+        self._served = served
+        self._seen: tuple[object, ...] | None = None
+        self._is_broken = False
+
+    def look(self) -> None:
+        """Check whether a file has changed. Raises JobfeaturesError or OSError if no copy can be kept."""
+        try:
+            seen = stamp_of(self._path)
+        except FileNotFoundError:
+            if self._path == DEFAULT_FILE:
+                return  # none is needed
+            seen = ()
+        if seen == self._seen:
+            return
+        try:
+            is_needed = self._path != DEFAULT_FILE
+            before = read_settings(self._path, is_needed=is_needed)
+            self._read()
+            if read_settings(self._path, is_needed=is_needed) != before:
+                return  # it is being written: the next check is soon
+        except JobfeaturesError as error:
+            self._broken(error)
+        else:
+            self._good(before)
+        self._seen = seen
+
+    def _broken(self, error: JobfeaturesError) -> None:
+        log.error("the settings file is broken, hooks take the last good one: %s", error)
+        if self._served.reload.successful:
+            self._is_broken = True
+            self._served.reload = replace(self._served.reload, successful=False)
+
+    def _good(self, document: Document) -> None:
+        if self._is_broken:  # reported from here: a failed reload is over only with the next reload
+            self._is_broken = False
+            self._served.reload = replace(self._served.reload, successful=True)
+            log.info("the settings file is good again")
+        is_one = len(document.files) == 1  # then it is copied verbatim, with its comments
+        self._served.hooks.keep_config(document.files[0].data if is_one else to_toml(document.table))

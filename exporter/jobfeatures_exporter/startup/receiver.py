@@ -1,0 +1,77 @@
+"""Assembles the receiver of other agents' documents, for both roles of the daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+from aiohttp import web
+
+from jobfeatures.system.clock import Clock, SystemClock
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.ingest.folder import SonarDirectory
+from jobfeatures_exporter.ingest.intake import SonarIntake
+from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener, listening
+from jobfeatures_exporter.ingest.nodes import SonarNodes
+from jobfeatures_exporter.ingest.page import SonarPage
+from jobfeatures_exporter.ingest.users import Users
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.web.answers import make_scrapes
+from jobfeatures_exporter.web.app import handler_of
+from jobfeatures_exporter.web.config import SONAR
+from jobfeatures_exporter.web.listener import Listeners
+
+log = logging.getLogger(__name__)
+
+PATH = "/sonar/metrics"
+
+
+class Ingest:
+    """Receives documents of other agents, through a listener, a folder or both."""
+
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+        """Raise ConfigurationError if the settings cannot be used."""
+        self._config = config
+        self._clock = clock = clock or SystemClock()
+        nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes)
+        self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
+        kinds = frozenset(map(Kind, config.jobs_kinds))
+        self._page = SonarPage(nodes, clock, kinds, config.metrics_max_series, make_privacy(config))
+        self._metrics = make_scrapes(self._page.exposition, 1)  # one at a time: they share a cache
+        self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes that the metrics listener serves besides its own pages."""
+        return [web.get(PATH, handler_of(self._metrics))]
+
+    @contextlib.asynccontextmanager
+    async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:
+        """Accept documents until the context is left; yields the address of the listener."""
+        async with contextlib.AsyncExitStack() as stack:
+            address = None
+            config = self._config
+            if config.sonar_listen is not None:
+                listener = SonarListener(self._intake, self._users, self._clock)
+                listeners = listeners or Listeners()
+                where = listeners.where(SONAR, config.sonar_listen)
+                opened = listening(listener, where, listeners.tls_of(SONAR), on_open=listeners.count(SONAR))
+                address = await stack.enter_async_context(opened)
+                log.info("accepting documents", extra={"address": address})
+            if config.sonar_directory is not None:
+                stack.enter_context(self._reading(config.sonar_directory))
+            yield address
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        stopping = threading.Event()
+        directory = SonarDirectory(path, self._intake, max_document_bytes=MAX_BODY_BYTES)
+        thread = threading.Thread(target=directory.run, args=(stopping,), name="sonar directory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join(5.0)

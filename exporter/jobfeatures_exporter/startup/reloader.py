@@ -1,0 +1,96 @@
+"""SIGHUP: a running daemon rereads its settings, checks and applies them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.system.logs import configure_logging
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.service.reload import Change, compute_change
+from jobfeatures_exporter.service.supervision import Notifier, Supervised
+from jobfeatures_exporter.startup.checks import check
+
+log = logging.getLogger(__name__)
+
+
+class Reconfigured(Supervised, Protocol):
+    """Something that new settings can be applied to."""
+
+    reload: LastReload
+
+    def reconfigure(self, change: Change) -> None:
+        """Apply new settings. Raises ConfigurationError; nothing has changed then."""
+
+
+class Reloader:
+    """Applies new settings at SIGHUP; if they are invalid, the old ones stay."""
+
+    def __init__(
+        self,
+        config: ExporterConfig,
+        served: Reconfigured,
+        notifier: Notifier,
+        reread: Callable[[], ExporterConfig] | None,
+        prefix: Callable[[], str],
+    ) -> None:
+        self._config = config
+        self._served = served
+        self._notifier = notifier
+        self._reread = reread
+        self.prefix = prefix
+        self.files: list[Callable[[], None]] = []  # each rereads its files, or raises ConfigurationError
+        self._wanted = asyncio.Event()
+
+    def status(self) -> str:
+        """Return the status line for the service manager."""
+        return f"{self.prefix()}: {self._served.summary()}"
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Handle SIGHUP as a request to reload."""
+        if self._reread is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._wanted.set)
+
+    async def follow(self) -> None:
+        """Reload on request; requests that come together cause one reload."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            self._notifier.reloading()
+            await asyncio.to_thread(self.reload)  # scrapes are still answered
+            self._notifier.ready(self.status())
+
+    def reload(self) -> None:
+        """Reread and apply the settings, or leave everything unchanged and log why."""
+        try:
+            change = self._take()
+        except Exception as error:
+            if not isinstance(error, JobfeaturesError):  # supervised: nothing in a file may end the daemon
+                log.exception("reload failed")
+            log.error("the settings before stay in use: %s", error)
+            self._served.reload = replace(self._served.reload, successful=False)
+            return
+        self._served.reload = LastReload(successful=True, success_secs=time.time())
+        for key in change.waiting:
+            log.warning("needs a restart: %s", key)
+        log.info("settings read again", extra={"changed": ",".join(change.taken) or "nothing"})
+
+    def _take(self) -> Change:
+        assert self._reread is not None  # noqa: S101  # reload is only requested with it
+        wanted = self._reread()
+        check(wanted)
+        change = compute_change(self._config, wanted)
+        check(change.config)
+        for read_again in self.files:
+            read_again()
+        self._served.reconfigure(change)
+        self._config = change.config
+        configure_logging(change.config.log_level, change.config.log_format)
+        return change

@@ -1,0 +1,250 @@
+"""Runs the daemon and its listener until a signal or a given time ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
+from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
+from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
+from jobfeatures_exporter.service.supervision import Notifier, keep_telling
+from jobfeatures_exporter.startup.checks import check
+from jobfeatures_exporter.startup.keptsettings import KeptSettings
+from jobfeatures_exporter.startup.permissions import check_features_root
+from jobfeatures_exporter.startup.reloader import Reloader
+from jobfeatures_exporter.web.config import FEATURES, NODES
+from jobfeatures_exporter.web.listener import Listeners
+from jobfeatures_exporter.web.sockets import find_kept
+
+# Optional parts are imported only if they are enabled: the daemon runs on every
+# node, and its memory is taken from the jobs.
+if TYPE_CHECKING:
+    from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
+    from jobfeatures_exporter.controller.daemon import Controller
+    from jobfeatures_exporter.startup.receiver import Ingest
+    from jobfeatures_exporter.web.app import Routes
+
+log = logging.getLogger(__name__)
+
+ReaderChooser = Callable[[DaemonConfig, Mapping[str, int]], Choice]
+
+
+def serve(
+    config: ExporterConfig,
+    *,
+    reread: Callable[[], ExporterConfig] | None = None,
+    settings_file: str | None = None,
+    duration_secs: float | None = None,
+    on_listening: Callable[[str], None] = lambda _address: None,
+    choose_reader: ReaderChooser = lambda _config, _kept: PROCFS_ALONE,
+) -> None:
+    """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
+
+    `reread` returns the current settings: SIGHUP applies them. `settings_file`, if given, is checked
+    periodically: see `keptsettings`. `on_listening` is called with HOST:PORT once the port is
+    open. `choose_reader` says how processes are read. Raises ConfigurationError before anything has started.
+    """
+    notifier = Notifier.from_environment()
+    try:
+        asyncio.run(
+            _serve(config, notifier, reread, settings_file, duration_secs, on_listening, choose_reader)
+        )
+    except ConfigurationError as error:
+        notifier.status(str(error))
+        raise
+
+
+async def _serve(
+    config: ExporterConfig,
+    notifier: Notifier,
+    reread: Callable[[], ExporterConfig] | None,
+    settings_file: str | None,
+    duration_secs: float | None,
+    on_listening: Callable[[str], None],
+    choose_reader: ReaderChooser,
+) -> None:
+    served = make_served(config)
+    if isinstance(served, Daemon):
+        # Before any listener or other thread: it needs privileges that are then dropped permanently.
+        served.read_by(_choose(config, choose_reader, notifier))
+    ingest = make_ingest(config)
+    listeners = Listeners.from_config(config)
+    served.web = listeners.status
+    ended = _end_signals()
+    kept = contextlib.ExitStack()  # to the end of all that publishes
+    started = False
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            opened = listeners.serving(served, config.web_listen_address, lambda: _routes(served, ingest))
+            address = await stack.enter_async_context(opened)
+            reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
+            reloader.files.append(listeners.reread)
+            if isinstance(served, Daemon):
+                await _serve_features(stack, config, served, listeners)
+                await _serve_own(stack, config, served)
+                if reread is not None and settings_file is not None:
+                    served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
+            elif served.node_answers is not None:
+                reloader.files.append(await _serve_nodes(stack, config, served.node_answers, listeners))
+            if ingest is not None:
+                await stack.enter_async_context(ingest.running(listeners))
+            if isinstance(served, Daemon) and config.features_publish:
+                kept.enter_context(FeatureTree(config.features_root).kept_by_one_daemon())
+            started = True
+            served.start()
+            log.info("listening", extra={"address": address})
+            if isinstance(served, Daemon):
+                log.info("%s", served.reader)
+            on_listening(address)
+            reloader.listen(asyncio.get_running_loop())
+            notifier.ready(reloader.status())
+            threading.Thread(target=load_all, args=(config.enabled_collectors(),), daemon=True).start()
+            gc.freeze()  # objects made so far stay: exempt them from garbage collection
+            async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), duration_secs)
+                notifier.stopping()
+    finally:  # after the listeners: no scrape is accepted that would get no answer
+        if started:
+            await asyncio.to_thread(served.stop)
+        kept.close()
+    log.info("stopped")
+
+
+def _choose(config: DaemonConfig, choose_reader: ReaderChooser, notifier: Notifier) -> Choice:
+    """Return how processes are read; the service manager stores descriptors for the next start."""
+    kept = find_kept()
+    choice = choose_reader(config, kept)
+    if choice.descriptors.keys() != kept.keys():
+        notifier.drop(kept.keys() - choice.descriptors.keys())
+        notifier.keep(choice.descriptors)
+    for name in kept.keys() - choice.descriptors.keys():
+        os.close(kept[name])
+    return choice
+
+
+def _end_signals() -> asyncio.Event:
+    """Return the event that the first SIGINT or SIGTERM sets; the next one has its default effect."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def end() -> None:
+        ended.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in numbers:
+        loop.add_signal_handler(number, end)
+    return ended
+
+
+@contextlib.asynccontextmanager
+async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run these tasks until the context is left."""
+    tasks = [asyncio.create_task(each) for each in work]
+    for task in tasks:
+        task.add_done_callback(_log_end)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("does not go on any more", exc_info=error)
+
+
+def make_served(config: DaemonConfig) -> Daemon | Controller:
+    """Return the daemon or controller for the role, not started. Raises ConfigurationError."""
+    check(config)
+    if config.role == CONTROLLER:
+        from jobfeatures_exporter.controller.daemon import Controller
+
+        return Controller(config)
+    daemon = Daemon(config)  # reports contradictory settings before what this machine refuses
+    check_features_root(config)
+    return daemon
+
+
+def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
+    """Return the routes that the metrics listener serves besides its own pages."""
+    from jobfeatures_exporter.web.app import discovery_route
+
+    routes = [] if isinstance(served, Daemon) else [discovery_route(served.targets)]
+    return routes if ingest is None else [*routes, *ingest.routes()]
+
+
+def make_ingest(config: DaemonConfig) -> Ingest | None:
+    """Return the receiver of other agents' documents, not started, or None. Raises ConfigurationError."""
+    check(config)
+    if not config.awaits_documents:
+        return None
+    from jobfeatures_exporter.startup.receiver import Ingest
+
+    return Ingest(config)
+
+
+async def _serve_nodes(
+    stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
+) -> Callable[[], None]:
+    """Let nodes query the controller role; return the function that rereads its secret."""
+    from jobfeatures_exporter.web.nodelistener import NodeListener, listening
+
+    assert config.controller_listen is not None  # noqa: S101  # required for an answer, see `check`
+    assert config.controller_secret_file is not None  # noqa: S101
+    listener = NodeListener(answers, config.controller_secret_file, SystemClock())
+    opened = listening(
+        listener,
+        config.controller_listen,
+        listeners.tls_of(NODES),
+        on_open=listeners.count(NODES),
+    )
+    address = await stack.enter_async_context(opened)
+    log.info("answering nodes", extra={"address": address})
+    return listener.reread
+
+
+async def _serve_own(stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon) -> None:
+    """Show users their own jobs, if enabled."""
+    if config.web_own_socket is None:
+        return
+    from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
+
+    own = OwnSocket(daemon.all_known, daemon.own_html, config.path_procfs)
+    await stack.enter_async_context(serving_own(config.web_own_socket, own))
+    log.info("showing users their own jobs", extra={"path": config.web_own_socket})
+
+
+async def _serve_features(
+    stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon, listeners: Listeners
+) -> None:
+    """Serve the features of a node as well, if enabled."""
+    if config.features_listen_address is None:
+        return
+    from jobfeatures.publish.http.server import FeatureServer, listening
+    from jobfeatures.publish.tree import FeatureTree
+
+    tls = listeners.tls_of(FEATURES)
+    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)
+    daemon.feature_answers = server.counts
+    where = listeners.where(FEATURES, config.features_listen_address)
+    opened = listening(server, where, tls, on_open=listeners.count(FEATURES))
+    address = await stack.enter_async_context(opened)
+    log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})

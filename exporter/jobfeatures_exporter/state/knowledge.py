@@ -1,0 +1,132 @@
+"""What the daemon knows of the node's jobs, when it is judged anew, and what each thread sees of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from jobfeatures.jobs.evidence import Group, JobObservation
+from jobfeatures.jobs.roster import EMPTY, Roll, Roster
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import Job, JobKey, JobTable
+from jobfeatures.status.board import StatusTarget
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.snapshot import Snapshot
+
+
+class Knowledge:
+    """Combines the sources and the control groups; `jobs` and `roll` are replaced atomically."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._roster = Roster()
+        self._lock = threading.Lock()
+        self._published: Mapping[JobKey, float] = {}
+        self._last_looks: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
+        self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
+        self.jobs: Mapping[JobKey, Job] = {}
+        self.roll: Roll = EMPTY
+
+    def remember(self, published: Iterable[JobObservation]) -> None:
+        """Start from what an earlier daemon knew of the jobs that it published."""
+        self._roster.remember(published)
+
+    def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> bool:
+        """Record epilogs that publishing noticed; return whether there were any."""
+        with self._lock:
+            self._roster.note_epilogs(withdrawn)
+        return bool(withdrawn)
+
+    def judge(
+        self,
+        tables: Callable[[], Collection[JobTable]],
+        snapshot: Callable[[], Snapshot | None],
+        sources: Collection[str],
+        published: Mapping[JobKey, float] | None = None,
+    ) -> tuple[bool, bool]:
+        """Update what is known; return whether jobs have ended, and whether directories may have changed.
+
+        `tables` and `snapshot` are called under a lock that all judging threads
+        share, so none reverts to older data. `sources` are the batch systems
+        queried, `published` the directories (None: as before).
+        """
+        with self._lock:
+            if published is not None:
+                self._published = published
+            before, old = self.jobs, self.roll
+            self.roll = self._roster.judge(
+                tables(),
+                now_secs=self._clock.now_secs(),
+                groups=populated_groups(snapshot()),
+                published=self._published,
+                sources=sources,
+            )
+            self.jobs = self.roll.jobs
+            ended = {
+                key: job for key, job in before.items() if job.state.is_on_node and not self.is_on_node(key)
+            }
+            self._last_looks.update(ended)
+        return bool(ended), self.roll.presences != old.presences
+
+    def begin_look(self) -> None:
+        """Note the jobs for which the next sample is the last."""
+        with self._lock:
+            self.ending, self._last_looks = self._last_looks, {}
+
+    def on_node(self) -> Mapping[JobKey, Job]:
+        """Return the jobs whose processes are sampled; a finished job's leftover processes are not counted.
+
+        A job is sampled once more after its end is reported, for its last values.
+        """
+        return {**self.ending, **{key: job for key, job in self.jobs.items() if job.state.is_on_node}}
+
+    def is_on_node(self, key: JobKey) -> bool:
+        """Return whether a job is known to be on this node."""
+        job = self.jobs.get(key)
+        return job is not None and job.state.is_on_node
+
+    def status_targets(self, tree: FeatureTree) -> dict[JobKey, StatusTarget]:
+        """Return the jobs whose status directory is read."""
+        return {
+            key: StatusTarget(tree.status_path(key), job.uid, job.allocated_cpus)
+            for key, job in self.jobs.items()
+            if job.state.is_on_node and job.uid is not None
+        }
+
+    def seen(self, snapshot: Snapshot | None) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
+        """Return the jobs that have processes in a snapshot, and those that have empty control groups.
+
+        Jobs that must be queried whether seen or not are left out: those whose epilog has run since,
+        and those whose batch system's answer is out of date.
+        """
+        living: set[JobKey] = set()
+        empty: set[JobKey] = set()
+        if snapshot is not None:
+            suspects, taken_at_secs = self._roster.suspects, snapshot.taken_at_secs
+            for key, sample in snapshot.jobs.items():
+                if not isinstance(key, JobKey) or key in suspects:
+                    continue
+                if not self._roster.has_left(key, taken_at_secs):
+                    (living if sample.processes else empty).add(key)
+        return frozenset(living), frozenset(empty)
+
+
+def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
+    """Return the batch jobs whose control groups hold processes."""
+    if snapshot is None:
+        return {}
+    return {
+        key: Group(sample.uid, sample.sluid)
+        for key, sample in snapshot.jobs.items()
+        if isinstance(key, JobKey) and sample.in_group and sample.processes
+    }
+
+
+def find_swap_limits(snapshot: Snapshot | None) -> dict[JobKey, int]:
+    """Return the swap limits that control groups set, in bytes; jobs without a limit are left out."""
+    samples = {} if snapshot is None else snapshot.jobs
+    return {
+        key: sample.memory.swap_limit
+        for key, sample in samples.items()
+        if isinstance(key, JobKey) and sample.memory.swap_limit is not None
+    }

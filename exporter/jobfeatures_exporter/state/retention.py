@@ -1,0 +1,152 @@
+"""The last values of jobs that have ended, kept for a while. Does no I/O.
+
+Otherwise, a job that ends between two scrapes would be shown with its values at
+the last scrape before its end, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.snapshot import JobGpu, JobSample, Snapshot
+from jobfeatures_exporter.state.knowledge import Knowledge
+
+MAX_ENDED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that is no longer seen on the node: its last figures, and what was known about it."""
+
+    sample: JobSample
+    job: Job
+    ended_at_secs: float  # since the epoch: by its batch system, else when it was noticed
+    gpus: tuple[JobGpu, ...] = field(default=())
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An ended job; `noticed_at` is monotonic."""
+
+    ended: EndedJob
+    noticed_at: float
+    was_shown: bool = False
+
+
+class Retention:
+    """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
+
+    A job has ended here when its control groups or processes are gone; of one that its batch system has
+    reported to have ended, an empty control group may stay. The end that its batch system reports by then or
+    later is adopted. A job that comes back after a requeue no longer counts as ended.
+    """
+
+    def __init__(self, retain_secs: float) -> None:
+        self.retain_secs = retain_secs
+        self._living: dict[JobKey, Job] = {}  # jobs of the last snapshot
+        self._kept: dict[JobKey, _Kept] = {}  # oldest first
+        self._snapshot: Snapshot | None = None
+        self._left: frozenset[JobKey] = frozenset()  # ended jobs whose control groups stay, without processes
+
+    def take(
+        self, snapshot: Snapshot, known: Knowledge, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
+    ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
+        """Return the snapshot without jobs that were sampled for the last time, and all ended jobs."""
+
+        def left(keys: Iterable[JobKey]) -> frozenset[JobKey]:
+            found = ((key, snapshot.jobs.get(key)) for key in keys if not known.is_on_node(key))
+            return frozenset(key for key, sample in found if sample is not None and not sample.processes)
+
+        self._left = left(self._left)
+        ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
+        self._left |= left(known.ending)
+        gone = {
+            key
+            for key in known.ending
+            if key in snapshot.jobs and not snapshot.jobs[key].in_group and not known.is_on_node(key)
+        }
+        if gone or self._left & self._living.keys():
+            living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
+            snapshot = replace(snapshot, jobs=living)
+            ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
+        return snapshot, ended
+
+    def update(
+        self,
+        snapshot: Snapshot,
+        jobs: Mapping[JobKey, Job],
+        *,
+        now_secs: float,
+        shown: Mapping[JobKey, EndedJob],
+    ) -> Mapping[JobKey, EndedJob]:
+        """Take in one snapshot; return the ended jobs to be shown.
+
+        `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
+        """
+        last, self._snapshot = self._snapshot, snapshot
+        living = {
+            key: jobs.get(key) or self._living.get(key) or Job(key=key)
+            for key in snapshot.jobs
+            if isinstance(key, JobKey) and key not in self._left
+        }
+        gone = self._living.keys() - living.keys()
+        if last is not None and gone:
+            gone -= _find_renamed(last, snapshot)
+            for key in [key for key in self._living if key in gone and not _is_stand_in(last.jobs[key])]:
+                ended = EndedJob(
+                    snapshot.final.get(key, last.jobs[key]),
+                    self._living[key],
+                    snapshot.taken_at_secs,
+                    tuple(each for each in last.job_gpus if each.key == key),
+                )
+                self._kept[key] = _Kept(ended, now_secs)
+        self._living = living
+        for key, kept in list(self._kept.items()):
+            if (seen := shown.get(key)) is not None and seen.sample is kept.ended.sample:
+                kept.was_shown = True
+            is_due = kept.was_shown and now_secs - kept.noticed_at >= self.retain_secs
+            if key in living or is_due:
+                del self._kept[key]
+            else:
+                kept.ended = _informed(kept.ended, jobs.get(key))
+        for key in list(self._kept)[: max(0, len(self._kept) - MAX_ENDED)]:
+            del self._kept[key]
+        return {key: kept.ended for key, kept in self._kept.items()}
+
+
+def _is_stand_in(sample: JobSample) -> bool:
+    """Return whether a SLUID or a slot stands for a job id that was never known."""
+    return isinstance(sample.key, JobKey) and sample.key.job_id in {sample.sluid, sample.slot}
+
+
+def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:
+    """Return the jobs whose processes now belong to another key, because their job ID has been found.
+
+    They have not ended. Until its ID is found, a Slurm job may be listed under its
+    SLUID, an HTCondor job under its slot.
+    """
+    renamed: set[JobKey] = set()
+    for pid, key in before.keys.items():
+        other = now.keys.get(pid)
+        if isinstance(key, JobKey) and isinstance(other, JobKey) and other != key:
+            last, process = before.processes.get(pid), now.processes.get(pid)
+            if last is not None and process is not None and last.start_ticks == process.start_ticks:
+                renamed.add(key)
+    return frozenset(renamed)
+
+
+def _informed(ended: EndedJob, job: Job | None) -> EndedJob:
+    """Return the same with what its batch system reports now; without a report, running becomes unknown.
+
+    How a job ended is reported once: what is remembered of it afterwards does not say it.
+    """
+    if job is None or (job.state is JobState.UNKNOWN and ended.job.state.is_finished):
+        if not ended.job.state.is_on_node:
+            return ended
+        return replace(ended, job=replace(ended.job, state=JobState.UNKNOWN))
+    at_secs = ended.ended_at_secs if job.end_secs is None else float(job.end_secs)
+    if job is ended.job and at_secs == ended.ended_at_secs:
+        return ended
+    return replace(ended, job=job, ended_at_secs=at_secs)

@@ -1,0 +1,1 @@
+"""The web configuration file of Prometheus' exporters: TLS and users."""

@@ -1,0 +1,113 @@
+"""HTTP's basic authentication (RFC 7617) against bcrypt hashes, which are slow on purpose.
+
+So each user and password is checked once, in a thread, one check at a time; the result
+is cached under a keyed digest (the key is this process's own). Checks wait in a short queue
+and are rate-limited per client; cached credentials bypass both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import hashlib
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.system.basiccredentials import parse_basic
+from jobfeatures.system.rates import Rates
+
+try:
+    import bcrypt
+except ImportError as error:
+    raise ConfigurationError(
+        "web.config_file", "needs PyYAML and bcrypt: pip install 'jobfeatures-exporter[web]'"
+    ) from error
+
+MAX_KEPT: Final = 256  # cached results, right and wrong each
+MAX_WAITING: Final = 8  # checks, including the one running
+CHECKS_PER_SEC: Final = 2.0  # from one client; twice as many after a pause
+USED_BYTES: Final = 72  # of a password: bcrypt ignores the rest
+
+
+class Verdict(enum.Enum):
+    """The outcome of checking credentials."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    BUSY = "busy"  # they were not checked
+
+
+class BasicAuth:
+    """Judges Authorization headers. All methods run in one event loop."""
+
+    def __init__(self) -> None:
+        self._pepper = os.urandom(32)
+        self._right: dict[bytes, None] = {}
+        self._wrong: dict[bytes, None] = {}
+        self._check_rates = Rates(CHECKS_PER_SEC)
+        self._waiting = 0
+        self._thread = ThreadPoolExecutor(1, "bcrypt")
+        self._dummy_hashes: dict[int, str] = {}
+
+    def close(self) -> None:
+        """Stop the thread after the check it is running."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def judge(
+        self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
+    ) -> Verdict:
+        """Return whether a header holds a user's name and password. `client` identifies the requester."""
+        given = parse_basic(header)
+        if given is None or not given[1]:
+            return Verdict.WRONG  # also where the hash is that of an empty password
+        user, password = given
+        # An unknown user takes as long to check as a known one.
+        stored = users.get(user) or self._dummy_hash(users)
+        secret = password.encode("utf-8", "surrogateescape")
+        digest = self._digest(user.encode("utf-8", "surrogateescape"), stored.encode(), secret)
+        if digest in self._right:
+            return Verdict.RIGHT
+        if digest in self._wrong:
+            return Verdict.WRONG
+        if self._waiting >= MAX_WAITING or not self._check_rates.take(client, now_secs):
+            return Verdict.BUSY
+        self._waiting += 1
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._thread, _matches, secret, stored.encode()
+            )
+        finally:
+            self._waiting -= 1
+        is_right = found and user in users
+        _keep(self._right if is_right else self._wrong, digest)
+        return Verdict.RIGHT if is_right else Verdict.WRONG
+
+    def _digest(self, *parts: bytes) -> bytes:
+        """Return a digest of user, stored hash and password: a changed hash invalidates it."""
+        digest = hashlib.blake2b(key=self._pepper, digest_size=32)
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return digest.digest()
+
+    def _dummy_hash(self, users: Mapping[str, str]) -> str:
+        """Return a hash that no password matches, with the highest cost among the users'."""
+        cost = max(int(each[4:6]) for each in users.values())
+        if cost not in self._dummy_hashes:
+            self._dummy_hashes[cost] = bcrypt.gensalt(cost).decode() + "." * 31
+        return self._dummy_hashes[cost]
+
+
+def _matches(password: bytes, stored: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(password[:USED_BYTES], stored)
+    except ValueError:
+        return False
+
+
+def _keep(results: dict[bytes, None], digest: bytes) -> None:
+    results[digest] = None
+    if len(results) > MAX_KEPT:
+        del results[next(iter(results))]  # the oldest

@@ -1,0 +1,132 @@
+"""Answers nodes: GET /nodes/NAME with the node's token. Thousands of nodes ask, each once a minute.
+
+Requests are rate-limited before they cost much: an address may present a few
+wrong tokens per second, a node may send two requests per second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from aiohttp import web
+
+from jobfeatures.batch.basics import is_host_name
+from jobfeatures.batch.controller.answer import CLOCK_HEADER, format_clock
+from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_token, parse_secrets
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.publish.http.connections import Server, Tls
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
+from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.system.clock import Clock
+from jobfeatures.system.privatefile import read_private
+from jobfeatures.system.rates import Rates
+from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
+
+PREFIX: Final = "/nodes/"
+IDLE_SECS: Final = 30.0
+NODE_RATE: Final = 2.0  # requests per second of one node
+WRONG_RATE: Final = 5.0  # wrong tokens per second from one address
+MAX_CONNECTIONS: Final = 12_000  # of nodes at once
+SPARE_DESCRIPTORS: Final = 256
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Server": "jobfeatures"}
+
+
+class NodeListener:
+    """Handles nodes' requests. All methods run in one event loop."""
+
+    def __init__(self, answers: NodeAnswers, secret_file: str, clock: Clock) -> None:
+        """Raise ConfigurationError if the secret cannot be used."""
+        self._answers = answers
+        self._secret_file = secret_file
+        self._clock = clock
+        self._secrets = read_secrets(secret_file)
+        self._node_rates = Rates(NODE_RATE)
+        self._wrong_rates = Rates(WRONG_RATE)
+
+    def reread(self) -> None:
+        """Read the secrets again. Raises ConfigurationError and keeps the old ones if that fails."""
+        self._secrets = read_secrets(self._secret_file)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer or refuse a node's request."""
+        name = request.path.removeprefix(PREFIX)
+        if not request.path.startswith(PREFIX) or not is_host_name(name):
+            return _refusal(404, "ask for /nodes/NAME")
+        if request.method != "GET":
+            return _refusal(405, "only GET is supported", Allow="GET")
+        now_secs = self._clock.monotonic_secs()
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not is_token(token.strip(), name, self._secrets):
+            if not self._wrong_rates.take(request.remote, now_secs):
+                return _refusal(429, "too many wrong tokens", **{"Retry-After": "10"})
+            return _refusal(401, "the token is not this node's", **{"WWW-Authenticate": "Bearer"})
+        if not self._node_rates.take(name, now_secs):
+            return _refusal(429, "too many requests", **{"Retry-After": "1"})
+        reported = self._answers.answer(name)
+        if reported.age_secs is None:
+            return _refusal(reported.status, reported.text.rstrip("\n"))
+        headers = {**_HEADERS, "Age": str(reported.age_secs), "ETag": reported.etag}
+        if reported.clock_secs is not None:
+            headers[CLOCK_HEADER] = format_clock(reported.clock_secs)
+        if request.headers.get("If-None-Match") == reported.etag:
+            return _closing(web.Response(status=304, headers=headers))
+        headers["Content-Type"] = "application/jsonl; charset=utf-8"
+        return _closing(web.Response(body=reported.text.encode(), headers=headers))
+
+
+def _refusal(status: int, text: str, **headers: str) -> web.Response:
+    return _closing(web.Response(status=status, text=f"{text}\n", headers={**_HEADERS, **headers}))
+
+
+def _closing(response: web.Response) -> web.Response:
+    response.force_close()  # a node asks once a minute: thousands of connections would idle
+    return response
+
+
+def read_secrets(path: str) -> tuple[bytes, ...]:
+    """Return the site's secrets. Raises ConfigurationError."""
+    try:
+        return parse_secrets(read_private(path, MAX_FILE_BYTES), path)
+    except OSError as error:
+        raise ConfigurationError("controller.secret_file", f"{path}: {error.strerror}") from error
+    except JobfeaturesError as error:
+        raise ConfigurationError("controller.secret_file", str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    listener: NodeListener,
+    where: Where,
+    tls: Tls | None,
+    *,
+    connections: int = MAX_CONNECTIONS,
+    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
+    """Serve while the context is open; yields the listening address. Raises ConfigurationError."""
+    raise_descriptors(connections + SPARE_DESCRIPTORS)
+    server = Server(listener.handle, ConnectionLimits(connections=connections, idle_secs=IDLE_SECS), tls)
+    on_open(server.table)
+    async with accepting(server, where, key="controller.listen") as address:
+        yield address
+
+
+def raise_descriptors(wanted: int) -> None:
+    """Raise the soft limit of open files to `wanted`. Raises ConfigurationError if it cannot."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise ConfigurationError(
+            "controller.listen",
+            f"needs {wanted} descriptors, and the limit is {hard} (LimitNOFILE= of the unit, ulimit -Hn)",
+        )
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:  # a sandboxed service may be denied this
+        raise ConfigurationError(
+            "controller.listen",
+            f"needs {wanted} descriptors, and the soft limit of {soft} cannot be raised: {error}",
+        ) from error

@@ -1,0 +1,1 @@
+"""What judges logs of jobs. Only commands and the controller role import it."""

@@ -1,0 +1,171 @@
+"""Which jobs of a log count, in which order, and why the others do not: pure, numpy."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.eligibility import NO_START, REASONS, UNREADABLE, compute_rules
+from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog
+from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.errors import JobfeaturesError
+
+
+class ScheduleError(JobfeaturesError):
+    """A log lacks data on its jobs, or has values that cannot be computed with."""
+
+
+class Arrival(enum.Enum):
+    """When a job arrives."""
+
+    SUBMIT = "submit"
+    ELIGIBLE = "eligible"  # where that is known
+    READY = "ready"  # submitted, and the job that it follows has ended, its think time ago
+
+
+class Filter(NamedTuple):
+    """Keeps the jobs whose field is one of `values`, or is none of them (`is_not`)."""
+
+    field: str
+    values: frozenset[str]
+    is_not: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chosen:
+    """The jobs that count by user and arrival (stable); `users[i]` has `bounds[i]` to `bounds[i + 1]`."""
+
+    users: list[str]
+    bounds: Array
+    position: Array  # of each job in its log
+    arrival: Array
+    start: Array
+    end: Array
+    runtime: Array
+    cpus: Array
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def sums(self, values: Array) -> list[int | float]:
+        """Return the sum of a value over each user's jobs: whole numbers exactly, however large."""
+        if not len(self):
+            return []
+        return np.add.reduceat(summable(values), self.bounds[:-1]).tolist()  # type: ignore[no-any-return]
+
+
+def choose(
+    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = (), no_waits: bool = False
+) -> Chosen:
+    """Return the jobs that count and pass the filters; there must be at least one.
+
+    `by` defines when jobs arrive. `no_waits`: assume that jobs with an unknown start started on arrival.
+    """
+    is_chosen, _, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
+    position = np.flatnonzero(is_chosen & passing(log, filters))
+    arrivals = arrival[position]
+    if not (arrivals[1:] >= arrivals[:-1]).all():
+        position = position[np.argsort(arrivals, kind="stable")]
+    position = position[stable_order(log.user.codes[position], len(log.user.names))]
+    codes = log.user.codes[position]
+    first = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    return Chosen(
+        users=[log.user.names[code] for code in codes[first].tolist()],
+        bounds=np.concatenate((first, [len(codes)])),
+        position=position,
+        arrival=arrival[position],
+        start=start[position],
+        end=end[position],
+        runtime=log.runtime[position],
+        cpus=log.cpus[position],
+    )
+
+
+def sift(
+    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, no_waits: bool = False
+) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
+    """Return whether each job counts, how many do not by reason, and arrivals, starts and ends."""
+    arrival = _arrival(log, by)
+    start, end = log.start, log.end
+    if no_waits:
+        is_open = (start == -1) & (log.runtime >= 0)
+        start = np.where(is_open, arrival, start)
+        end = np.where(is_open, arrival + log.runtime, end)
+    reasons = _reasons(log, arrival, start, end)
+    counts = np.bincount(reasons, minlength=len(REASONS) + 1)
+    skipped = dict(zip(REASONS, counts[1:].tolist(), strict=True))
+    skipped[UNREADABLE] = log.unreadable
+    return reasons == 0, skipped, (arrival, start, end)
+
+
+def _arrival(log: ScheduleLog, by: Arrival) -> Array:
+    if by is Arrival.READY and log.could_start is not None:
+        return np.where(log.could_start >= 0, log.could_start, log.submit)
+    if by is not Arrival.ELIGIBLE or log.eligible is None:
+        return log.submit
+    return np.where(log.eligible >= 0, log.eligible, log.submit)
+
+
+def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Array:
+    """Return why each job does not count, by place in REASONS, counted from 1; 0 where it counts."""
+    rules: Mapping[str, Array] = compute_rules(
+        arrival=arrival,
+        start=start,
+        end=end,
+        runtime=log.runtime,
+        is_cancelled=log.is_cancelled,
+        has_user=log.user.codes >= 0,
+        cpus=log.cpus,
+    )
+    reasons = np.zeros(len(log), dtype=np.int64)
+    places = {reason: place for place, reason in enumerate(REASONS, 1)}
+    for reason, holds in rules.items():
+        np.copyto(reasons, places[reason], where=(reasons == 0) & holds)
+    return reasons
+
+
+def why_none(skipped: Mapping[str, int]) -> str:
+    """Return why a log has no job that counts."""
+    reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
+    if not reported:
+        return "holds no jobs"
+    hint = "; if submit times are start times, say --no-waits" if skipped[NO_START] else ""
+    return f"no job can be counted: {'; '.join(reported)}{hint}"
+
+
+def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
+    """Return, for each job, whether it passes all filters."""
+    passes = np.ones(len(log), dtype=bool)
+    for each in filters:
+        labels = labels_of(log, each.field)
+        wanted = np.array([name in each.values for name in labels.names] + [False])  # the last: unknown
+        passes &= wanted[labels.codes] != each.is_not
+    return passes
+
+
+def labels_of(log: ScheduleLog, field: str) -> Labels:
+    """Return the labels of one of FIELDS."""
+    return {"user": log.user, "group": log.group, "queue": log.queue, "partition": log.partition}[field]
+
+
+def stable_order(codes: Array, count: int) -> Array:
+    """Return the order that sorts codes from −1 to `count` − 1, equal ones as they stand."""
+    small = codes + 1
+    return np.argsort(small.astype(np.uint16) if count < 2**16 - 1 else small, kind="stable")
+
+
+def summable(values: Array) -> Array:
+    """Return whole numbers as they are where their sum fits into 64 bits, else as Python's."""
+    if values.dtype.kind == "i" and float(np.abs(values.astype(float)).sum()) >= 2**62:
+        return values.astype(object)
+    return values
+
+
+def total(values: Array) -> int | float:
+    """Return a sum: of whole numbers exactly, however large."""
+    found: int | float = np.asarray(summable(values).sum()).item()
+    return found

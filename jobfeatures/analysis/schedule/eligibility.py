@@ -1,0 +1,61 @@
+"""Which jobs count, and why others do not: rules for a single job or for arrays of jobs. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jobfeatures.joblogs.loggedjob import Number
+
+UNKNOWN: Final = -1  # a value that is not reported
+IMPOSSIBLE: Final = -2  # a value that cannot be true
+LATEST_SECS: Final = 2**60  # later times are invalid
+
+# Why a job does not count; the first reason that holds is reported.
+UNREADABLE: Final = "unreadable"
+NO_SUBMIT: Final = "no_submit_time"
+NEVER_STARTED: Final = "never_started"
+NO_RUNTIME: Final = "no_runtime"
+NO_START: Final = "no_start_time"
+NEGATIVE: Final = "impossible_times"
+NO_USER: Final = "no_user"
+NO_CPUS: Final = "no_cpus"
+REASONS: Final = {
+    UNREADABLE: "the record could not be read",
+    NO_SUBMIT: "the time of submission is unknown",
+    NEVER_STARTED: "the job never started, or was cancelled before",
+    NO_RUNTIME: "the runtime is unknown",
+    NO_START: "the start is unknown",
+    NEGATIVE: "it started before it arrived, ended before it started, or ran for longer than any clock",
+    NO_USER: "the user is unknown",
+    NO_CPUS: "neither allocated nor requested processors are known",
+}
+
+
+def compute_rules(
+    *, arrival: Any, start: Any, end: Any, runtime: Any, is_cancelled: Any, has_user: Any, cpus: Any
+) -> dict[str, Any]:
+    """Return whether each reason but `UNREADABLE` holds, in their order.
+
+    Each argument is one job's value, or an array over jobs; a number may be `UNKNOWN` or `IMPOSSIBLE`.
+    """
+    is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
+    return {
+        NO_SUBMIT: arrival < 0,
+        NEVER_STARTED: ((runtime == UNKNOWN) & (start == UNKNOWN))
+        | (is_cancelled & (runtime <= 0) & (is_impossible ^ True)),
+        NO_RUNTIME: runtime == UNKNOWN,
+        NO_START: start == UNKNOWN,
+        NEGATIVE: is_impossible | (start < arrival) | (end < start),
+        NO_USER: has_user ^ True,
+        NO_CPUS: cpus < 0,
+    }
+
+
+def compute_runtime(
+    start_secs: Number | None, end_secs: Number | None, suspended_secs: Number | None
+) -> Number:
+    """Return how long a job ran, or `UNKNOWN` or `IMPOSSIBLE`."""
+    if start_secs is None or end_secs is None:
+        return UNKNOWN
+    runtime = end_secs - start_secs - (suspended_secs or 0)
+    return runtime if runtime >= 0 else IMPOSSIBLE

@@ -1,0 +1,151 @@
+"""Expected ends of all users' jobs: numpy; independent by user, so parts of a log can be computed anywhere.
+
+`split` makes parts, `compute_part` computes one and needs nothing else: it can
+be mapped over processes here, or over machines by whatever maps functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.choosing import ScheduleError
+from jobfeatures.analysis.schedule.eet import Lanes, Mode, ShareError
+from jobfeatures.analysis.schedule.jobarrays import MOST
+from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.errors import shown
+
+Tick = Callable[[int], object]  # called with how many jobs were done
+
+
+class Demand(NamedTuple):
+    """What jobs ask of one resource, and the users' shares of it, both in the same unit."""
+
+    resource: str
+    requests: Array
+    shares: list[int]
+    lanes: Lanes | None = None  # of the one user there is: as earlier jobs have left them
+
+
+class Part(NamedTuple):
+    """Jobs of some users, user after user, each user's in order of arrival."""
+
+    users: list[str]
+    bounds: Array  # user i has the jobs from bounds[i] to bounds[i + 1]
+    arrivals: Array
+    runtimes: Array
+    demands: tuple[Demand, ...]
+    mode: Mode
+
+
+def make_part(
+    users: list[str],
+    bounds: Array,
+    arrivals: Array,
+    runtimes: Array,
+    demands: Iterable[Demand],
+    *,
+    mode: Mode = Mode.LITERAL,
+    min_runtime_secs: float = 0,
+) -> Part:
+    """Return a part of whole seconds, where the mode wants them, ready to compute.
+
+    Fractions of a second are rounded up, of arrival and of runtime, so that
+    no job that starts at once is late by rounding.
+    """
+    if min_runtime_secs > 0:
+        least = int(min_runtime_secs) if min_runtime_secs == int(min_runtime_secs) else min_runtime_secs
+        runtimes = np.maximum(runtimes, least)
+    if mode is not Mode.FLUID:
+        arrivals, runtimes = _whole(arrivals), _whole(runtimes)
+    return Part(users, bounds, arrivals, runtimes, tuple(demands), mode)
+
+
+def scaled(requests: Array, factor: int) -> Array:
+    """Return requests in a finer unit; as Python's whole numbers where they are too large for numpy's."""
+    if factor == 1:
+        return requests
+    fits = not len(requests) or int(requests.max()) < MOST // factor
+    return requests * factor if fits else requests.astype(object) * factor
+
+
+def split(part: Part, count: int) -> list[Part]:
+    """Return at most `count` parts of about equally many jobs, none of them empty."""
+    if not part.users:
+        return []
+    wanted = np.linspace(0, len(part.arrivals), count + 1)[1:-1]
+    cuts = np.unique(np.concatenate(([0], np.searchsorted(part.bounds, wanted), [len(part.users)])))
+    return [_cut(part, *pair) for pair in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
+
+
+def _cut(part: Part, first: int, last: int) -> Part:
+    low, high = int(part.bounds[first]), int(part.bounds[last])
+    return Part(
+        part.users[first:last],
+        part.bounds[first : last + 1] - low,
+        part.arrivals[low:high],
+        part.runtimes[low:high],
+        tuple(
+            each._replace(requests=each.requests[low:high], shares=each.shares[first:last])
+            for each in part.demands
+        ),
+        part.mode,
+    )
+
+
+def compute_part(part: Part) -> Array:
+    """Return when each job is expected to end: the latest over all resources. Raises ScheduleError."""
+    latest: Array | None = None
+    for demand in part.demands:
+        ends = _compute(part, demand)
+        latest = ends if latest is None else np.maximum(latest, ends)
+    return part.arrivals if latest is None else latest
+
+
+def compute_all(parts: Sequence[Part], *, workers: int = 1, tick: Tick | None = None) -> Array:
+    """Return when the jobs of all parts are expected to end, by so many processes. Raises ScheduleError."""
+    found = []
+    for part, ends in zip(parts, _map(parts, workers), strict=True):
+        found.append(ends)
+        if tick is not None:
+            tick(len(part.arrivals))
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _map(parts: Sequence[Part], workers: int) -> Iterable[Array]:
+    if workers <= 1 or len(parts) <= 1:
+        yield from map(compute_part, parts)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(min(workers, len(parts))) as pool:
+        yield from pool.map(compute_part, parts)
+
+
+def _compute(part: Part, demand: Demand) -> Array:
+    arrivals, runtimes, requests = part.arrivals.tolist(), part.runtimes.tolist(), demand.requests.tolist()
+    ends: list[int | float] = []
+    bounds = part.bounds.tolist()
+    for place, share in enumerate(demand.shares):
+        mine = slice(bounds[place], bounds[place + 1])
+        try:
+            lanes = demand.lanes or Lanes(share, part.mode)
+            ends += lanes.place(arrivals[mine], requests[mine], runtimes[mine])
+        except ShareError:
+            raise ScheduleError(
+                f"user {shown(part.users[place])} has a share of 0 {demand.resource}, and jobs that ask "
+                "for some: they would never end"
+            ) from None
+    try:
+        return np.array(ends, dtype=np.float64 if part.mode is Mode.FLUID else np.int64)
+    except OverflowError:
+        raise ScheduleError(
+            f"jobs are expected to end after more than 2^63 seconds: is a share of {demand.resource} "
+            "too small, or a request too large?"
+        ) from None
+
+
+def _whole(times: Array) -> Array:
+    return times if times.dtype.kind == "i" else np.ceil(times).astype(np.int64)

@@ -1,0 +1,149 @@
+"""Which job of a log follows which: numpy.
+
+Source: The Standard Workload Format: "the current job can only start after the
+termination of this preceding job", and think time is what "should elapse
+between the termination of the preceding job and the submittal of this one".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.eligibility import UNKNOWN
+from jobfeatures.analysis.schedule.runs import Array, Run, Store, merge
+from jobfeatures.joblogs.loggedjob import JobRecord
+
+ASKED: Final = np.dtype([("key", np.int64), ("place", np.int64), ("end", np.float64)])
+FOUND: Final = np.dtype([("key", np.int64), ("preceding", np.int64), ("end", np.float64)])
+
+
+class Links(NamedTuple):
+    """By job: the index of the job that it follows, and the think time between the two; −1: none."""
+
+    preceding: Array
+    thinks: Array
+
+    def could_start(self, submit: Array, start: Array, before: Array) -> Array:
+        """Return since when each following job could have started, at most its start; −1 for other jobs.
+
+        `before` holds the ends of the jobs that they follow.
+        """
+        since = np.maximum(before + np.maximum(self.thinks, 0), submit)
+        since = np.where(start >= 0, np.minimum(since, start), since)
+        return np.where((self.preceding >= 0) & (before >= 0) & (submit >= 0), since, UNKNOWN)
+
+    def taken(self, which: Array) -> Links:
+        """Return the links of selected jobs, in their order; links to jobs left out are dropped."""
+        return Links(self.preceding[which], self.thinks[which]).among(which)
+
+    def among(self, places: Array) -> Links:
+        """Return the links among these jobs alone; `places` are their places in the whole log."""
+        order = np.argsort(places, kind="stable")
+        behind = np.append(places[order], UNKNOWN)  # the last: for jobs after all others
+        at = np.searchsorted(behind[:-1], self.preceding)
+        found = np.where(
+            (self.preceding >= 0) & (behind[at] == self.preceding), np.append(order, UNKNOWN)[at], UNKNOWN
+        )
+        return Links(found, np.where(found >= 0, self.thinks, UNKNOWN))
+
+
+class LinkIndex:
+    """Links between jobs that come in pieces, by job number; a number that several jobs have is ignored."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._asked: list[Run] = []
+        self._found: list[Run] = []
+        self._jobs = self._wanted = 0
+        self._circle = np.zeros(0, np.int64)
+
+    def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
+        """Add the jobs of a piece. Numbers start at 1; a smaller `preceding` means that it follows none."""
+        rows = np.flatnonzero(preceding > 0)
+        keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # first a job, then its followers
+        order = np.argsort(keys, kind="stable")
+        asked = np.empty(len(keys), ASKED)
+        asked["key"] = keys[order]
+        asked["place"] = self._jobs + np.concatenate([np.arange(len(numbers)), rows])[order]
+        asked["end"] = np.concatenate([ends, np.zeros(len(rows))])[order]
+        self._asked.append(self._store.write(asked))
+        self._jobs += len(numbers)
+        self._wanted += len(rows)
+
+    def settle(self) -> int:
+        """Resolve all links once all jobs are added; return how many follow a missing job or themselves."""
+        tells = np.zeros(0, ASKED)
+        found, is_forward = 0, False
+        for block in merge(self._asked):
+            is_asked = block["key"] % 2 == 1
+            tells, asks = np.concatenate([tells, block[~is_asked]]), block[is_asked]
+            first, behind = (
+                np.searchsorted(tells["key"], asks["key"] - 1, side) for side in ("left", "right")
+            )
+            is_one = behind - first == 1
+            one, asks = tells[first[is_one]], asks[is_one]
+            order = np.argsort(asks["place"])
+            rows = np.empty(len(asks), FOUND)
+            rows["key"], rows["preceding"], rows["end"] = asks["place"], one["place"], one["end"]
+            self._found.append(self._store.write(rows[order]))
+            found += len(rows)
+            is_forward = is_forward or bool((rows["preceding"] >= rows["key"]).any())
+            tells = tells[tells["key"] == tells["key"][-1:]][:2]
+        if is_forward:
+            self._circle = self._circles()
+        return self._wanted - found + len(self._circle)
+
+    def _circles(self) -> Array:
+        """Return the jobs in circles of links: those still reached after as many steps as there are jobs."""
+        after = np.full(self._jobs + 1, UNKNOWN)  # no link: to the last, which is its own
+        for block in merge(self._found):
+            after[block["key"]] = block["preceding"]
+        for _ in range(self._jobs.bit_length()):
+            after = after[after]
+        return np.unique(after[after >= 0])
+
+    def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
+        """Yield, by job of each piece (of these sizes), the index and the end of the job that it follows."""
+        rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
+        for size in sizes:
+            while not len(rows) or rows["key"][-1] < first + size:
+                block = next(blocks, None)
+                if block is None:
+                    break
+                rows = np.concatenate([rows, block[~np.isin(block["key"], self._circle)]])
+            count = int(np.searchsorted(rows["key"], first + size))
+            preceding, ends = np.full(size, UNKNOWN), np.full(size, float(UNKNOWN))
+            preceding[rows["key"][:count] - first] = rows["preceding"][:count]
+            ends[rows["key"][:count] - first] = rows["end"][:count]
+            yield preceding, ends
+            rows, first = rows[count:], first + size
+
+
+def describe_missing(count: int) -> list[str]:
+    """Return a remark on so many jobs whose preceding job is missing."""
+    what = "preceding job that is not there, or follows the job itself: it is taken as none"
+    return [f"{count} × {what}"] if count else []
+
+
+def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
+    """Return job numbers, preceding job numbers and think times of records, as in SWF."""
+    columns = [
+        (
+            _key(job, job.job_id),
+            UNKNOWN if job.preceding_job_id is None else _key(job, job.preceding_job_id),
+            UNKNOWN if job.think_secs is None else job.think_secs,
+        )
+        for job in jobs
+    ]
+    numbers, preceding, thinks = zip(*columns, strict=True) if columns else ((), (), ())
+    return np.array(numbers, np.int64), np.array(preceding, np.int64), np.array(thinks, dtype=None)
+
+
+def _key(job: JobRecord, job_id: str) -> int:
+    """Return a positive number for a job id on a cluster."""
+    text = repr((job.batch_system, job.cluster, job_id)).encode("utf-8", "surrogatepass")
+    return 1 + (int.from_bytes(blake2b(text, digest_size=8).digest()) >> 3)

@@ -1,0 +1,76 @@
+"""The heatmap as numbers: "a 2D array of integers", users × time (Tóth and Klusáček, section 3.3)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.choosing import ScheduleError
+from jobfeatures.analysis.schedule.document import Values
+from jobfeatures.analysis.schedule.pictures.heatmap import Grid, Marks, compute_heatmap, make_marks
+from jobfeatures.analysis.schedule.result import Schedule
+from jobfeatures.analysis.schedule.whole import Whole
+
+MOST_CELLS: Final = 2**25  # what a result holds in memory
+
+
+class Cells:
+    """How many violated jobs marked each cell, by user.
+
+    The column n begins at `start_secs` + n × `cell_secs`, in seconds of the log.
+    """
+
+    def __init__(self, whole: Whole, cell_secs: int) -> None:
+        """Raise ScheduleError above MOST_CELLS."""
+        self._whole = whole
+        self._rows: list[list[int]] = []
+        first, last = whole.first_secs, whole.last_secs
+        begin = int(first // cell_secs)
+        self._grid = Grid(cell_secs, begin, 1, max(1, int(-(-last // cell_secs)) - begin))
+        users, columns = whole.user_count, self._grid.columns
+        if users * columns > MOST_CELLS:
+            enough = -(-int(last - first + 1) // max(1, MOST_CELLS // users - 2))
+            raise ScheduleError(
+                f"{whole.log.name}: a heatmap of {users} users × {columns} cells has more than {MOST_CELLS}: "
+                f"--cell {enough} would do"
+            )
+
+    def add(self, hand: Schedule, first_user: int) -> None:
+        """Add the jobs of some users; `first_user` is the index of the first of them among all."""
+        marks = make_marks(hand)
+        bounds = np.searchsorted(marks.user, np.arange(len(hand.chosen.users) + 1)).tolist()
+        for user, (first, last) in enumerate(pairwise(bounds), first_user):
+            mine = Marks(
+                np.zeros(last - first, np.int64), marks.begin[first:last], marks.tardiness[first:last]
+            )
+            cells = compute_heatmap([mine], np.zeros(1, np.int64), 1, self._grid)[0].astype(np.int64)
+            if user < len(self._rows):  # the user has more jobs than one hand
+                cells += self._rows.pop()
+            self._rows.append(cells.tolist())
+
+    def heatmap(self) -> Values:
+        """Return the cells of all users, when all hands have been added."""
+        return {
+            "users": self._whole.users,
+            "start_secs": self._grid.begin_secs,
+            "cell_secs": self._grid.cell_secs,
+            "violated_jobs": self._rows,
+        }
+
+
+def format_heatmaps(documents: Sequence[Values]) -> str:
+    """Return a row for each log and user: where its cells begin, how long they are, then the cells."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    heatmaps = [(each["log"], each["heatmap"]) for each in documents]
+    most = max(len(heatmap["violated_jobs"][0]) for _, heatmap in heatmaps)
+    writer.writerow(["log", "user", "start_secs", "cell_secs", *range(most)])
+    for log, heatmap in heatmaps:
+        for user, cells in zip(heatmap["users"], heatmap["violated_jobs"], strict=True):
+            writer.writerow([log, user, heatmap["start_secs"], heatmap["cell_secs"], *cells])
+    return out.getvalue()

@@ -1,0 +1,355 @@
+"""A log of jobs as arrays: the input of a schedule's metrics.
+
+Times are seconds since the log's time zero, int64 where all are whole, else
+float64. A value missing from the log is `UNKNOWN`, one that cannot be true
+`IMPOSSIBLE`; an array is None where the log has no such values at all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.eligibility import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
+from jobfeatures.analysis.schedule.followers import Links
+from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.swf.bursts import join_bursts
+from jobfeatures.formats.swf.columns import SwfColumns
+from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
+from jobfeatures.formats.swf.header import Header, Preemption
+from jobfeatures.formats.swf.newheader import start_of
+from jobfeatures.formats.swf.records import Names, settle
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, several_clusters
+from jobfeatures.records.model import JobState
+
+MOST: Final = 2**62  # largest product that still fits
+KIB: Final = 1024
+LINKING: Final = ("number", "preceding", "think_secs")  # fields of SWF
+_NUMBER = re.compile(r"[0-9.]+")
+DENSE: Final = 2**22  # numbers below this are counted, not sorted
+# No machine has this much memory per processor: such "KiB" are really bytes.
+USUAL_MOST_KIB: Final = 2**28  # 256 GiB
+LARGEST_KIB: Final = 2**32  # 4 TiB
+
+
+class Labels(NamedTuple):
+    """Users, groups, queues … of jobs: `names[codes[i]]` belongs to job i; a code of −1 means unknown."""
+
+    codes: Array
+    names: list[str]
+    numbers: list[int] | None = None  # the numbers that the names stand for, in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScheduleLog:
+    """All jobs of one log, in its order."""
+
+    name: str
+    submit: Array
+    eligible: Array | None = None
+    start: Array
+    end: Array
+    runtime: Array  # without the time swapped out
+    is_cancelled: Array
+    cpus: Array  # allocated, else requested
+    memory_kib: Array | None = None  # of the whole job: requested, else used
+    gpus: Array | None = None  # allocated, else requested
+    requested_secs: Array | None = None  # requested runtime
+    links: Links | None = None  # which job follows which
+    arrays: Array | None = None  # equal for tasks of one array, −1: none
+    workflows: Array | None = None
+    could_start: Array | None = None  # since when, given the end of the job it follows
+    user: Labels
+    group: Labels
+    queue: Labels
+    partition: Labels
+    totals: dict[str, int] = field(default_factory=dict)  # the machine's, by resource
+    zero_secs: int | None = None  # epoch seconds at time zero
+    unreadable: int = 0  # records that were skipped
+    folded: dict[str, int] = field(default_factory=dict)  # records merged into others, by reason
+    places: Array | None = None  # in the log, where jobs are in another order
+    ids: Array | None = None  # equal for entries that may be one job, see `jobfold`
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+
+def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
+    """Return a log in the Standard Workload Format. Time zero is the log's own.
+
+    Memory is per processor there, unless `meaning` says otherwise; parts of a
+    job that was swapped out are joined. Links are not set; see `reading`.
+    """
+    header = columns.header
+    meaning = settle(meaning or Meaning(), header)
+    table, swapped = whole_jobs(columns)
+    submit, wait, runtime = table["submit_secs"], table["wait_secs"], table["run_secs"]
+    too_late = (submit > LATEST_SECS) | (wait > LATEST_SECS) | (runtime > LATEST_SECS)
+    if too_late.any():
+        submit, wait = (np.where(too_late, 0, each) for each in (submit, wait))
+        runtime = np.where(too_late, IMPOSSIBLE, runtime)
+    start = np.where((submit >= 0) & (wait >= 0), submit + wait, UNKNOWN)
+    processors, requested = table["processors"], table["requested_processors"]
+    cpus = np.where(processors >= 0, processors, requested)
+    asked, used = (_kib(table[each], meaning) for each in ("requested_memory_kib", "memory_kib"))
+    memory = _either(
+        _product(asked, np.where(requested > 0, requested, processors), meaning),
+        _product(used, processors, meaning),
+    )
+    end = np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN)
+    names = Names(header)
+    warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
+    looks = _looks_like_bytes(asked, used)
+    return ScheduleLog(
+        name=name,
+        submit=submit,
+        start=start,
+        end=end,
+        runtime=runtime,
+        is_cancelled=table["status"] == CANCELLED,
+        cpus=cpus,
+        memory_kib=memory if (memory > UNKNOWN).any() else None,
+        requested_secs=None if meaning.requests_cpu_time else table["requested_secs"],
+        user=_label(table["user"], names.called["user"].__getitem__),
+        group=_label(table["group"], names.called["group"].__getitem__),
+        queue=_label(table["queue"], names.known["queue"].get),
+        partition=_label(table["partition"], names.known["partition"].get),
+        totals=_totals(header),
+        zero_secs=start_of(header),
+        unreadable=columns.skipped,
+        warnings=(*warnings, *looks),
+    )
+
+
+def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
+    """Return one line per job, and for how long each was swapped out."""
+    header, table = columns.header, columns.columns
+    if is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any():
+        return _joined(table, header)
+    return table, 0
+
+
+def from_records(
+    jobs: Sequence[JobRecord],
+    name: str,
+    *,
+    notes: Notes | None = None,
+    zero: int | None = None,
+) -> ScheduleLog:
+    """Return a log of any format, one record per job. Time zero is the first submission, in whole seconds.
+
+    Links are not set; see `reading`. `notes` are those of reading it.
+    """
+    notes = notes or Notes()
+    if zero is None:
+        zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
+    eligible = _times([job.eligible_secs for job in jobs], zero)
+    memory = np.array([_memory_kib(job) for job in jobs], dtype=np.int64)
+    gpus = _counts([_first(job.total_gpus, job.requested_gpus) for job in jobs])
+    submit, start, end = (
+        _times([getattr(job, name) for job in jobs], zero)
+        for name in ("submit_secs", "start_secs", "end_secs")
+    )
+    limits = (job.wall_limit_secs for job in jobs)
+    return ScheduleLog(
+        name=name,
+        submit=submit,
+        eligible=eligible if (eligible >= 0).any() else None,
+        start=start,
+        end=end,
+        runtime=_array([_runtime(job) for job in jobs]),
+        is_cancelled=np.array([job.state is JobState.CANCELLED for job in jobs], dtype=bool),
+        cpus=_counts([_first(job.total_cpus, job.requested_cpus) for job in jobs]),
+        memory_kib=memory if (memory > UNKNOWN).any() else None,
+        gpus=gpus if (gpus > UNKNOWN).any() else None,
+        requested_secs=_counts([each if isinstance(each, int) else None for each in limits]),
+        user=_label_texts([job.user if job.user is not None else _text(job.uid) for job in jobs]),
+        group=_label_texts([job.group if job.group is not None else _text(job.gid) for job in jobs]),
+        queue=_label_texts([job.queue for job in jobs]),
+        partition=_label_texts([job.partition for job in jobs]),
+        zero_secs=zero if jobs else None,
+        unreadable=notes.rejected,
+        folded=dict(notes.folded),
+        warnings=(
+            *(f"{count} × unreadable {each}" for each, count in notes.unread.items()),
+            *_on_several_clusters(jobs),
+        ),
+        ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
+        arrays=_codes([(job.batch_system, job.cluster, job.array_job_id) for job in jobs]),
+        workflows=_codes([(job.batch_system, job.cluster, job.workflow_id) for job in jobs]),
+    )
+
+
+def _on_several_clusters(jobs: Sequence[JobRecord]) -> tuple[str, ...]:
+    names = several_clusters(jobs)
+    return (f"jobs of several clusters ({names}) are taken for one machine's",) if names else ()
+
+
+def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
+    """Return jobs with links to the jobs they follow: these jobs' places in the whole log, and their ends."""
+    if not (places >= 0).any():
+        return log
+    links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
+    if (ends == np.floor(ends)).all():
+        ends = ends.astype(log.end.dtype)
+    return replace(log, links=links, could_start=links.could_start(log.submit, log.start, ends))
+
+
+def _runtime(job: JobRecord) -> Number:
+    """Return how long a job ran: end − start, else as the batch system reported once it had ended."""
+    found = compute_runtime(job.start_secs, job.end_secs, job.suspended_secs)
+    if found != UNKNOWN or job.run_secs is None or job.state.is_on_node or job.state is JobState.PENDING:
+        return found
+    return job.run_secs if job.run_secs >= 0 else IMPOSSIBLE
+
+
+def _id_of(job: JobRecord) -> int:
+    """Return a number that is equal for equal id, user and cluster."""
+    return _digest("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))) - 2**63
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def is_preempted(header: Header) -> bool:
+    """Return whether a job may have several lines."""
+    return _preemption(header) in {Preemption.YES, Preemption.DOUBLE}
+
+
+def _preemption(header: Header) -> Preemption | None:
+    try:
+        return header.preemption()
+    except ParseError:  # `check` reports it
+        return None
+
+
+def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], Array]:
+    """Return the table with one line per job, and how long each job was swapped out."""
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    joined = list(join_bursts((SwfJob._make(row) for row in rows), header.preemption()))
+    columns = {
+        name: np.array([each.job[place] for each in joined], dtype=column.dtype)
+        for place, (name, column) in enumerate(table.items())
+    }
+    return columns, np.array([each.swapped_secs for each in joined], dtype=columns["run_secs"].dtype)
+
+
+def _totals(header: Header) -> dict[str, int]:
+    for label in ("MaxProcs", "MaxNodes"):
+        try:
+            size = header.size(label)
+        except ParseError:
+            continue
+        if size is not None and size.total > 0:
+            return {"cpu": size.total}
+    return {}
+
+
+def _looks_like_bytes(*columns: Array) -> list[str]:
+    """Return a warning where memory that should be in KiB exceeds what processors have."""
+    for column in columns:
+        known = column[column > 0]
+        if len(known) and (np.median(known) > USUAL_MOST_KIB or known.max() > LARGEST_KIB):
+            most = int(known.max()) / 2**30
+            return [f"memory is up to {most:.4g} TiB a processor: is it in bytes, where KiB belong?"]
+    return []
+
+
+def _kib(each: Array, meaning: Meaning) -> Array:
+    return np.where(each >= 0, -(-each // KIB), each) if meaning.memory_is_bytes else each
+
+
+def _product(each: Array, count: Array, meaning: Meaning) -> Array:
+    """Return per-processor values × processors, unknown where either is or the product does not fit."""
+    if meaning.memory_is_of_job:
+        return np.where(each >= 0, each, UNKNOWN)
+    fits = (each >= 0) & (count > 0) & (each.astype(float) * count < MOST)
+    return np.where(fits, np.where(fits, each, 0) * count, UNKNOWN)
+
+
+def _either(first: Array, second: Array) -> Array:
+    return np.where(first >= 0, first, second)
+
+
+def _label(numbers: Array, name_of: Callable[[int], str | None]) -> Labels:
+    """Return labels for numbers; −1 is unknown. Numbers without a name are their own names."""
+    if len(numbers) and 0 <= numbers.max() < DENSE:
+        is_there = np.zeros(int(numbers.max()) + 2, dtype=bool)
+        is_there[numbers] = True  # −1 is the last place
+        is_there[-1] = False
+        code_of = np.cumsum(is_there, dtype=np.int32) - 1
+        code_of[-1] = UNKNOWN
+        found, codes = np.flatnonzero(is_there), code_of[numbers]
+    else:
+        found, places = np.unique(numbers, return_inverse=True)
+        unknown = int(len(found) and found[0] == UNKNOWN)
+        found, codes = found[unknown:], (places.reshape(-1) - unknown).astype(np.int32)
+    known = found.tolist()
+    return Labels(codes, [name_of(number) or str(number) for number in known], known)
+
+
+def _label_texts(texts: Sequence[str | None]) -> Labels:
+    codes: dict[str, int] = {}
+    found = [UNKNOWN if text is None else codes.setdefault(text, len(codes)) for text in texts]
+    return Labels(np.array(found, dtype=np.int32), list(codes))
+
+
+def _codes(names: Sequence[tuple[str, str | None, str | None]]) -> Array | None:
+    """Return a number for each name, −1 where its last part is None; None where all are."""
+    if all(name[-1] is None for name in names):
+        return None
+    return np.array([UNKNOWN if name[-1] is None else _digest(repr(name)) >> 1 for name in names], np.int64)
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _memory_kib(job: JobRecord) -> int:
+    asked = job.requested_memory_bytes
+    value = asked if isinstance(asked, int) else job.used_memory_bytes
+    return UNKNOWN if value is None or not 0 <= value < MOST else -(-value // KIB)
+
+
+def _times(values: Iterable[Number | None], zero: int) -> Array:
+    return _array(
+        [UNKNOWN if value is None else value - zero if value >= zero else IMPOSSIBLE for value in values]
+    )
+
+
+def _array(values: list[Number]) -> Array:
+    fine = [value if value <= LATEST_SECS else IMPOSSIBLE for value in values]
+    whole = all(isinstance(value, int) for value in fine)
+    return np.array(fine, dtype=np.int64 if whole else np.float64)
+
+
+def _counts(values: Iterable[int | None]) -> Array:
+    known = [UNKNOWN if value is None or not 0 <= value < MOST else value for value in values]
+    return np.array(known, dtype=np.int64)
+
+
+def merge_warnings(reported: Iterable[str]) -> list[str]:
+    """Return the warnings of a log's pieces, each once: counts are summed, other numbers are the first's."""
+    counts, found = Counter[str](), dict[str, str]()
+    for each in reported:
+        count, _, what = each.partition(" × ")
+        if count.isdigit():
+            counts[what] += int(count)
+            found[what] = f"{counts[what]} × {what}"
+        else:
+            found.setdefault(_NUMBER.sub("", each), each)
+    return list(found.values())

@@ -1,0 +1,216 @@
+"""When one job is expected to end by its user's share, and what of the share is before it: pure.
+
+Bounds and verdicts are those of `jobfeatures.analysis.schedule.live.outlook`; here stands
+beside them what they are made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from jobfeatures.analysis.schedule.eet import Lanes, Mode
+from jobfeatures.analysis.schedule.eligibility import REASONS
+from jobfeatures.analysis.schedule.live.facts import JobFacts
+from jobfeatures.analysis.schedule.live.outlook import (
+    BLUR_SECS,
+    OVERRUN_SECS,
+    UNBOUNDED_SECS,
+    compute_elapsed,
+    compute_outlooks,
+    count_tasks,
+    least_runtime,
+    most_runtime,
+    whole,
+)
+from jobfeatures.analysis.schedule.live.userhistory import Asked, why_not_placed
+from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, plain
+from jobfeatures.errors import JobfeaturesError, shown
+from jobfeatures.joblogs.loggedjob import Number
+from jobfeatures.records.schedulequality import Verdict
+
+WAITS, RUNS, SUSPENDED, ENDED = "waiting", "running", "suspended", "ended"
+SHOWN_AHEAD: Final = 5
+
+
+class NotExpectedError(JobfeaturesError):
+    """No end can be expected for a job."""
+
+
+class Ahead(NamedTuple):
+    """An earlier job that may still have some of the share when the one asked about arrives."""
+
+    facts: JobFacts
+    leaves_secs: Number | None  # the share, at the latest; None: nobody knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is to be expected of one job. Times are seconds by the clock of its facts.
+
+    The expected end is between `lower_secs` and `upper_secs`; both are the same, and final, where the job and
+    all earlier ones of its user have ended. Of a job that has not ended, `full_secs` is the lower bound
+    should it use all of its limit. Where `is_partial` earlier jobs of its user may be missing: they could
+    only make it later, so that there is no upper bound and nothing is certainly late.
+    """
+
+    asked: Asked
+    state: str
+    now_secs: int
+    mode: Mode
+    share_cpus: Number
+    share_from: str
+    overrun_secs: int
+    elapsed_secs: Number
+    lower_secs: Number
+    full_secs: Number | None
+    upper_secs: Number | None  # None: there is none
+    verdict: Verdict | None  # None: it has ended
+    earlier_jobs: int
+    taken_cpu_secs: tuple[Number, Number | None]  # of the share, by earlier jobs, after its arrival
+    ahead: tuple[Ahead, ...]  # the last to leave the share first
+    ahead_jobs: int
+    is_partial: bool = False
+
+    @property
+    def facts(self) -> JobFacts:
+        """Return the job."""
+        return self.asked.jobs[self.asked.place]
+
+    @property
+    def limit_end_secs(self) -> Number | None:
+        """Return when its limit ends a job that runs."""
+        facts = self.facts
+        if self.state != RUNS or facts.start_secs is None or facts.limit_secs is None:
+            return None
+        return facts.start_secs + facts.suspended_secs + facts.limit_secs
+
+    @property
+    def last_start_secs(self) -> Number | None:
+        """Return when a job that waits has to start not to be certainly late."""
+        limit_secs = self.facts.limit_secs
+        if self.state != WAITS or self.upper_secs is None or limit_secs is None:
+            return None
+        return self.upper_secs - limit_secs - self.overrun_secs
+
+    @property
+    def late_secs(self) -> tuple[Number | None, Number] | None:
+        """Return how much too late a job ends, at least (None: not known) and at most; None: it does not run.
+
+        One that runs is the later against its expected end the shorter it
+        runs: at most by what it would be if it ended now.
+        """
+        facts = self.facts
+        if facts.end_secs is not None:
+            first = last = facts.end_secs
+        elif self.state == RUNS and facts.start_secs is not None:
+            first = max(self.now_secs, facts.start_secs + facts.suspended_secs)  # clocks may be apart
+            longest = most_runtime(facts, self.now_secs, self.mode, self.overrun_secs)
+            last = facts.start_secs + facts.suspended_secs + longest
+        else:
+            return None
+        at_least = None if self.upper_secs is None else _late(last - self.upper_secs, self.mode)
+        return at_least, _late(first - self.lower_secs, self.mode)
+
+
+def compute_expectation(
+    asked: Asked,
+    shares: Shares,
+    now_secs: float,
+    *,
+    mode: Mode = Mode.LITERAL,
+    overrun_secs: int = OVERRUN_SECS,
+    is_partial: bool = False,
+) -> Expectation:
+    """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
+    facts = asked.jobs[asked.place]
+    reason = why_not_placed(facts)
+    if reason is not None:
+        raise NotExpectedError(f"no end can be expected for job {shown(facts.job_id)}: {REASONS[reason]}")
+    scale = shares.scale
+    share = shares.of(facts.user or "") * scale // STEPS[CPU]
+    if share <= 0:
+        raise NotExpectedError(f"the share of user {shown(facts.user or '')} is 0: nothing can be expected")
+    now = math.floor(now_secs)
+    earlier = asked.jobs[: asked.place]
+    low, high = Lanes(share, mode), Lanes(share, mode)
+    *tasks, own_tasks = count_tasks((*earlier, facts))
+    ones = [1] * len(earlier)
+    _place(low, earlier, [least_runtime(each, now) for each in earlier], ones, scale)
+    most = [most_runtime(each, now, mode, overrun_secs) for each in earlier]
+    latest = _place(high, earlier, most, tasks, scale)
+    arrival = whole(facts.submit_secs or 0, mode)
+    taken = [_whole(lanes.taken(arrival) / scale) for lanes in (low, high)]
+    is_bounded = not is_partial and all(
+        each.tasks == count for each, count in zip(earlier, tasks, strict=True)
+    )
+    [lower] = _place(low.copy(), [facts], [least_runtime(facts, now)], [1], scale)
+    longest = most_runtime(facts, now, mode, overrun_secs)
+    [full] = _place(low, [facts], [longest], [own_tasks], scale)
+    [upper] = _place(high, [facts], [longest], [own_tasks], scale)
+    verdict = None
+    if facts.end_secs is None:
+        *_, outlook = compute_outlooks(
+            Lanes(share, mode), (*earlier, facts), now, scale=scale, overrun_secs=overrun_secs
+        )
+        verdict = outlook.verdict
+        if is_partial and verdict is Verdict.CERTAINLY_LATE:
+            verdict = Verdict.POSSIBLY_LATE
+    ahead = [
+        Ahead(each, end if is_bounded and end < UNBOUNDED_SECS else None)
+        for each, end in zip(earlier, latest, strict=True)
+        if end > arrival
+    ]
+    ahead.sort(key=lambda each: math.inf if each.leaves_secs is None else each.leaves_secs, reverse=True)
+    has_upper = is_bounded and facts.tasks == own_tasks and upper < UNBOUNDED_SECS
+    return Expectation(
+        asked=asked,
+        state=_state(facts),
+        now_secs=now,
+        mode=mode,
+        share_cpus=plain(CPU, shares.of(facts.user or "")),
+        share_from="given to this user" if facts.user in shares.users else shares.default_from,
+        overrun_secs=overrun_secs,
+        elapsed_secs=facts.runtime_secs if facts.end_secs is not None else compute_elapsed(facts, now),
+        lower_secs=lower,
+        full_secs=full if facts.end_secs is None and full < UNBOUNDED_SECS else None,
+        upper_secs=upper if has_upper else None,
+        verdict=verdict,
+        earlier_jobs=len(earlier),
+        taken_cpu_secs=(taken[0], taken[1] if is_bounded and taken[1] < UNBOUNDED_SECS else None),
+        ahead=tuple(ahead[:SHOWN_AHEAD]),
+        ahead_jobs=len(ahead),
+        is_partial=is_partial,
+    )
+
+
+def _place(
+    lanes: Lanes, jobs: Sequence[JobFacts], runtimes: Iterable[Number], tasks: Iterable[int], scale: int
+) -> list[Number]:
+    """Place so many tasks of each job, and return the latest end of each."""
+    ends: list[Number] = []
+    for facts, runtime, count in zip(jobs, runtimes, tasks, strict=True):
+        arrival = whole(facts.submit_secs or 0, lanes.mode)
+        request = (facts.cpus or 0) * scale
+        ends.append(
+            max(lanes.place([arrival] * count, [request] * count, [whole(runtime, lanes.mode)] * count))
+        )
+    return ends
+
+
+def _state(facts: JobFacts) -> str:
+    if facts.end_secs is not None:
+        return ENDED
+    if facts.start_secs is None:
+        return WAITS
+    return SUSPENDED if facts.is_suspended else RUNS
+
+
+def _whole(amount: float) -> Number:
+    return int(amount) if amount == int(amount) else amount
+
+
+def _late(secs: Number, mode: Mode) -> Number:
+    return secs if secs > (BLUR_SECS if mode is Mode.FLUID else 0) else 0

@@ -1,0 +1,240 @@
+"""One user's jobs as batch systems and logs report them, and which of them was asked about: pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from jobfeatures.analysis.schedule.eligibility import NEGATIVE, NO_CPUS, NO_SUBMIT, NO_USER
+from jobfeatures.analysis.schedule.live.facts import (
+    JobFacts,
+    from_queue,
+    from_record,
+    is_placeable,
+    order_of,
+    supersedes,
+    why_not,
+)
+from jobfeatures.analysis.schedule.shares import CPU, ShareRules, parse_amounts, parse_shares_of
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
+from jobfeatures.joblogs.loggedjob import JobRecord, Number
+from jobfeatures.records.model import Job, JobState
+
+UNFINISHED: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
+_TASK = re.compile(r"(.+?)[_.\[]([0-9]{1,9})\]?\Z", re.DOTALL)  # 12_3, 12.3, 12[3]
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
+
+
+class NoSuchJobError(JobfeaturesError):
+    """A job is unknown, or its name is ambiguous."""
+
+
+class ReportedJob(NamedTuple):
+    """One job, with what was reported beyond its facts."""
+
+    facts: JobFacts
+    names: frozenset[str] = frozenset()  # besides its id: by array and task, by job and component
+    waiting_tasks: str | None = None  # of a waiting array: 2-5,9
+    reason: str | None = None  # why it waits, in the batch system's words
+    planned_secs: Number | None = None  # when the batch system plans to start it
+
+
+class Asked(NamedTuple):
+    """The jobs of one user in order, and the index of the one that was asked about."""
+
+    jobs: tuple[JobFacts, ...]
+    place: int
+    reported: ReportedJob
+    is_whole_array: bool = False  # the array was asked for: its last task is shown
+    components: int = 1  # of the heterogeneous job that it belongs to
+    unplaced: int = 0  # the user's other unfinished jobs about which too little is reported
+
+
+# --- settings -------------------------------------------------------------------------
+
+
+def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
+    """Parse the shares in the settings. Raises ConfigurationError."""
+    default = parse_amounts("schedule.share", share, [CPU]) if share else {}
+    if default.get(CPU) == 0:
+        raise ConfigurationError("schedule.share", "nobody would have anything: must be above 0")
+    users, groups = parse_shares_of("schedule.share_of", [shares_of] if shares_of else [], [CPU])
+    if groups:
+        raise ConfigurationError("schedule.share_of", "accounting does not report groups: name users")
+    return ShareRules(default=default, users=users)
+
+
+def compute_begin(now_secs: float, history_secs: float) -> int:
+    """Return when figures begin: a multiple of `history_secs` since 1970, one to two histories ago.
+
+    A restart within the next `history_secs` thus mostly computes the same beginning.
+    """
+    return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
+
+
+# --- what is reported ------------------------------------------------------------------
+
+
+def reported_by_queue(job: Job) -> ReportedJob | None:
+    """Return a queue's record of a job, even one that has just ended: accounting reports it later."""
+    facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
+    if facts is None or (job.state.is_finished and job.end_secs is None):
+        return None
+    if job.state.is_finished:
+        facts = facts._replace(end_secs=job.end_secs, is_cancelled=job.state is JobState.CANCELLED)
+    names = _names(job.array_job_id, job.array_task_id, job.het_job_id, job.het_offset)
+    is_waiting = facts.start_secs is None and facts.end_secs is None
+    return ReportedJob(
+        facts,
+        names,
+        waiting_tasks=job.array_task_id if is_waiting and job.tasks > 1 else None,
+        reason=job.reason if is_waiting else None,
+        planned_secs=job.planned_secs if is_waiting else None,
+    )
+
+
+def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
+    """Return accounting's record of a job that has ended: about other jobs the queue knows more."""
+    facts = from_record(record)
+    if facts is None or facts.end_secs is None:
+        return None
+    return ReportedJob(facts, _names_of(record))
+
+
+def _names_of(record: JobRecord) -> frozenset[str]:
+    return _names(record.array_job_id, record.array_task_id, record.het_job_id, record.het_offset)
+
+
+def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
+    """Return what was known at `at_secs` about a job in a log, None where nothing was.
+
+    A job without an end time counts as unfinished only where its state says so.
+    """
+    facts = from_record(record)
+    if facts is None or facts.submit_secs is None or facts.submit_secs > at_secs:
+        return None
+    if facts.end_secs is None and record.state not in UNFINISHED:
+        return None
+    if facts.end_secs is not None and facts.end_secs > at_secs:
+        facts = facts._replace(end_secs=None, is_cancelled=False)
+    if facts.start_secs is not None and facts.start_secs > at_secs:
+        facts = facts._replace(start_secs=None)
+    if facts.end_secs is None:
+        facts = facts._replace(
+            suspended_secs=0, is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED
+        )
+    facts = facts._replace(partition=record.partition or "")  # a log's queues may be numbers
+    return ReportedJob(facts, _names_of(record))
+
+
+def _names(array: str | None, task: str | None, het: str | None, offset: int | None) -> frozenset[str]:
+    found = set()
+    if array is not None and task is not None:
+        found.add(f"{array}_{task}")
+    if het is not None and offset is not None:
+        found.add(f"{het}+{offset}")
+    return frozenset(found)
+
+
+# --- one user's jobs ------------------------------------------------------------------
+
+
+def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
+    """Return one record per job: the latest one of its last run."""
+    found: dict[str, ReportedJob] = {}
+    for each in reported:
+        known = found.get(each.facts.job_id)
+        if known is None or supersedes(each.facts, known.facts):
+            found[each.facts.job_id] = each
+    return found
+
+
+def why_not_placed(facts: JobFacts) -> str | None:
+    """Return why no expected end can be computed for a job, None where one can."""
+    if facts.end_secs is not None:
+        return why_not(facts)
+    if is_placeable(facts) and facts.user is not None:
+        return None
+    if facts.submit_secs is None or facts.submit_secs < 0:
+        return NO_SUBMIT
+    if facts.start_secs is not None and facts.start_secs < facts.submit_secs:
+        return NEGATIVE
+    return NO_USER if facts.user is None else NO_CPUS
+
+
+def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
+    """Return the job of an id, ARRAY_TASK or JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
+    members = [each for each in reported.values() if asked and each.facts.array_id == asked]
+    if members:
+        return max(members, key=lambda each: order_of(each.facts))
+    if asked in reported:
+        return reported[asked]
+    named = [each for each in reported.values() if asked in each.names]
+    if not named:
+        named = list(_among_waiting(reported.values(), asked))
+    if not named:
+        named = [each for name, each in reported.items() if name.partition(".")[0] == asked]  # 12.server
+    if not named:
+        raise NoSuchJobError(f"job {shown(asked)} is not known")
+    if len(named) > 1:
+        ids = ", ".join(sorted(each.facts.job_id for each in named)[:5])
+        raise NoSuchJobError(f"job {shown(asked)} may be one of several: {ids}")
+    return named[0]
+
+
+def _among_waiting(reported: Iterable[ReportedJob], asked: str) -> Iterator[ReportedJob]:
+    """Yield a waiting array up to the task that was asked about, if the array has that task."""
+    match = _TASK.match(asked)
+    if match is None:
+        return
+    for each in reported:
+        if each.facts.array_id != match[1] or each.waiting_tasks is None:
+            continue
+        count, is_there = count_until(each.waiting_tasks, int(match[2]))
+        if is_there:
+            yield each._replace(facts=each.facts._replace(tasks=count))
+
+
+def count_until(tasks: str, task: int) -> tuple[int, bool]:
+    """Return how many tasks of ``2-5,9:2%3`` have numbers up to `task`, and whether it is one of them."""
+    count, is_there = 0, False
+    for part in tasks.strip("[]").partition("%")[0].split(","):
+        match = _RANGE.match(part)
+        if match is None:
+            continue
+        first, step = int(match[1]), int(match[3] or 1)
+        last = min(int(match[2] or first), task)
+        if last >= first:
+            count += (last - first) // step + 1
+            is_there = is_there or ((task - first) % step == 0 and task <= int(match[2] or first))
+    return count, is_there
+
+
+def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
+    """Return, in order, all jobs that count of the asked job's user. Raises NoSuchJobError."""
+    known = merge(reported)
+    found = find_job(known, asked)
+    job_id, user = found.facts.job_id, found.facts.user
+    mine = [
+        found.facts if each.facts.job_id == job_id else each.facts
+        for each in known.values()
+        if each.facts.job_id == job_id or (each.facts.user == user and why_not_placed(each.facts) is None)
+    ]
+    jobs = tuple(sorted(mine, key=order_of))
+    het = {name.partition("+")[0] for name in found.names if "+" in name}
+    components = sum(any(name.partition("+")[0] in het for name in each.names) for each in known.values())
+    return Asked(
+        jobs,
+        next(place for place, facts in enumerate(jobs) if facts.job_id == job_id),
+        found,
+        is_whole_array=found.facts.array_id == asked,
+        components=max(1, components if het else 1),
+        unplaced=sum(
+            each.facts.user == user and each.facts.end_secs is None and why_not_placed(each.facts) is not None
+            for each in known.values()
+            if each.facts.job_id != job_id
+        ),
+    )

@@ -1,0 +1,272 @@
+"""Reads logs of jobs, of any kind that `jobfeatures convert` reads, as arrays."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import tzinfo
+from itertools import chain, islice
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.choosing import ScheduleError
+from jobfeatures.analysis.schedule.followers import LinkIndex, describe_missing, link_keys
+from jobfeatures.analysis.schedule.jobarrays import (
+    LINKING,
+    ScheduleLog,
+    from_records,
+    from_swf,
+    is_preempted,
+    whole_jobs,
+    with_links,
+)
+from jobfeatures.analysis.schedule.runs import Array, Store
+from jobfeatures.formats.swf.columns import SwfColumns, read_header, read_jobs, read_pieces
+from jobfeatures.formats.swf.fields import FIELDS, Meaning
+from jobfeatures.formats.swf.newheader import start_of
+from jobfeatures.joblogs.folding import fold_jobs
+from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, open_log, reading
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Pair, StepUse
+from jobfeatures.joblogs.spill import DiskSorter
+from jobfeatures.logkinds import read_log as read_records
+
+PIECE_JOBS: Final = 2**18
+PRECEDING: Final = FIELDS.index("preceding")
+
+Item = TypeVar("Item")
+Reader = Callable[[str, int], Iterator[SwfColumns]]
+
+
+class Read(NamedTuple):
+    """A log, and its source in the same order: columns of SWF, or records of another format."""
+
+    log: ScheduleLog
+    columns: SwfColumns | None = None
+    records: Sequence[JobRecord] = ()
+
+
+def read_log(
+    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
+) -> ScheduleLog:
+    """Return the jobs of a file; `-` is standard input.
+
+    `kind` None is determined from the content; `zone` is the time zone of its
+    local times. Raises LogFileError, ParseError, KindError.
+    """
+    return read_whole(name, kind, zone, meaning).log
+
+
+def read_whole(
+    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
+) -> Read:
+    """Return the jobs of a file as `read_log` does, with their source."""
+    with as_file(name) as path:
+        [read] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).reads()
+    return read
+
+
+class Pieces:
+    """A log in one or more files, read in pieces; a log of one piece stays in memory."""
+
+    def __init__(
+        self,
+        files: Sequence[tuple[str, str]],
+        kind: str | None = None,
+        zone: tzinfo | None = None,
+        meaning: Meaning | None = None,
+        *,
+        store: Store | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Take the names and paths of files, and about how many jobs a piece has at most.
+
+        Links between jobs, also of different pieces, are kept in the `store`. Reads nothing yet.
+        """
+        more = len(files) - 1
+        self.name = f"{files[0][0]} and {more} more" if more else files[0][0]
+        self.files, self.kind, self.zone, self.meaning = files, kind, zone, meaning
+        self.most = PIECE_JOBS if most is None else most
+        self.is_linked = False  # jobs follow others, perhaps in other pieces; known with the first piece
+        self._store = store or Store(sys.maxsize)
+        self._only: list[Read] = []
+
+    def reads(self) -> Iterator[Read]:
+        """Yield the pieces in the log's order. Raises what `read_log` raises, and SpillError."""
+        if self._only:
+            yield from self._only
+            return
+        reads = self._read()
+        held = list(islice(reads, 2))
+        if len(held) == 1:
+            self._only = held[:]
+        yield from drained(held, reads)
+
+    @property
+    def is_one(self) -> bool:
+        """Return whether the log is one piece; known with the first piece."""
+        return bool(self._only)
+
+    def logs(self) -> Iterator[ScheduleLog]:
+        """Yield the pieces in the log's order, without their source."""
+        return (read.log for read in self.reads())
+
+    def _read(self) -> Iterator[Read]:
+        kinds = [self.kind or _kind_of(path, name) for name, path in self.files]
+        swf = [file for file, kind in zip(self.files, kinds, strict=True) if kind == "swf"]
+        if len(swf) < len(kinds):
+            yield from self._read_records(
+                [(kind, *file) for file, kind in zip(self.files, kinds, strict=True) if kind != "swf"]
+            )
+        headers = [read_header(path) for _, path in swf]
+        shifts = compute_shifts([name for name, _ in swf], list(map(start_of, headers)))
+        for file, header, shift in zip(swf, headers, shifts, strict=True):
+            for read in self._read_columns(*file, read_jobs if is_preempted(header) else read_pieces):
+                yield read._replace(log=_moved(read.log, shift))
+
+    def _read_columns(self, name: str, path: str, read: Reader) -> Iterator[Read]:
+        def reads(pieces: Iterable[SwfColumns]) -> Iterator[Read]:
+            for each in pieces:
+                yield Read(from_swf(each, name, self.meaning), each)
+
+        pieces = read(path, self.most)
+        held = list(islice(pieces, 2))
+        if len(held) == 1:
+            whole = [*reads(held)]
+            is_linked = (held[0].columns["preceding"] > 0).any()
+            yield from self._linked(lambda: whole) if is_linked else whole
+        elif _is_linked(path):
+            yield from self._linked(lambda: reads(read(path, self.most)))
+        else:
+            yield from reads(drained(held, pieces))
+
+    def _read_records(self, files: Sequence[tuple[str, str, str]]) -> Iterator[Read]:
+        notes, name, is_linked, zero = Notes(), files[0][1], False, math.inf
+
+        def records() -> Iterator[JobRecord | StepUse]:
+            nonlocal is_linked
+            for kind, name, path in files:
+                with reading(path) as stream:
+                    _, lines = open_log(stream, kind, name)
+                    found = read_records(lines, kind, source=name, zone=self.zone, notes=notes)
+                    for record in notes.accepted(found):
+                        is_linked = is_linked or getattr(record, "preceding_job_id", None) is not None
+                        yield record
+
+        def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
+            told: Notes | None = notes
+            while some := list(islice(jobs, self.most)):
+                start = 0 if zero == math.inf else math.floor(zero)
+                yield Read(from_records(some, name, zero=start, notes=told), records=some)
+                told = None
+
+        def noted(pairs: Iterable[Pair]) -> Iterator[Pair]:
+            nonlocal zero
+            for key, each in pairs:
+                if isinstance(each, JobRecord) and each.submit_secs is not None:
+                    zero = min(zero, each.submit_secs)
+                yield key, each
+
+        with DiskSorter() as sort:
+            jobs = fold_jobs(records(), notes.fold, sort=lambda pairs: sort(noted(pairs)))
+            some = list(islice(jobs, self.most))  # by now all records were read
+            if not (more := list(islice(jobs, 1))):
+                log = from_records(some, name, notes=notes)
+                whole = [Read(log, records=some)]
+                yield from self._linked(lambda: whole) if is_linked else whole
+                return
+            jobs = drained(some, chain(more, jobs))
+            if is_linked:
+                again = sort(enumerate(jobs))
+                yield from self._linked(lambda: reads(job for _, job in again))
+            else:
+                yield from reads(jobs)
+
+    def _linked(self, reads: Callable[[], Iterable[Read]]) -> Iterator[Read]:
+        """Yield the pieces of a file with links between jobs, which takes two passes."""
+        self.is_linked = True
+        index, sizes = LinkIndex(self._store), []
+        for read in reads():
+            numbers, preceding, _ = _linking(read)
+            index.add(numbers, preceding, read.log.end)
+            sizes.append(len(numbers))
+        warnings: tuple[str, ...] = tuple(describe_missing(index.settle()))
+        for read, found in zip(reads(), index.taken(sizes), strict=True):
+            log = replace(read.log, warnings=(*read.log.warnings, *warnings))
+            yield read._replace(log=with_links(log, _linking(read)[2], *found))
+            warnings = ()
+
+
+def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
+    """Yield the held items, dropping each from the list, then the rest."""
+    held.reverse()
+    while held:
+        yield held.pop()
+    yield from rest
+
+
+def _linking(read: Read) -> tuple[Array, Array, Array]:
+    if read.columns is None:
+        return link_keys(read.records)
+    table = whole_jobs(read.columns)[0]
+    numbers, preceding, thinks = (table[each] for each in LINKING)
+    return numbers, preceding, thinks
+
+
+def _is_linked(path: str) -> bool:
+    """Return whether a line of SWF may name a preceding job."""
+    with reading(path) as stream:
+        for line in bounded_lines(stream):
+            words = line.split(None, len(FIELDS) - 1)
+            if len(words) > PRECEDING and words[PRECEDING] != "-1" and not words[0].startswith(";"):
+                return True
+    return False
+
+
+def _kind_of(path: str, name: str) -> str:
+    with reading(path) as stream:
+        return open_log(stream, None, name)[0]
+
+
+def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
+    """Return, for each file of a log, the seconds to add to its times to count from the earliest time zero.
+
+    Raises ScheduleError where only some files have a time zero.
+    """
+    known = [zero for zero in zeros if zero is not None]
+    if not known:
+        return [0] * len(zeros)
+    for name, zero in zip(names, zeros, strict=True):
+        if zero is None:
+            raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
+    return [zero - min(known) for zero in zeros if zero is not None]
+
+
+def _moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
+    if not shift_secs:
+        return log
+    times = {name: getattr(log, name) for name in ("submit", "start", "end", "could_start")}
+    known = {name: each for name, each in times.items() if each is not None}
+    return replace(
+        log, **{name: np.where(each >= 0, each + shift_secs, each) for name, each in known.items()}
+    )
+
+
+@contextmanager
+def as_file(name: str) -> Iterator[str]:
+    """Yield the name of a file that can be read twice: standard input is copied to one."""
+    if name != "-":
+        yield name
+        return
+    with tempfile.NamedTemporaryFile("w+b", suffix=".log") as file:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.flush()
+        except OSError as error:
+            raise LogFileError(f"-: cannot read: {error.strerror or error}") from None
+        yield file.name

@@ -1,0 +1,185 @@
+"""One log in several files, evaluated on a Dask cluster: numpy.
+
+Each file is read by itself. Its jobs are dealt by user into hands (sets of users),
+so that all jobs of a user are in one hand; each hand is evaluated as a part of
+the whole. Only the document of the whole log is returned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import blake2b
+from operator import attrgetter, getitem
+from typing import Any, Final
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.document import Values, make_document
+from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog
+from jobfeatures.analysis.schedule.logreading import compute_shifts
+from jobfeatures.analysis.schedule.result import Options
+from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.analysis.schedule.shares import FIELDS
+from jobfeatures.analysis.schedule.spooled import Spooled, spool
+from jobfeatures.analysis.schedule.whole import Found, Whole
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.joblogs.folding import EARLIER_RUN, SAME_RUN, is_next_run
+
+HANDS: Final = 16
+CONNECT_SECS: Final = 10
+TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
+ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus", "ids")
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Connect to a Dask scheduler and yield a client (extra ``dask``). Raises ConfigurationError."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ConfigurationError(
+            "--dask", "needs Dask: pip install 'jobfeatures-exporter[analysis,dask]'"
+        ) from None
+    try:
+        client = Client(address, timeout=CONNECT_SECS)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise ConfigurationError("--dask", f"no scheduler answers at {shown(address)}: {error}") from None
+    with client:
+        yield client
+
+
+def evaluate_partitions(
+    files: Sequence[str],
+    options: Options,
+    by: Sequence[str],
+    read: Callable[[str], ScheduleLog],
+    *,
+    runner: Any,
+    hands: int = HANDS,
+) -> Values:
+    """Return the document of the whole log.
+
+    `files` are the log's files in order; `read` returns the jobs of one. `runner` is a Dask client, or an
+    object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.
+    """
+    name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
+    options, submit = replace(options, workers=1), runner.submit
+    parts = [submit(read, each) for each in files]
+    shifts = compute_shifts(files, runner.gather([submit(attrgetter("zero_secs"), part) for part in parts]))
+    dealt = [submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
+    parts = []
+    held = [
+        submit(hold, name, [submit(getitem, each, hand) for each in dealt], options) for hand in range(hands)
+    ]
+    dealt = []
+    whole = submit(begin, name, [submit(Spooled.without_jobs, each) for each in held], options, by)
+    parts = [submit(Whole.part, whole, each) for each in held]
+    document: Values = runner.gather([submit(end, whole, parts, by)])[0]
+    return document
+
+
+def hold(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
+    """Return the jobs of a hand; a job that is in several logs appears once."""
+    return spool(name, fold(logs), options)
+
+
+def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
+    """Combine what must be known about all hands before any of them is evaluated."""
+    found = spool(name, [], options)
+    for each in held:
+        found.absorb(each)
+    for what in found.events:
+        found.peak(what)
+    found.events.clear()
+    return Whole(found, by)
+
+
+def end(whole: Whole, parts: Sequence[Found], by: Sequence[str]) -> Values:
+    """Join the results of all hands into the log's document."""
+    whole.join(parts)
+    return make_document(whole, by)
+
+
+def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
+    """Split a log into `hands` logs, all jobs of a user in the same one; add `shift_secs` to times.
+
+    Users, groups and the like get the same numbers on all machines. Jobs of unknown users, and facts about
+    the whole log, go to the first.
+    """
+    labels = {field: getattr(log, field) for field in FIELDS}
+    numbers = {field: list(map(_number_of, each.names)) for field, each in labels.items()}
+    log = replace(log, **{field: each._replace(numbers=numbers[field]) for field, each in labels.items()})
+    place = np.array([*(number % hands for number in numbers["user"]), 0])[log.user.codes]  # -1 is the last
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(hands + 1))
+    found = []
+    for hand in range(hands):
+        taken = _take(log, order[bounds[hand] : bounds[hand + 1]], shift_secs)
+        found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
+    return found
+
+
+def _number_of(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1
+
+
+def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
+    found: Values = {}
+    for name in ARRAYS:
+        values = getattr(log, name)
+        if values is not None:
+            values = values[which]
+            found[name] = np.where(values >= 0, values + shift_secs, values) if name in TIMES else values
+    for name in FIELDS:
+        labels = getattr(log, name)
+        codes = labels.codes[which]
+        known, places = np.unique(codes[codes >= 0], return_inverse=True)
+        codes[codes >= 0] = places.reshape(-1)
+        kept = known.tolist()
+        found[name] = Labels(
+            codes, [labels.names[code] for code in kept], [labels.numbers[code] for code in kept]
+        )
+    return replace(log, links=None, arrays=None, workflows=None, **found)
+
+
+def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
+    """Return logs with one entry per job: entries of equal id are merged as `jobfold` folds records."""
+    known = [log for log in logs if log.ids is not None]
+    if not known:
+        return list(logs)
+    ids, *times = (
+        np.concatenate([getattr(log, name) for log in known]) for name in ("ids", "submit", "start", "end")
+    )
+    order = np.argsort(ids, kind="stable")
+    ends = np.flatnonzero(np.concatenate((ids[order][1:] != ids[order][:-1], [True])))
+    keeps, folded, first = np.ones(len(ids), dtype=bool), Counter[str](), 0
+    for end in ends.tolist():
+        places, first = order[first : end + 1].tolist(), end + 1
+        if len(places) == 1:
+            continue
+        # Submission, start and end; −1 where unknown: such a run sorts first.
+        runs = sorted((tuple(each[place].item() for each in times), place) for place in places)
+        latest: list[tuple[tuple[float, ...], int]] = []  # of each job with this id
+        for run in runs:
+            same = next((each for each in latest if _may_be_one(each[0], run[0])), None)
+            if same is None:
+                latest.append(run)
+                continue
+            folded[SAME_RUN if same[0][:2] == run[0][:2] else EARLIER_RUN] += 1
+            keeps[same[1]] = False
+            latest[latest.index(same)] = run
+    kept = np.split(keeps, np.cumsum([len(log) for log in known])[:-1])
+    found = [_take(log, np.flatnonzero(each), 0) for log, each in zip(known, kept, strict=True)]
+    found[0] = replace(found[0], folded=Counter(found[0].folded) + folded)
+    return found + [log for log in logs if log.ids is None]
+
+
+def _may_be_one(earlier: tuple[float, ...], later: tuple[float, ...]) -> bool:
+    """Return whether two entries may be one job: the same run, or the next after a requeue."""
+    if earlier[:2] == later[:2]:
+        return earlier[2] == later[2] or (earlier[1] >= 0 and min(earlier[2], later[2]) < 0)
+    known = [None if time < 0 else time for time in (*earlier, *later[:2])]
+    return is_next_run((known[0], known[1], known[2]), (known[3], known[4]))

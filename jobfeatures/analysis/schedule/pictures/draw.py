@@ -1,0 +1,104 @@
+"""Makes all pictures of schedules from their views, and writes them to files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from jobfeatures.analysis.schedule.pictures.bars import draw_bars
+from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
+from jobfeatures.analysis.schedule.pictures.drawn import View, counted, short_names
+from jobfeatures.analysis.schedule.pictures.explained import draw_explained
+from jobfeatures.analysis.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
+from jobfeatures.analysis.schedule.pictures.picture import Picture, render
+from jobfeatures.analysis.schedule.pictures.style import DAY, brief, styled
+
+EXPLAINED: Final = (
+    "Five small examples. With the shortest mean wait one of two users may wait for all jobs of the other; "
+    "with a longer one both get the same. A user's jobs laid into a share of 3 CPUs: job 1 asks for 2 CPUs "
+    "for 4 s and is expected to end at 4, job 2 arrives at 1, finds 1 CPU left, and is expected to end at 3. "
+    "Two such users on 6 CPUs: all expected ends are kept, though job 4 had to wait. A job that ended late "
+    "leaves a mark in the heatmap from its expected end − runtime until its start."
+)
+
+
+def count_pictures(views: Sequence[View]) -> int:
+    """Return how many pictures `draw_pictures` yields."""
+    return len(views) + 3
+
+
+def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
+    """Yield a heatmap of each schedule, box plots and bars of all, and the explanation, one at a time."""
+    names = short_names([view.name for view in views])
+    heats = compute_heats(views)
+    norm = make_norm(heats)
+    for number, (view, heat, name) in enumerate(zip(views, heats, names, strict=True), 1):
+        with styled():
+            figure = draw_heat(view, heat, norm, name)
+        file = "heatmap" if len(views) == 1 else f"heatmap-{number}-{_as_file_name(name)}"
+        yield Picture("heatmap", file, name, _say_heat(view, heat, name), figure)
+    with styled():
+        figure = draw_boxes(views, names)
+    yield Picture("boxes", "users", "Users", _say_boxes(views, names), figure)
+    with styled():
+        figure = draw_bars(views, names)
+    yield Picture("bars", "jobs", "Jobs and machine", _say_bars(views, names), figure)
+    with styled():
+        figure = draw_explained()
+    yield Picture("explained", "explained", "Expected ends explained", EXPLAINED, figure)
+
+
+def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> None:
+    """Write a picture to one file per format. Raises OSError."""
+    for form in sorted(forms, reverse=True):  # SVG first: after PNG its clip names are not deterministic
+        with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
+            file.write(render(picture, form))
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:60] or "log"
+
+
+def _say_heat(view: View, heat: Heat, name: str) -> str:
+    days = (view.last_secs - view.first_secs) / DAY
+    most = float(heat.cells.max()) if heat.cells.size else 0.0
+    use = " and ".join(
+        f"{100 * found['mean']:.0f} % of {resource}"
+        for resource, found in view.document["utilisation"].items()
+        if found["mean"] is not None
+    )
+    return (
+        f"Heatmap of {name}, users against time over {brief(days)} days: {view.document['violated']:,} of "
+        f"{counted(view.document['jobs'], 'job')} ended after their expected end, of "
+        f"{len(view.marked_users):,} of {counted(len(view.users), 'user')}; in the darkest place "
+        f"{brief(most)} at once. Underneath, over the same time: what was in use, on the average "
+        f"{use or 'unknown'}, and how many jobs waited, at most "
+        f"{brief(view.document['queue_length']['most'])}."
+    )
+
+
+def _say_boxes(views: Sequence[View], names: Sequence[str]) -> str:
+    said = []
+    for view, name in zip(views, names, strict=True):
+        veet, weighted = (view.document["over_users"][key] for key in ("veet", "weighted_tardiness"))
+        said.append(
+            f"{name}: half of the users have at most {brief(veet['p50'])} % violated jobs, three quarters "
+            f"at most {brief(veet['p75'])} %; weighted tardiness of half of them is at most "
+            f"{brief(weighted['p50'])}, of all at most {brief(weighted['max'])} CPU seconds."
+        )
+    return "Box-plots over users of violated jobs and of weighted tardiness. " + " ".join(said)
+
+
+def _say_bars(views: Sequence[View], names: Sequence[str]) -> str:
+    said = []
+    for view, name in zip(views, names, strict=True):
+        document = view.document
+        slowdown = document["mean_slowdown"]
+        said.append(
+            f"{name}: mean wait {brief(document['mean_wait'])} s, mean response "
+            f"{brief(document['mean_response'])} s, mean slowdown "
+            f"{'unknown' if slowdown is None else brief(slowdown)}."
+        )
+    return "Bars of waits, responses, slowdowns, makespan, queue and use. " + " ".join(said)

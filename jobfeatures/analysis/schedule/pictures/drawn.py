@@ -1,0 +1,130 @@
+"""The data drawn of a schedule: small, so that many can be kept while others are evaluated: numpy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.document import Values
+from jobfeatures.analysis.schedule.measures import make_edges
+from jobfeatures.analysis.schedule.pictures.heatmap import Marks, make_marks
+from jobfeatures.analysis.schedule.result import QUEUE, Schedule
+from jobfeatures.analysis.schedule.runs import AT_ONCE, Array, Run, Store
+from jobfeatures.analysis.schedule.whole import Use, Whole, add_steps
+from jobfeatures.errors import shown_name
+from jobfeatures.joblogs.logfiles import COMPRESSIONS
+
+COLUMNS: Final = 900  # about one per pixel
+USE_COLUMNS: Final = 600
+_ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, COMPRESSIONS))})?\Z")
+
+
+MARKS: Final = np.dtype([("user", np.int64), ("begin", np.float64), ("tardiness", np.float64)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """The data drawn of one schedule. Times are seconds since its log's time zero."""
+
+    document: Values  # as `make_document` returns it
+    users: list[str]
+    runs: list[Run]  # of MARKS
+    first_secs: float
+    last_secs: float
+    edges: Array  # of the intervals for use and queue
+    use: dict[str, Use]
+    waiting: Array
+
+    @property
+    def name(self) -> str:
+        """Return the name of its log."""
+        return str(self.document["log"])
+
+    @property
+    def marks(self) -> Iterator[Marks]:
+        """Yield the marks of violated jobs, in blocks."""
+        for run in self.runs:
+            for first in range(0, run.size, AT_ONCE):
+                rows = run.read(first, AT_ONCE)
+                yield Marks(*(rows[name] for name in Marks._fields))
+
+    @property
+    def marked_users(self) -> set[str]:
+        """Return the users who have violated jobs."""
+        return {user for user, veet in self.document["veet"].items() if veet > 0}
+
+
+class Sketch:
+    """Collects the data drawn of a schedule during its evaluation, with marks in a store."""
+
+    def __init__(self, whole: Whole, store: Store) -> None:
+        self._whole, self._store = whole, store
+        self._edges = make_edges(whole.first_secs, whole.last_secs, USE_COLUMNS)
+        self._runs: list[Run] = []
+        self._steps: dict[str, Array] = {}
+
+    def add(self, hand: Schedule, first_user: int) -> None:
+        """Add the jobs of a hand, whose first user has the index `first_user` among all users."""
+        marks = make_marks(hand)
+        rows = np.empty(len(marks.user), MARKS)
+        for name, column in marks._replace(user=marks.user + first_user)._asdict().items():
+            rows[name] = column
+        self._runs.append(self._store.write(rows))
+        add_steps(self._steps, hand.steps(self._edges))
+
+    def view(self, document: Values) -> View:
+        """Return the view; `document` is the schedule's from `make_document`."""
+        whole = self._whole
+        return View(
+            document=document,
+            users=whole.users,
+            runs=self._runs,
+            first_secs=whole.first_secs,
+            last_secs=whole.last_secs,
+            edges=self._edges,
+            use=whole.use_of(self._steps),
+            waiting=self._steps[QUEUE],
+        )
+
+
+def short_names(names: Sequence[str], most: int = 28) -> list[str]:
+    """Return names of logs for pictures: without directories and extensions where they stay unique."""
+    bare = [_ENDING.sub("", each.rpartition("/")[2]) or each for each in names]
+    if len(set(bare)) < len(set(names)):
+        bare = list(names)
+    cut = [shortened(each, most) for each in bare]
+    if len(set(cut)) < len(set(names)):
+        cut = [shortened(f"{number} {each}", most) for number, each in enumerate(bare, 1)]
+    return cut
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def share_words(document: Values) -> str:
+    """Return a short description of a schedule's default shares."""
+    words = []
+    for resource, shares in document["shares"].items():
+        amount = shares["default"]
+        if shares["unit"] == "KiB":
+            words.append(f"{amount / 2**20:,.3g} GiB")
+        else:
+            words.append(f"{amount:,.4g} {resource.upper()}")
+        if shares["users"]:
+            words[-1] += " (others for some)"
+    return ", ".join(words)
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name without unprintable characters, shortened in the middle where it is too long."""
+    name = shown_name(name)
+    if len(name) <= most:
+        return name
+    head = most // 2
+    return f"{name[:head]}…{name[head + 1 - most :]}"

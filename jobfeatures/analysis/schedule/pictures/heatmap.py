@@ -1,0 +1,116 @@
+"""Where in time the expected ends of users were violated: pure, numpy.
+
+A violated job marks the time from its latest start that would have kept the expected end, EET − runtime, for
+as long as it was late (Tóth and Klusáček, section 3.3, EET heatmaps). Time is cut into cells, of a minute
+there; a mark has the cells from floor(begin / cell) on, ceil(tardiness / cell) of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.result import Schedule
+from jobfeatures.analysis.schedule.runs import Array
+
+CELL_SECS: Final = 60
+SHORT_SECS: Final = 7200  # shorter spans have cells of one second
+
+
+class Marks(NamedTuple):
+    """Violated jobs: index of the user, begin of the mark in seconds, and tardiness."""
+
+    user: Array
+    begin: Array
+    tardiness: Array
+
+
+class Grid(NamedTuple):
+    """Columns of `width` cells of `cell_secs` each; the first column begins with the cell `first`."""
+
+    cell_secs: int
+    first: int
+    width: int
+    columns: int
+
+    @property
+    def column_secs(self) -> int:
+        """Return how long a column is."""
+        return self.cell_secs * self.width
+
+    @property
+    def begin_secs(self) -> int:
+        """Return when the first column begins."""
+        return self.first * self.cell_secs
+
+    @property
+    def end_secs(self) -> int:
+        """Return when the last column ends."""
+        return self.begin_secs + self.columns * self.column_secs
+
+
+def make_marks(schedule: Schedule) -> Marks:
+    """Return the marks of the violated jobs, user after user."""
+    chosen = schedule.chosen
+    late = np.flatnonzero(schedule.tardiness > 0)
+    return Marks(
+        np.searchsorted(chosen.bounds, late, side="right") - 1,
+        schedule.expected[late] - chosen.runtime[late],
+        schedule.tardiness[late],
+    )
+
+
+def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
+    """Return columns that cover a time span, as few cells wide as `most_columns` allows."""
+    cell = CELL_SECS if last_secs - first_secs > SHORT_SECS else 1
+    first = int(first_secs // cell)
+    cells = max(1, int(-(-last_secs // cell)) - first)
+    width = -(-cells // most_columns)
+    return Grid(cell, first, width, -(-cells // width))
+
+
+def compute_heatmap(marks: Iterable[Marks], row_of: Array, rows: int, grid: Grid) -> Array:
+    """Return rows × columns: the mean number of marks per cell of the column, over the row's users.
+
+    `row_of` is the row of each user, −1 for those left out. Begins and ends
+    are entered by row and column and summed from left to right, so the cost
+    depends on the marks and the drawn area, not on the number of cells.
+    """
+    cells = np.zeros((rows, grid.columns + 2))
+    for users, begins, lasts in marks:
+        row = row_of[users]
+        is_in = row >= 0
+        row, begin, tardiness = row[is_in], begins[is_in], lasts[is_in]
+        first = (begin // grid.cell_secs).astype(np.int64) - grid.first
+        count = np.ceil(tardiness / grid.cell_secs).astype(np.int64)
+        cells += _begun(row, first, rows, grid) - _begun(row, first + count, rows, grid)
+    found: Array = np.cumsum(cells, axis=1)[:, : grid.columns] / grid.width
+    return found
+
+
+def _begun(row: Array, cell: Array, rows: int, grid: Grid) -> Array:
+    """Return changes, from column to column, of the number of cells that follow a given cell."""
+    cell = np.clip(cell, 0, grid.columns * grid.width)
+    column = cell // grid.width
+    missed = cell - column * grid.width
+    place = row * (grid.columns + 2) + column
+    size = rows * (grid.columns + 2)
+    steps = np.bincount(place, weights=grid.width - missed, minlength=size)
+    steps += np.bincount(place + 1, weights=missed, minlength=size)
+    return steps.reshape(rows, grid.columns + 2)
+
+
+def rank_users(weights: Sequence[dict[str, float]], marked: Sequence[set[str]]) -> list[str]:
+    """Return the users with violated jobs in any schedule: the largest total weight first, then by name."""
+    users = set().union(*marked)
+    return sorted(users, key=lambda user: (-sum(each.get(user, 0) for each in weights), user))
+
+
+def rows_of(users: Sequence[str], ranked: Sequence[str], most_rows: int) -> tuple[Array, int, int]:
+    """Return the row of each user (−1: none), the number of rows, and the number of users per row."""
+    shared = max(1, -(-len(ranked) // most_rows))
+    row_of = {user: place // shared for place, user in enumerate(ranked)}
+    rows = -(-len(ranked) // shared)
+    return np.array([row_of.get(user, -1) for user in users], dtype=np.int64), rows, shared

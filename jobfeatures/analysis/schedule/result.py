@@ -1,0 +1,333 @@
+"""Evaluation of a log's jobs: expected ends, tardiness, and metrics: numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.bags import Join, join_ends
+from jobfeatures.analysis.schedule.choosing import (
+    Arrival,
+    Chosen,
+    Filter,
+    ScheduleError,
+    choose,
+    labels_of,
+    stable_order,
+    summable,
+    total,
+)
+from jobfeatures.analysis.schedule.eet import Lanes, Mode
+from jobfeatures.analysis.schedule.expected import Demand, Tick, compute_all, make_part, scaled, split
+from jobfeatures.analysis.schedule.jobarrays import MOST, Labels, ScheduleLog
+from jobfeatures.analysis.schedule.measures import (
+    TAU_SECS,
+    Distribution,
+    Measures,
+    compute_steps,
+    describe_groups,
+    measure,
+)
+from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.analysis.schedule.shares import CPU, GPU, MEMORY, RESOURCES, STEPS, ShareRules, Shares
+
+PART_JOBS: Final = 100_000  # jobs per step of a progress bar
+QUEUE: Final = "queue"
+BLUR_SECS: Final = 1e-6  # largest rounding error of doubles in fluid mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of an evaluation."""
+
+    resources: tuple[str, ...] = (CPU,)
+    rules: ShareRules = field(default_factory=ShareRules)
+    mode: Mode = Mode.LITERAL
+    arrival: Arrival = Arrival.SUBMIT
+    no_waits: bool = False
+    min_runtime_secs: float = 0
+    tau_secs: float = TAU_SECS
+    filters: tuple[Filter, ...] = ()
+    recompute: bool = False  # expected ends as if the log held only the selected jobs
+    join: tuple[Join, ...] = ()  # what joins jobs into bags with one expected end
+    intervals: int = 100  # of use and queue over time
+    workers: int = 1
+
+
+class Group(NamedTuple):
+    """The jobs of one user, group, queue or partition."""
+
+    jobs: int
+    violated: int
+    tardiness: int | float
+    weighted_tardiness: int | float
+    cpu_secs: int | float
+    waited_secs: int | float
+    measures: dict[str, Distribution]
+
+    @property
+    def veet(self) -> float:
+        """Return the percentage of the jobs that ended after their expected end."""
+        return 100 * self.violated / self.jobs
+
+
+class Bags(NamedTuple):
+    """Figures of the bags of two or more jobs."""
+
+    bags: int
+    jobs: int
+    violated: int
+
+
+class Sums(NamedTuple):
+    """Sums over all jobs."""
+
+    jobs: int
+    expected: int | float
+    tardiness: int | float
+    weighted_tardiness: int | float
+    waited_for_another: int  # submitted before the job that they follow had ended
+    unknown_requests: dict[str, int]  # jobs without a reported request, by resource
+    bags: Bags | None  # None where jobs are not joined
+
+
+class Schedule:
+    """The evaluated jobs of some users. Arrays have the order of `chosen`."""
+
+    def __init__(
+        self,
+        log: ScheduleLog,
+        options: Options,
+        chosen: Chosen,
+        shares: Sequence[Shares],
+        expected: Array,
+        bags: Array | None = None,
+    ) -> None:
+        self.log = log
+        self.options = options
+        self.chosen = chosen
+        self.shares = tuple(shares)
+        self.expected = expected
+        self.bags = bags  # equal for jobs that share one expected end
+        late = np.maximum(chosen.end - expected, 0)
+        self.tardiness = np.where(late > BLUR_SECS, late, 0.0) if options.mode is Mode.FLUID else late
+
+    @cached_property
+    def weighted_tardiness(self) -> Array:
+        """Return tardiness × processors by job: formula 3 of the paper, not yet summed."""
+        return product(self.chosen.cpus, self.tardiness)
+
+    @cached_property
+    def violated(self) -> list[int]:
+        """Return, by user, how many jobs ended after their expected end."""
+        return [int(count) for count in self.chosen.sums((self.tardiness > 0).astype(np.int64))]
+
+    @cached_property
+    def sums(self) -> Sums:
+        """Return the sums over all jobs."""
+        position, could_start = self.chosen.position, self.log.could_start
+        waited = could_start is not None and (could_start[position] > self.log.submit[position]).sum()
+        unknown = {
+            each.resource: int((asked(self.log, each.resource)[position] < 0).sum()) for each in self.shares
+        }
+        return Sums(
+            len(self.chosen),
+            total(self.expected),
+            total(self.tardiness),
+            total(self.weighted_tardiness),
+            int(waited),
+            unknown,
+            self._bags(),
+        )
+
+    def _bags(self) -> Bags | None:
+        if self.bags is None:
+            return None
+        _, bags, sizes = np.unique(self.bags, return_inverse=True, return_counts=True)
+        is_late = np.zeros(len(sizes), dtype=bool)
+        is_late[bags[self.tardiness > 0]] = True
+        is_bag = sizes > 1
+        return Bags(int(is_bag.sum()), int(sizes[is_bag].sum()), int((is_bag & is_late).sum()))
+
+    @cached_property
+    def weighted_by_user(self) -> list[int | float]:
+        """Return the total weighted tardiness by user: formula 3."""
+        return self.chosen.sums(self.weighted_tardiness)
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Return wait, response and slowdowns by job."""
+        chosen = self.chosen
+        return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime, self.options.tau_secs)
+
+    def steps(self, edges: Array) -> dict[str, Array]:
+        """Return the mean use of each resource that the log reports, and the mean number of waiting jobs.
+
+        Each is by interval between `edges`.
+        """
+        chosen = self.chosen
+        found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
+        for resource in RESOURCES:
+            requests = requests_of(self.log, resource)
+            if requests is not None:
+                lasted = chosen.end - chosen.start
+                held = held_weights(requests[chosen.position], lasted, chosen.runtime)
+                found[resource] = compute_steps(chosen.start, chosen.end, held, edges)
+        return found
+
+    def groups(self, field: str) -> dict[str, Group]:
+        """Return figures by user, group, queue or partition; jobs without one are left out."""
+        codes, names, _ = self.codes_of(field)
+        count = len(names)
+        jobs = np.bincount(codes[codes >= 0], minlength=count).tolist()
+        violated = _sums((self.tardiness > 0).astype(np.int64), codes, count)
+        tardiness = _sums(self.tardiness, codes, count)
+        weighted = _sums(self.weighted_tardiness, codes, count)
+        cpu_secs = _sums(product(self.chosen.cpus, self.chosen.runtime), codes, count)
+        waited = _sums(self.measures.wait_secs, codes, count)
+        measures = {
+            name: describe_groups(values, codes, count) for name, values in self.measures._asdict().items()
+        }
+        return {
+            name: Group(
+                jobs[place],
+                int(violated[place]),
+                tardiness[place],
+                weighted[place],
+                cpu_secs[place],
+                waited[place],
+                {measure: found[place] for measure, found in measures.items()},
+            )
+            for place, name in enumerate(names)
+            if jobs[place]
+        }
+
+    def codes_of(self, field: str) -> Labels:
+        """Return each job's user, group, queue or partition."""
+        if field == "user":
+            counts = np.diff(self.chosen.bounds)
+            return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
+        labels = labels_of(self.log, field)
+        return Labels(labels.codes[self.chosen.position], labels.names)
+
+
+def evaluate(
+    log: ScheduleLog,
+    options: Options,
+    shares: Sequence[Shares],
+    tick: Tick | None = None,
+    lanes: dict[str, Lanes] | None = None,
+) -> Schedule:
+    """Evaluate a log by shares of resources; `tick` is called with the number of jobs done.
+
+    `lanes`, for a part of one user's jobs, are the shares as earlier jobs left them. Raises ScheduleError.
+    """
+    chosen = choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
+    laid = chosen if options.recompute else _all_of_users(log, options, chosen)
+    part = make_part(
+        laid.users,
+        laid.bounds,
+        laid.arrival,
+        laid.runtime,
+        [_demand(log, each, laid, options, lanes) for each in shares],
+        mode=options.mode,
+        min_runtime_secs=options.min_runtime_secs,
+    )
+    count = max(options.workers * 4 if options.workers > 1 else 1, len(chosen) // PART_JOBS)
+    try:
+        expected = compute_all(split(part, count), workers=options.workers, tick=tick)
+    except ScheduleError as error:
+        raise ScheduleError(f"{log.name}: {error}") from None
+    bags = None
+    if options.join:
+        expected, bags = join_ends(log, laid, part, expected, options.join)
+    if len(laid) > len(chosen):
+        is_chosen = np.isin(laid.position, chosen.position)
+        expected, bags = expected[is_chosen], None if bags is None else bags[is_chosen]
+    return Schedule(log, options, chosen, shares, expected, bags)
+
+
+def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
+    """Return all jobs of the users with jobs that pass the filters: other users' jobs change nothing."""
+    if all(each.field == "user" for each in options.filters):
+        return chosen
+    users = Filter("user", frozenset(chosen.users))
+    return choose(log, by=options.arrival, filters=[users], no_waits=options.no_waits)
+
+
+def requests_of(log: ScheduleLog, resource: str) -> Array | None:
+    """Return jobs' requests of a resource, memory in KiB; None where the log reports none."""
+    return {CPU: log.cpus, MEMORY: log.memory_kib, GPU: log.gpus}[resource]
+
+
+def asked(log: ScheduleLog, resource: str) -> Array:
+    """Return jobs' requests of a resource. Raises ScheduleError where the log reports none."""
+    requests = requests_of(log, resource)
+    if requests is None:
+        raise ScheduleError(f"{log.name}: has no {resource}")
+    return requests
+
+
+def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
+    """Return jobs' mean holdings of a resource from start to end, with unknown requests as 0.
+
+    A job held nothing while it was swapped out.
+    """
+    known = np.maximum(requests, 0)
+    if (lasted == runtime).all():
+        return known
+    part = np.ones(len(known))
+    np.divide(runtime, lasted, out=part, where=lasted > 0)
+    return known * np.minimum(part, 1.0)
+
+
+def product(weights: Array, values: Array) -> Array:
+    """Return a product by job; as Python integers where one does not fit into 64 bits."""
+    if not len(values):
+        return values
+    if values.dtype.kind == "i" and int(weights.max()) * int(values.max()) >= MOST:
+        return weights.astype(object) * values
+    return weights * values
+
+
+def _sums(values: Array, codes: Array, count: int) -> list[int | float]:
+    """Return the sum of values by group; exact for whole numbers."""
+    is_in = codes >= 0
+    if not is_in.all():
+        values, codes = values[is_in], codes[is_in]
+    found: list[int | float] = [0] * count
+    if len(codes):
+        order = stable_order(codes, count)
+        ordered = codes[order]
+        first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        sums = np.add.reduceat(summable(values)[order], first).tolist()
+        for code, each in zip(ordered[first].tolist(), sums, strict=True):
+            found[code] = each
+    return found
+
+
+def _demand(
+    log: ScheduleLog, shares: Shares, chosen: Chosen, options: Options, lanes: dict[str, Lanes] | None
+) -> Demand:
+    requests, resource = asked(log, shares.resource), shares.resource
+    scale = shares.scale
+    factor = STEPS[resource] // scale
+    each = [shares.of(user) // factor for user in chosen.users]
+    left = None if lanes is None else lanes.setdefault(resource, Lanes(each[0], options.mode))
+    return Demand(resource, scaled(requests[chosen.position], scale), each, left)
+
+
+def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:
+    """Return the groups of each user, according to these jobs."""
+    count = len(log.group.names) + 1
+    pairs = log.user.codes[position].astype(np.int64) * count + log.group.codes[position] + 1
+    found: dict[str, set[str]] = {}
+    for pair in np.unique(pairs).tolist():
+        user, group = divmod(pair, count)
+        if user >= 0 and group > 0:
+            found.setdefault(log.user.names[user], set()).add(log.group.names[group - 1])
+    return found

@@ -1,0 +1,200 @@
+"""The share of each resource that a user may expect: pure.
+
+Shares of processors and GPUs may be fractions, down to a thousandth; shares of memory are whole KiB. A user's
+own share takes precedence over the group's (the largest, where there are several), and that over the
+default: the given one, or the machine's total divided by the number of its users.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final
+
+from jobfeatures.errors import ConfigurationError, ParseError, shown
+from jobfeatures.records.quantities import parse_binary_size
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+GPU: Final = "gpu"
+RESOURCES: Final = (CPU, MEMORY, GPU)
+FIELDS: Final = ("user", "group", "queue", "partition")  # by which jobs are grouped and filtered
+# Steps per unit of a share: thousandths of a processor, whole KiB.
+STEPS: Final = {CPU: 1000, MEMORY: 1, GPU: 1000}
+KIB: Final = 1024
+_NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?\Z", re.ASCII)
+_GROUP = "group:"
+_USER = "user:"
+
+Amounts = dict[str, int]  # by resource, in steps
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRules:
+    """The given shares and totals; all amounts in steps of the resource."""
+
+    default: Amounts = field(default_factory=dict)
+    users: dict[str, Amounts] = field(default_factory=dict)
+    groups: dict[str, Amounts] = field(default_factory=dict)
+    totals: Amounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """The shares of one resource in one log; all amounts in steps."""
+
+    resource: str
+    default: int
+    total: int
+    total_from: str  # "given", "log", "most in use"
+    default_from: str  # "given", "total / users"
+    users: Amounts = field(default_factory=dict)  # by user, where not the default
+    groups: Amounts = field(default_factory=dict)  # as given
+
+    def of(self, user: str) -> int:
+        """Return the share of a user."""
+        return self.users.get(user, self.default)
+
+    @property
+    def scale(self) -> int:
+        """Return a factor that makes all shares whole numbers."""
+        step = STEPS[self.resource]
+        return 1 if all(each % step == 0 for each in (self.default, *self.users.values())) else step
+
+
+def make_shares(
+    resource: str,
+    rules: ShareRules,
+    *,
+    total: int,
+    total_from: str,
+    all_users: int,
+    groups_of: Mapping[str, Iterable[str]],
+) -> Shares:
+    """Return each user's share of a resource.
+
+    `total` is the machine's; divided by `all_users` it is the default, at least
+    one step. `groups_of` names the groups of users whose groups have shares.
+    """
+    if resource in rules.totals:
+        total, total_from = rules.totals[resource], "given"
+    default = rules.default.get(resource)
+    default_from = "given"
+    if default is None:
+        default = max(1, round(total / max(1, all_users))) if total else 0
+        default_from = "total / users"
+    of_groups = {name: each[resource] for name, each in rules.groups.items() if resource in each}
+    users: Amounts = {}
+    for user, groups in groups_of.items():
+        found = [of_groups[group] for group in groups if group in of_groups]
+        if found:
+            users[user] = max(found)
+    users.update({name: each[resource] for name, each in rules.users.items() if resource in each})
+    return Shares(
+        resource=resource,
+        default=default,
+        total=total,
+        total_from=total_from,
+        default_from=default_from,
+        users=users,
+        groups=of_groups,
+    )
+
+
+def plain(resource: str, amount: int) -> int | float:
+    """Return an amount in units of its resource, as an integer where it is one: 1.5 processors, KiB."""
+    step = STEPS[resource]
+    return amount // step if amount % step == 0 else amount / step
+
+
+def split_list(text: str, separator: str = "=") -> list[tuple[str, list[str]]]:
+    """Return ``a=1,b=2,3`` as [("a", ["1"]), ("b", ["2", "3"])]; values before any name get the name ""."""
+    found: list[tuple[str, list[str]]] = []
+    for piece in text.split(","):
+        name, is_named, value = piece.partition(separator)
+        if is_named:
+            found.append((name.strip(), [value.strip()]))
+        elif found:
+            found[-1][1].append(piece.strip())
+        else:
+            found.append(("", [piece.strip()]))
+    return found
+
+
+def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
+    """Parse ``4`` (of the first resource) or ``cpu=4,memory=16GiB`` into steps. Raises ConfigurationError."""
+    found: Amounts = {}
+    for name, values in split_list(text):
+        resource = name or resources[0]
+        if len(values) != 1:
+            raise ConfigurationError(key, f"one amount is wanted: {shown(','.join(values))}")
+        _check_known(key, resource, resources)
+        found[resource] = parse_amount(key, values[0], resource)
+    return found
+
+
+def parse_shares_of(
+    key: str, texts: Iterable[str], resources: Sequence[str]
+) -> tuple[dict[str, Amounts], ...]:
+    """Parse shares by user and group: ``alice=4,group:staff=20,bob=cpu:2``. Raises ConfigurationError."""
+    users: dict[str, Amounts] = {}
+    groups: dict[str, Amounts] = {}
+    for text in texts:
+        for name, values in split_list(text):
+            where = groups if name.startswith(_GROUP) else users
+            bare = name.removeprefix(_GROUP) if where is groups else name.removeprefix(_USER)
+            if not bare:
+                raise ConfigurationError(key, f"names no user: {shown(text)}")
+            mine = where.setdefault(bare, {})
+            for value in values:
+                first, is_named, second = value.partition(":")
+                resource, amount = (first, second) if is_named else (resources[0], first)
+                _check_known(key, resource, resources)
+                mine[resource] = parse_amount(key, amount, resource)
+    return users, groups
+
+
+def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
+    """Parse filters into values by field and by whether they are excluded. Raises ConfigurationError."""
+    found: dict[tuple[str, bool], set[str]] = {}
+    for text in texts:
+        for name, values in split_list(text):
+            field = name.removesuffix("!")
+            if field not in FIELDS:
+                raise ConfigurationError("--filter", f"{shown(field)} is none of {', '.join(FIELDS)}")
+            found.setdefault((field, name.endswith("!")), set()).update(values)
+    return found
+
+
+def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse a list of known words, each kept once, in the order given. Raises ConfigurationError."""
+    found = dict.fromkeys(word.strip() for word in text.split(","))
+    for word in found:
+        if word not in known:
+            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}")
+    return tuple(found)
+
+
+def parse_amount(key: str, text: str, resource: str) -> int:
+    """Parse one amount into steps: a number with at most three decimals, or a size (bare: KiB), rounded down.
+
+    Raises ConfigurationError.
+    """
+    if resource == MEMORY:
+        try:
+            return parse_binary_size(text.removesuffix("iB"), bare_unit="K") // KIB
+        except ParseError as error:
+            raise ConfigurationError(key, str(error)) from None
+    if not _NUMBER.match(text):
+        raise ConfigurationError(key, f"not a number from 0: {shown(text)}")
+    steps = Decimal(text) * STEPS[resource]
+    if steps != int(steps):
+        raise ConfigurationError(key, f"finer than a thousandth: {shown(text)}")
+    return int(steps)
+
+
+def _check_known(key: str, resource: str, resources: Sequence[str]) -> None:
+    if resource not in resources:
+        raise ConfigurationError(key, f"{shown(resource)} is none of the resources: {', '.join(resources)}")

@@ -1,0 +1,245 @@
+"""Evaluates a log by hands, the jobs of a few users at a time: numpy.
+
+Expected ends depend only on the user's own jobs and share, so a hand is evaluated as a log of its own. A user
+with more jobs than fit into one hand is spread over several; each passes on the used part of the share.
+Figures over all users are sums over hands (use and queue over time) or merged values of all hands' jobs.
+What does not fit into memory is on disk.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.analysis.schedule.choosing import Arrival, ScheduleError, passing, why_none
+from jobfeatures.analysis.schedule.eet import Lanes
+from jobfeatures.analysis.schedule.eligibility import REASONS
+from jobfeatures.analysis.schedule.expected import Tick
+from jobfeatures.analysis.schedule.measures import Distribution, Measures, describe_runs, make_edges
+from jobfeatures.analysis.schedule.result import QUEUE, Bags, Group, Schedule, Sums, asked, evaluate
+from jobfeatures.analysis.schedule.runs import Array, Run, Store
+from jobfeatures.analysis.schedule.shares import RESOURCES, STEPS, Shares, make_shares
+from jobfeatures.analysis.schedule.spooled import Spooled
+
+HAND_JOBS: Final = 2**20
+
+
+class Use(NamedTuple):
+    """One resource: its total, and its mean use over intervals of equal length."""
+
+    total: int
+    total_from: str
+    peak: int | float
+    over_time: Array
+
+
+class Found:
+    """The combined results of some hands."""
+
+    def __init__(self, by: Iterable[str]) -> None:
+        self.users: list[str] = []
+        self.jobs: list[int] = []  # of each
+        self.violated: list[int] = []
+        self.weighted_by_user: list[int | float] = []
+        self.sums: list[Sums] = []
+        self.steps: dict[str, Array] = {}
+        self.runs: dict[str, list[Run]] = defaultdict(list)
+        self.groups: dict[str, dict[str, list[tuple[Group, list[Run]]]]] = {
+            field: defaultdict(list) for field in by
+        }
+
+    def add(self, hand: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
+        """Add a hand; its user continues from the hand before (`goes_on`) or into the next (`is_cut`)."""
+        jobs = np.diff(hand.chosen.bounds).tolist()
+        if goes_on:
+            self.jobs[-1] += jobs[0]
+            self.violated[-1] += hand.violated[0]
+            self.weighted_by_user[-1] += hand.weighted_by_user[0]
+        else:
+            self.jobs += jobs
+            self.violated += hand.violated
+            self.weighted_by_user += hand.weighted_by_user
+        self.users += hand.chosen.users[goes_on:]
+        self.sums.append(hand.sums)
+        add_steps(self.steps, hand.steps(edges))
+        measures = hand.measures._asdict()
+        nobody = np.zeros(len(hand.chosen), np.int64)
+        for measure, values in measures.items():
+            self.runs[measure] += store.write_groups(values, nobody, 1)
+        for field, groups in self.groups.items():
+            codes, names, _ = hand.codes_of(field)
+            runs: list[list[Run]] = []
+            if field != "user" or goes_on or is_cut:  # other groups may have jobs in other hands
+                runs = [store.write_groups(values, codes, len(names)) for values in measures.values()]
+            places = {name: place for place, name in enumerate(names)}
+            for name, group in hand.groups(field).items():
+                groups[name].append((group, [each[places[name]] for each in runs]))
+
+    def join(self, other: Found) -> None:
+        """Add the results of other users' hands."""
+        self.users += other.users
+        self.jobs += other.jobs
+        self.violated += other.violated
+        self.weighted_by_user += other.weighted_by_user
+        self.sums += other.sums
+        add_steps(self.steps, other.steps)
+        for measure, runs in other.runs.items():
+            self.runs[measure] += runs
+        for field, groups in other.groups.items():
+            for name, parts in groups.items():
+                self.groups[field][name] += parts
+
+
+class Whole:
+    """The results of one log: complete once `hands` is exhausted."""
+
+    def __init__(self, spooled: Spooled, by: Sequence[str] = (), *, most: int = HAND_JOBS) -> None:
+        """Take a log; `by`: the fields whose groups are listed individually. Raises ScheduleError.
+
+        A hand has at most `most` jobs.
+        """
+        name, options = spooled.name, spooled.options
+        if options.arrival is Arrival.ELIGIBLE and not spooled.has_eligible:
+            raise ScheduleError(f"{name}: does not say when jobs were eligible")
+        if not spooled.counted:
+            raise ScheduleError(f"{name}: {why_none(spooled.skipped)}")
+        if not spooled.shown:
+            raise ScheduleError(f"{name}: none of {spooled.counted} jobs passes the filter")
+        self._spooled, self.options, self._by, self._most = spooled, options, by, most
+        self.log = spooled.hand([])
+        self.skipped = {reason: spooled.skipped[reason] for reason in REASONS}
+        self.filtered = spooled.counted - spooled.shown
+        self.is_in_order = spooled.is_in_order
+        self.job_count = spooled.shown
+        self.user_count = len(spooled.shown_users)
+        self.shares = tuple(map(self._settle, options.resources))
+        self.first_secs, self.last_secs = spooled.first, spooled.last
+        self.edges = make_edges(self.first_secs, self.last_secs, options.intervals)
+        self._found = found = Found(by)
+        self.users, self.violated, self.weighted_by_user = found.users, found.violated, found.weighted_by_user
+
+    def _settle(self, resource: str) -> Shares:
+        """Return the shares of all users."""
+        spooled, rules = self._spooled, self.options.rules
+        asked(self.log, resource)
+        total, source = 0, "given"
+        if resource in spooled.totals:
+            total, source = spooled.totals[resource], "log"
+        elif resource not in rules.totals:
+            total, source = round(spooled.peak("all" + resource)), "most in use"
+        return make_shares(
+            resource,
+            rules,
+            total=total * STEPS[resource],
+            total_from=source,
+            all_users=len(spooled.users),
+            groups_of=spooled.groups_of(),
+        )
+
+    def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
+        """Evaluate the log, and yield each hand with the index of its first user in `users`.
+
+        `tick` is called with the number of jobs done. Raises ScheduleError, SpillError.
+        """
+        yield from self._hands(self._spooled, self._found, tick)
+        self._finish()
+
+    def part(self, spooled: Spooled) -> Found:
+        """Return the results of some users' jobs, to be joined with those of the others."""
+        found = Found(self._by)
+        for _ in self._hands(spooled, found):
+            del _  # else two are in memory at once
+        return found
+
+    def join(self, parts: Iterable[Found]) -> None:
+        """Combine the results of all parts."""
+        for part in parts:
+            self._found.join(part)
+        self._finish()
+
+    def _hands(
+        self, spooled: Spooled, found: Found, tick: Tick | None = None
+    ) -> Iterator[tuple[Schedule, int]]:
+        options = self.options
+        lanes: dict[str, Lanes] = {}
+        was_cut = goes_on = False
+        for log, is_cut in spooled.hands(self._most):
+            if not was_cut:
+                lanes, goes_on = {}, False
+            left = lanes if is_cut or was_cut else None
+            if passing(log, options.filters).any():
+                hand = evaluate(log, options, self.shares, tick, left)
+                found.add(hand, self.edges, spooled.store, goes_on=goes_on, is_cut=is_cut)
+                goes_on = True
+                yield hand, len(found.users) - len(hand.chosen.users)
+                del hand  # else two are in memory at once
+            elif left is not None and not options.recompute:  # lay them before the user's later ones
+                evaluate(log, replace(options, filters=()), self.shares, None, left)
+            del log
+            was_cut = is_cut
+
+    def _finish(self) -> None:
+        """Combine the results of all hands."""
+        spooled, found = self._spooled, self._found
+        bags = [each.bags for each in found.sums if each.bags is not None]
+        self.veet = [100 * late / jobs for late, jobs in zip(self.violated, found.jobs, strict=True)]
+        unknown = [each.unknown_requests for each in found.sums]
+        self.sums = Sums(
+            sum(each.jobs for each in found.sums),
+            sum(each.expected for each in found.sums),
+            sum(each.tardiness for each in found.sums),
+            sum(each.weighted_tardiness for each in found.sums),
+            sum(each.waited_for_another for each in found.sums),
+            {each.resource: sum(counts[each.resource] for counts in unknown) for each in self.shares},
+            Bags(*map(sum, zip(*bags, strict=True))) if bags else None,
+        )
+        self.distributions: dict[str, Distribution] = {
+            measure: describe_runs(runs) for measure, runs in found.runs.items()
+        }
+        self.queue = spooled.peak(QUEUE), found.steps[QUEUE]
+        self.use = self.use_of(found.steps)
+
+    def use_of(self, steps: dict[str, Array]) -> dict[str, Use]:
+        """Return the use and the total of each resource that the log reports."""
+        shown = "shown" if self.options.filters else "all"
+        shares = {each.resource: each for each in self.shares}
+        found: dict[str, Use] = {}
+        for resource in RESOURCES:
+            if resource not in steps:
+                continue
+            peak = self._spooled.peak(shown + resource)
+            total, source = round(peak), "most in use"
+            if resource in shares:
+                total, source = shares[resource].total // STEPS[resource], shares[resource].total_from
+            elif resource in self.log.totals:
+                total, source = self.log.totals[resource], "log"
+            found[resource] = Use(total, source, peak, steps[resource])
+        return found
+
+    def groups(self, field: str) -> dict[str, Group]:
+        """Return figures by user, group, queue or partition; jobs without one are left out."""
+        found, names = self._found.groups[field], self._spooled.names[field].names
+        reported = dict.fromkeys(name for _, name in sorted(names.items()))
+        return {name: _joined(found[name]) for name in reported if name in found}
+
+
+def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
+    """Add quantities over time to their sums."""
+    for what, means in steps.items():
+        sums[what] = sums.get(what, 0) + means
+
+
+def _joined(parts: list[tuple[Group, list[Run]]]) -> Group:
+    """Return a group joined from its parts in several hands."""
+    if len(parts) == 1:
+        return parts[0][0]
+    groups, runs = zip(*parts, strict=True)
+    sums: list[Any] = [sum(each) for each in zip(*(group[:6] for group in groups), strict=True)]
+    measures = {
+        name: describe_runs([each[place] for each in runs]) for place, name in enumerate(Measures._fields)
+    }
+    return Group._make([*sums, measures])

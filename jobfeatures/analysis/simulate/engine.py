@@ -1,0 +1,96 @@
+"""The loop over time: pure, whole ticks, deterministic.
+
+At each instant jobs end, jobs arrive, and jobs start: under fairshare ordered
+by their users' usage until then. A job with runtime 0 ends at the same instant;
+then jobs that now fit start too, and its followers arrive.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from jobfeatures.analysis.simulate.arrivals import FOREVER, TICK_JOBS, Arrivals
+from jobfeatures.analysis.simulate.backfill import Backfill
+from jobfeatures.analysis.simulate.jobcolumns import Blank, Jobs, Numbers, Tick
+from jobfeatures.analysis.simulate.placing import Machine
+from jobfeatures.analysis.simulate.policies import Fairshare, Policy
+from jobfeatures.analysis.simulate.queues import WAITING, FairQueue, FifoQueue
+
+
+def simulate(
+    jobs: Jobs,
+    machine: Machine,
+    policy: Policy,
+    rules: Fairshare | None = None,
+    *,
+    ticks: int = 1,
+    weights: Sequence[int] = (),
+    blank: Blank | None = None,
+    progress: Tick | None = None,
+) -> Numbers:
+    """Return when each job starts; each fits the empty machine. `ticks` per second; `rules` are in seconds.
+
+    A user's processors are charged multiplied by the user's weight, if `weights` are given. `blank` allocates
+    a column of one number per job, all `WAITING`.
+    """
+    runtimes = jobs.runtimes
+    blank = blank or (lambda count: [WAITING] * count)
+    starts = blank(len(runtimes))
+    coming = Arrivals(jobs, blank, progress)
+    ends: list[tuple[int, int]] = []
+    fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks, weights) if policy.is_fair else None
+    queue = FifoQueue(coming, starts) if fair is None else fair
+    backfill = Backfill(jobs, coming, machine, queue, starts) if policy.backfills else None
+    come = 0
+    reported = 0
+    now: int
+
+    def start(job: int) -> None:
+        starts[job] = now
+        heapq.heappush(ends, (now + runtimes[job], job))
+        if fair is not None:
+            fair.started(job)
+
+    is_followed = bool(jobs.preceding)
+    pop, take, give, next_job = heapq.heappop, machine.take, machine.give, queue.head
+    while True:
+        soonest = coming.soonest
+        if ends and ends[0][0] < soonest:
+            soonest = ends[0][0]
+        if fair is not None and (due := fair.next_refresh()) < soonest:
+            soonest = due
+        if soonest == FOREVER:
+            return starts
+        now = int(soonest)
+        if fair is not None:
+            fair.pass_to(now, inclusive=False)
+        while ends and ends[0][0] == now:
+            job = pop(ends)[1]
+            give(job)
+            if is_followed:
+                coming.ended(job, now)
+            if fair is not None:
+                fair.ended(job)
+            if backfill is not None:
+                backfill.ended(job, starts[job])
+        if fair is not None:
+            fair.pass_to(now, inclusive=True)
+        if coming.soonest == now:
+            behind = coming.take(now)
+            queue.add_all(come, behind)
+            come = behind
+            if progress is not None and come - reported >= TICK_JOBS:
+                progress(come - reported)
+                reported = come
+        head = next_job()
+        while head != WAITING and take(head):
+            start(head)
+            if backfill is not None:
+                backfill.started(head, now)
+            head = next_job()
+        if backfill is not None:
+            if head == WAITING:
+                backfill.no_one_waits(come)
+            else:
+                backfill.fill(now, head, come, start)

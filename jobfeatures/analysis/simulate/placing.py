@@ -1,0 +1,223 @@
+"""Which part of a machine is free now, and which will be free when a job can start: pure.
+
+Two kinds of machine with the same methods. `sizes` holds each job's request: for `Processors` a count, for
+`Nodes` an index into `shapes`. Other modules may only compare sizes for equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Final, NamedTuple
+
+from jobfeatures.analysis.simulate.pools import Node
+
+UNLIMITED: Final = 2**62  # KiB of a node of unknown memory
+
+
+class Processors:
+    """A number of processors, wherever they are."""
+
+    __slots__ = ("_free", "_spare", "sizes")
+
+    def __init__(self, count: int, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self._free = count
+        self._spare = 0
+
+    def take(self, job: int) -> bool:
+        """Place a job if there is room now."""
+        size = self.sizes[job]
+        if size > self._free:
+            return False
+        self._free -= size
+        return True
+
+    def give(self, job: int) -> None:
+        """Free what a job had."""
+        self._free += self.sizes[job]
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a job of this size could be placed now."""
+        return size <= self._free
+
+    def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
+        """Return when a job can start if running jobs end at their estimates: its shadow time.
+
+        `running` holds (estimated end, job), sorted; a past estimate means that the job may end at any time,
+        and counts as now. What will be free beside the job at the shadow time is kept as the spare.
+        """
+        sizes, wanted = self.sizes, self.sizes[job]
+        free, shadow = self._free, now
+        for end, other in running:
+            if end > shadow:
+                if free >= wanted:
+                    break
+                shadow = end
+            free += sizes[other]
+        self._spare = free - wanted
+        return shadow
+
+    def has_spare(self, size: int) -> bool:
+        """Return whether a job of this size can be placed now and run beyond the shadow time."""
+        return size <= self._free and size <= self._spare
+
+    def take_spare(self, job: int) -> bool:
+        """Place a job that runs beyond the shadow time if there is room, and deduct it from the spare."""
+        size = self.sizes[job]
+        if size > self._spare or size > self._free:
+            return False
+        self._spare -= size
+        self._free -= size
+        return True
+
+
+class Shape(NamedTuple):
+    """A job's request: a number of equal parts, each of which is on one node."""
+
+    parts: int
+    cpus: int
+    memory_kib: int
+    gpus: int
+
+
+def make_shape(cpus: int, memory_kib: int, gpus: int) -> Shape:
+    """Split a job's request into the smallest equal parts; without cards, of one processor each."""
+    parts = gcd(cpus, gpus) if gpus else cpus
+    if not parts:
+        return Shape(1, 0, memory_kib, 0) if memory_kib else Shape(0, 0, 0, 0)
+    return Shape(parts, cpus // parts, -(-memory_kib // parts), gpus // parts)
+
+
+Free = tuple[int, int, int]  # processors, KiB, cards of one node
+Placed = list[tuple[int, int]]  # index of the node, number of parts
+
+
+def count_parts(free: Free, shape: Shape, most: int) -> int:
+    """Return how many parts fit on a node, at most `most`."""
+    _, cpus, memory_kib, gpus = shape
+    if cpus and free[0] < most * cpus:
+        most = free[0] // cpus
+    if memory_kib and free[1] < most * memory_kib:
+        most = free[1] // memory_kib
+    if gpus and free[2] < most * gpus:
+        most = free[2] // gpus
+    return most
+
+
+def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
+    """Place the parts of a job, as many as fit on each node in turn; return None if some do not fit."""
+    left = shape.parts
+    placed: Placed = []
+    if not left:
+        return placed
+    least = shape.cpus
+    for place, free in enumerate(frees):
+        if free[0] < least:
+            continue
+        count = count_parts(free, shape, left)
+        if count:
+            placed.append((place, count))
+            left -= count
+            if not left:
+                return placed
+    return None
+
+
+class Nodes:
+    """Nodes with processors, memory and cards."""
+
+    __slots__ = ("_cpus", "_frees", "_placed", "_shapes", "_spares", "_wanted", "sizes")
+
+    def __init__(self, nodes: Sequence[Node], shapes: Sequence[Shape], sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self._shapes = shapes
+        self._frees = [whole(node) for node in nodes]
+        self._spares = self._frees
+        self._cpus = sum(node.cpus for node in nodes)  # free on all nodes together
+        self._wanted = [shape.parts * shape.cpus for shape in shapes]  # of these
+        self._placed: dict[int, Placed] = {}
+
+    def take(self, job: int) -> bool:
+        """Place a job if there is room now."""
+        return self._wanted[self.sizes[job]] <= self._cpus and self._take(job, self._frees)
+
+    def give(self, job: int) -> None:
+        """Free what a job had."""
+        size = self.sizes[job]
+        self._cpus += self._wanted[size]
+        _add(self._frees, self._placed.pop(job), self._shapes[size], 1)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a job of this size could be placed now."""
+        if self._wanted[size] > self._cpus:
+            return False
+        return place_first_fit(self._frees, self._shapes[size]) is not None
+
+    def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
+        """Return the shadow time of a job; see `Processors`."""
+        shape = self._shapes[self.sizes[job]]
+        frees = self._frees.copy()
+        rooms = [count_parts(free, shape, shape.parts) for free in frees]
+        room, shadow = sum(rooms), now
+        for end, other in running:
+            if end > shadow:
+                if room >= shape.parts:
+                    break
+                shadow = end
+            placed = self._placed[other]
+            _add(frees, placed, self._shapes[self.sizes[other]], 1)
+            for place, _ in placed:
+                count = count_parts(frees[place], shape, shape.parts)
+                room += count - rooms[place]
+                rooms[place] = count
+        _add(frees, place_first_fit(frees, shape) or [], shape, -1)
+        self._spares = frees
+        return shadow
+
+    def has_spare(self, size: int) -> bool:
+        """Return whether a job of this size can be placed now and run beyond the shadow time."""
+        return place_first_fit(self._both(), self._shapes[size]) is not None
+
+    def take_spare(self, job: int) -> bool:
+        """Place a job that runs beyond the shadow time if there is room."""
+        if not self._take(job, self._both()):
+            return False
+        _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)
+        return True
+
+    def _take(self, job: int, frees: Sequence[Free]) -> bool:
+        size = self.sizes[job]
+        placed = place_first_fit(frees, self._shapes[size])
+        if placed is None:
+            return False
+        self._cpus -= self._wanted[size]
+        _add(self._frees, placed, self._shapes[size], -1)
+        self._placed[job] = placed
+        return True
+
+    def _both(self) -> list[Free]:
+        """Return what is free both now and beside the reservation."""
+        return [
+            (min(a, x), min(b, y), min(c, z))
+            for (a, b, c), (x, y, z) in zip(self._frees, self._spares, strict=True)
+        ]
+
+
+Machine = Processors | Nodes
+
+
+def whole(node: Node) -> Free:
+    """Return what is free on an empty node."""
+    return (node.cpus, UNLIMITED if node.memory_kib is None else node.memory_kib, node.gpus)
+
+
+def _add(frees: list[Free], placed: Placed, shape: Shape, sign: int) -> None:
+    for place, parts in placed:
+        count = parts * sign
+        cpus, memory_kib, gpus = frees[place]
+        frees[place] = (
+            cpus + count * shape.cpus,
+            memory_kib + count * shape.memory_kib,
+            gpus + count * shape.gpus,
+        )

@@ -1,0 +1,146 @@
+"""The jobs of Grid Engine on this node, from the spool directory of its execution daemon.
+
+Grid Engine creates no control groups. It gives each job its own supplementary group, which users can neither
+drop nor acquire, and starts it from an sge_shepherd. Both ids are in ``active_jobs/<job>.<task>``, in files
+owned by the daemon's administrator: `addgrpid` and `pid`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
+from jobfeatures.batch.gridengine.spool import (
+    ACTIVE,
+    EXECD_COMMAND,
+    list_active,
+    list_tasks,
+    read_config,
+    read_number,
+)
+from jobfeatures.batch.processes import ActiveJob, Failures, Process, read_real_uid
+from jobfeatures.errors import ParseError
+from jobfeatures.records.model import JobKey
+
+FIND_GAP_LOOKS = 8  # samples between two searches for the daemon, until it is found
+
+
+class _Known:
+    __slots__ = ("complete", "job", "key", "state")
+
+    def __init__(self) -> None:
+        self.state: tuple[int, int] | None = None
+        self.complete = False
+        self.key: JobKey | None = None
+        self.job = ActiveJob()
+
+
+class GridEngineJobs:
+    """Follows the jobs of an execution daemon.
+
+    `spool` is its directory on this node, such as ``/var/spool/gridengine/execd/HOST``;
+    None means the working directory of the running sge_execd.
+    """
+
+    def __init__(self, procfs: str, spool: str | None, failures: Failures) -> None:
+        self._procfs = procfs
+        self._spool = spool
+        self._failures = failures
+        self._is_stated = spool is not None
+        self._known: dict[str, _Known] = {}
+        self._jobs: Mapping[JobKey, ActiveJob] = {}
+        self._look = 0
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether a spool directory is known."""
+        return self._spool is not None
+
+    def update(self, processes: Mapping[int, Process]) -> Mapping[JobKey, ActiveJob]:
+        """Return the jobs that are active now; the previous ones if the spool cannot be listed."""
+        if self._spool is None:
+            if self._look % FIND_GAP_LOOKS == 0:
+                self._spool = self._find(processes)
+            self._look += 1
+        if self._spool is None:
+            return {}
+        try:
+            names, owners = list_active(self._spool)
+        except OSError as error:
+            self._failures.add("gridengine_spool", error)
+            if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                self._known.clear()
+                self._jobs = {}
+                if not self._is_stated:  # the daemon may come back with another directory
+                    self._spool = None
+            return self._jobs
+        for gone in self._known.keys() - names:
+            del self._known[gone]
+        for name in names:
+            self._refresh(name, owners)
+        jobs: dict[JobKey, ActiveJob] = {}
+        for known in self._known.values():
+            if known.key is not None:
+                other = jobs.get(known.key, ActiveJob())
+                jobs[known.key] = ActiveJob(
+                    other.gids | known.job.gids, other.shepherds | known.job.shepherds
+                )
+        self._jobs = jobs
+        return jobs
+
+    def _find(self, processes: Mapping[int, Process]) -> str | None:
+        """Return the execution daemon's working directory; only a process of root counts."""
+        for process in processes.values():
+            if process.command != EXECD_COMMAND:
+                continue
+            try:
+                if read_real_uid(self._procfs, process.pid) == 0:
+                    return os.readlink(f"{self._procfs}/{process.pid}/cwd")
+            except (OSError, ParseError) as error:
+                self._failures.add("gridengine_execd", error)
+        return None
+
+    def _refresh(self, name: str, owners: Collection[int]) -> None:
+        """Read a job's directory if it is new, has changed, or was incomplete."""
+        path = f"{self._spool}/{ACTIVE}/{name}"
+        known = self._known.setdefault(name, _Known())
+        try:
+            found = os.lstat(path)
+            state = (found.st_ino, found.st_mtime_ns)
+            if state == known.state and known.complete:
+                return
+            numbers = list(self._numbers(path, owners))
+            config = read_config(path, owners)
+        except (OSError, ParseError) as error:
+            self._failures.add("gridengine_job", error)
+            return
+        reported = [pair for pair in numbers if pair != (None, None)]
+        if not config or not any(pid is not None for _, pid in reported):
+            return  # the shepherd writes its pid after all the rest
+        job_id = parse_job_id(name, config)
+        known.key = None if job_id is None else JobKey(NAME, job_id)
+        known.job = ActiveJob(
+            frozenset(gid for gid, _ in numbers if gid is not None),
+            frozenset(pid for _, pid in numbers if pid is not None),
+        )
+        known.state = state
+        known.complete = all(None not in pair for pair in reported)
+
+    def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
+        """Yield group and shepherd of a job, then those of its tasks here started by `qrsh -inherit`."""
+        for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
+            yield self._number(f"{folder}/addgrpid", owners), self._number(f"{folder}/pid", owners)
+
+    @staticmethod
+    def _number(path: str, owners: Collection[int]) -> int | None:
+        try:
+            return read_number(path, owners)
+        except FileNotFoundError:  # not written yet
+            return None
+
+
+def make_job_processes(config: Any, procfs: str, failures: Failures) -> GridEngineJobs:
+    """Return what follows the jobs of this node's execution daemon."""
+    return GridEngineJobs(procfs, config.gridengine_spool_directory, failures)

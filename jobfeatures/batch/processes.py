@@ -1,0 +1,127 @@
+"""What a batch system learns of its jobs from a node's processes: parts ``groupnames``, ``processes``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+
+from jobfeatures.errors import ParseError
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures.system.privatefile import read_bounded
+
+MAX_ASKED = 64  # processes per job and sample
+MAX_GAP_LOOKS = 32
+MAX_STATUS_BYTES = 2**22
+
+_REAL_UID = re.compile(rb"^Uid:[ \t]+([0-9]{1,10})\t", re.MULTILINE)
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+
+
+class Process(Protocol):
+    """A process in one sample, as far as a batch system has to know it; see proc_pid_stat(5)."""
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+
+    @property
+    def ppid(self) -> int:
+        """That of its parent."""
+
+    @property
+    def start_ticks(self) -> int:
+        """When it started, in clock ticks since boot."""
+
+    @property
+    def command(self) -> str:
+        """Its name, which it may choose."""
+
+
+class Failures(Protocol):
+    """Counts failed reads by kind."""
+
+    def add(self, what: str, error: OSError | ParseError) -> None:
+        """Count one failure; a file that vanished meanwhile is not a failure."""
+
+    def tried(
+        self,
+        what: str,
+        read: Callable[Arguments, Found],
+        *arguments: Arguments.args,
+        **more: Arguments.kwargs,
+    ) -> Found | None:
+        """Return the result of `read`, or None if it fails, which is counted."""
+
+
+class UnnumberedGroups(NamedTuple):
+    """The control groups of one batch system whose paths name no job id, in one sample."""
+
+    members: Mapping[str, Sequence[Process]]  # by the name in the path; may be empty
+    processes: Mapping[int, Process] = {}  # of the node, by pid
+    in_groups: Collection[int] = ()  # pids in control groups of jobs
+    living: Collection[str] = ()  # names of groups in which the kernel counts processes
+    taken: Collection[str] = ()  # job ids in paths of other groups: they certainly belong to other jobs
+    jobs: Mapping[JobKey, Job] = {}  # those known
+
+
+class GroupNames(Protocol):
+    """Follows the jobs of such groups."""
+
+    def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
+        """Return the job id by name, for those found so far."""
+
+
+class ActiveJob(NamedTuple):
+    """What identifies a job's processes: their supplementary groups and the shepherds they descend from."""
+
+    gids: frozenset[int] = frozenset()
+    shepherds: frozenset[int] = frozenset()
+
+
+class JobProcesses(Protocol):
+    """Follows the jobs of a batch system that creates no control groups."""
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether the batch system may have jobs on this node."""
+
+    def update(self, processes: Mapping[int, Process]) -> Mapping[JobKey, ActiveJob]:
+        """Return the jobs that are active now, given all processes of the node."""
+
+
+class Answer:
+    """The job id of one group; `proven` if no user could have written it. It is searched at growing gaps."""
+
+    __slots__ = ("gap", "job_id", "next_look", "proven")
+
+    def __init__(self) -> None:
+        self.job_id: str | None = None
+        self.proven = False
+        self.gap = 0
+        self.next_look = 0
+
+    def is_due(self, look: int) -> bool:
+        """Return whether a search is due in this sample, and schedule the next one if so."""
+        if look < self.next_look:
+            return False
+        self.gap = min(max(1, self.gap * 2), MAX_GAP_LOOKS)
+        self.next_look = look + self.gap
+        return True
+
+
+def parse_real_uid(status: bytes) -> int:
+    r"""Return the real uid in /proc/PID/status (proc_pid_status(5)), the first: ``Uid:\t1000\t0\t0\t0``.
+
+    The first line is the name, which the process chooses, with newlines escaped. Raises ParseError.
+    """
+    found = _REAL_UID.search(status.partition(b"\n")[2])
+    if found is None:
+        raise ParseError("line is missing", source="status", field="Uid")
+    return int(found[1])
+
+
+def read_real_uid(procfs: str, pid: int) -> int:
+    """Return the real uid of a process. Raises OSError, ParseError."""
+    return parse_real_uid(read_bounded(f"{procfs}/{pid}/status", MAX_STATUS_BYTES)[0])

@@ -1,0 +1,118 @@
+"""Finds the job id of a SLUID on the node itself.
+
+Slurm 26.05 names control groups by SLUID. The job id is in two places on the node: the title of the job's
+slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment of its processes. Users can forge
+environments and the titles of their own processes, so a title counts only if the real user of its process is
+root, and the environment only while there is no such title.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobfeatures.batch.processes import (
+    MAX_ASKED,
+    Answer,
+    Failures,
+    Process,
+    UnnumberedGroups,
+    read_real_uid,
+)
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.system.privatefile import read_bounded
+
+_TITLE = re.compile(rb"slurmstepd: \[([1-9][0-9]{0,9})\.[A-Za-z0-9_+]{1,32}\]")
+_VARIABLE = re.compile(rb"(?:\A|\0)SLURM_JOB_ID=([1-9][0-9]{0,9})(?:\0|\Z)")
+MAX_FILE_BYTES = 2**22
+
+
+def parse_slurmstepd_title(cmdline: bytes) -> str | None:
+    """Return the job id in the command line of a slurmstepd, ``slurmstepd: [3385.0]``; else None."""
+    match = _TITLE.match(cmdline)
+    return match[1].decode("ascii") if match else None
+
+
+def parse_job_variable(environ: bytes) -> str | None:
+    """Return SLURM_JOB_ID in /proc/PID/environ, None if it is missing or not a job id."""
+    match = _VARIABLE.search(environ)
+    return match[1].decode("ascii") if match else None
+
+
+class SluidResolver:
+    """Follows the job ids of the SLUIDs on the node."""
+
+    def __init__(self, procfs: str, failures: Failures) -> None:
+        self._procfs = procfs
+        self._failures = failures
+        self._answers: dict[str, Answer] = {}
+        self._look = 0
+
+    def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
+        """Return the job id by SLUID, for those found so far; that of a known job comes first.
+
+        Unproven ids are searched again at growing gaps. A SLUID without
+        processes that is not among the living does not block its id for others.
+        """
+        jobs = groups.members
+        self._look += 1
+        for sluid in self._answers.keys() - jobs.keys():
+            del self._answers[sluid]
+        for sluid, processes in jobs.items():
+            answer = self._answers.setdefault(sluid, Answer())
+            if not answer.proven and processes and answer.is_due(self._look):
+                self._ask(answer, processes[:MAX_ASKED])
+        living = {*groups.living, *(sluid for sluid, processes in jobs.items() if processes)}
+        answers = sorted(self._answers.items(), key=lambda each: each[0] not in living)
+        proven = {answer.job_id for sluid, answer in answers if answer.proven and sluid in living}
+        proven.update(groups.taken)
+        numbers: dict[str, str] = {}
+        for sluid, answer in answers:
+            # A user may claim any job id, but not that of another job.
+            if answer.job_id is not None and (answer.proven or answer.job_id not in proven):
+                numbers[sluid] = answer.job_id
+                proven.add(answer.job_id)
+        for key, job in groups.jobs.items() if jobs else ():
+            if job.sluid is not None and job.sluid in jobs and key.batch_system == NAME:
+                numbers[job.sluid] = key.job_id
+        return numbers
+
+    def _ask(self, answer: Answer, processes: Sequence[Process]) -> None:
+        for process in processes:
+            job_id = self._titled(process.pid)
+            if job_id is not None:
+                answer.job_id = job_id
+                answer.proven = True
+                return
+        if answer.job_id is not None:
+            return
+        for process in processes:
+            job_id = parse_job_variable(self._read(process.pid, "environ"))
+            if job_id is not None:
+                answer.job_id = job_id
+                return
+
+    def _titled(self, pid: int) -> str | None:
+        try:
+            if os.stat(f"{self._procfs}/{pid}").st_uid != 0:
+                return None
+        except OSError:
+            return None
+        job_id = parse_slurmstepd_title(self._read(pid, "cmdline"))
+        if job_id is None:
+            return None
+        # Root also owns /proc/PID of a set-user-ID program, which a user can run with any title.
+        real_uid = self._failures.tried("process_status", read_real_uid, self._procfs, pid)
+        return job_id if real_uid == 0 else None
+
+    def _read(self, pid: int, name: str) -> bytes:
+        path = f"{self._procfs}/{pid}/{name}"
+        found = self._failures.tried(f"process_{name}", read_bounded, path, MAX_FILE_BYTES)
+        return b"" if found is None else found[0]
+
+
+def make_group_names(_config: Any, procfs: str, failures: Failures) -> SluidResolver:
+    """Return what follows the SLUIDs of this node."""
+    return SluidResolver(procfs, failures)

@@ -1,0 +1,1 @@
+"""Slurm's JSON, as its commands print it and slurmrestd answers."""

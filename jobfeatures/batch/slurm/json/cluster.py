@@ -1,0 +1,135 @@
+"""Nodes, partitions and reservations of Slurm's JSON, v0.0.37 to v0.0.43. Pure.
+
+A node's state was a text, with its flags in a separate list; from v0.0.39 on one list has both. The same
+version moved a partition's nodes to ``nodes.configured`` and its state to ``partition.state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.cluster import count_gres, parse_states, split_features
+from jobfeatures.batch.slurm.gpus import parse_tres_gpus
+from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord
+from jobfeatures.batch.slurm.node import DRAIN_STATES, NodeAnswer
+from jobfeatures.batch.slurm.reasons import classify_reason
+from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice, Partition
+from jobfeatures.records.nodelist import expand_nodes
+
+
+def parse_json_cluster(
+    nodes: JsonRecord, partitions: JsonRecord, *, source: str, taken_at_secs: float
+) -> Cluster:
+    """Parse two answers; a malformed record is rejected alone. Raises ParseError where a list is missing."""
+    rejected: list[Rejected] = []
+    found_nodes = parse_each(parse_json_node, nodes.listed("nodes", source), rejected, source)
+    found_partitions = parse_each(
+        parse_json_partition, partitions.listed("partitions", source), rejected, source
+    )
+    return Cluster(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        partitions=tuple(found_partitions),
+        nodes=tuple(found_nodes),
+        rejected=tuple(rejected),
+    )
+
+
+def parse_json_node(record: JsonRecord) -> ClusterNode:
+    """Parse a node; raises ParseError. Memory is in MiB; CPUs are those available to jobs."""
+    name = _name(record)
+    memory, allocated = record.count("real_memory"), record.count("alloc_memory")
+    accounted = parse_tres_gpus(record.text("tres") or "")
+    used_gpus = count_gres(record.text("gres_used") or "")
+    if used_gpus is None and accounted is not None:
+        used_gpus = parse_tres_gpus(record.text("tres_used") or "") or 0
+    return ClusterNode(
+        name=name,
+        states=node_states(record),
+        cpus=_usable_cpus(record),
+        allocated_cpus=record.count("alloc_cpus"),
+        memory_bytes=None if memory is None else memory * MEBIBYTE,
+        allocated_memory_bytes=None if allocated is None else allocated * MEBIBYTE,
+        gpus=count_gres(record.text("gres") or "") if accounted is None else accounted,
+        allocated_gpus=used_gpus,
+        address=record.text("address"),
+        features=split_features(",".join(record.words("active_features"))),
+        reason=classify_reason(record.text("reason") or ""),
+    )
+
+
+def node_states(record: JsonRecord) -> tuple[str, ...]:
+    """Return the words of a node's state, its base state first. Raises ParseError."""
+    return parse_states("+".join((*record.words("state"), *record.words("state_flags"))))
+
+
+def parse_json_partition(record: JsonRecord) -> Partition:
+    """Parse a partition; raises ParseError."""
+    name = record.text("name")
+    if name is None:
+        raise ParseError("no name", field="name")
+    nodes = record.get("nodes")
+    path = ("nodes", "configured") if isinstance(nodes, Mapping) else ("nodes",)
+    state = record.words("state") or record.words("partition", "state")
+    return Partition(name=name, nodes=record.nodes(*path), state=state[0] if state else None)
+
+
+def parse_json_notice(
+    node: JsonRecord, reservations: JsonRecord, *, node_name: str, now_secs: float, source: str
+) -> NodeAnswer:
+    """Return a node's notice from two answers; never raises. See `parse_node_answer`."""
+    rejected: list[Rejected] = []
+    try:
+        record = _own_record(node, node_name)
+        draining = not DRAIN_STATES.isdisjoint(node_states(record))
+    except ParseError as error:
+        return NodeAnswer(None, (Rejected.from_error(error.at(source)),))
+    cpus = clock_secs = None
+    try:
+        cpus = _usable_cpus(record)
+        clock_secs = node.nonzero("last_update")
+    except ParseError as error:
+        rejected.append(Rejected.from_error(error.at(source)))
+    values = reservations.get("reservations")
+    starts = parse_each(
+        lambda value: _maintenance(JsonRecord(value), node_name, now_secs),
+        values if isinstance(values, list) else (),
+        rejected,
+        source,
+    )
+    shutdowns = {start for start in starts if start is not None}
+    notice = NodeNotice(draining, tuple(sorted(shutdowns)), cpus)
+    return NodeAnswer(notice, tuple(rejected), clock_secs)
+
+
+def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
+    records = [each for each in document.records("nodes") if each.get("name") == node_name]
+    if len(records) != 1:
+        raise ParseError("not the record of this node", field=node_name)
+    return records[0]
+
+
+def _usable_cpus(record: JsonRecord) -> int | None:
+    effective = record.nonzero("effective_cpus")
+    return record.count("cpus") if effective is None else effective
+
+
+def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | None:
+    """Return the start of a maintenance of this node, None for any other or past reservation."""
+    if "MAINT" not in record.words("flags"):
+        return None
+    start, end = record.count("start_time"), record.count("end_time")
+    if start is None or end is None:
+        raise ParseError("maintenance without start or end", field="start_time")
+    nodes = record.text("node_list")
+    return start if nodes and node_name in expand_nodes(nodes) and end > now_secs else None
+
+
+def _name(record: JsonRecord) -> str:
+    name: Any = record.text("name")
+    if name is None or expand_nodes(name) != (name,):
+        raise ParseError("not a node's name", field="name", text=str(name)[:80])
+    return str(name)

@@ -1,0 +1,118 @@
+"""Logs that ``sacct --json``, ``squeue --json`` or slurmrestd wrote, v0.0.37 to v0.0.43. Pure.
+
+A log is one JSON object, read as a whole. A job with a ``job_state`` comes from
+the queue; the others come from accounting and contain their steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from jobfeatures.batch.slurm.gpus import parse_tres_gpus
+from jobfeatures.batch.slurm.json.accounting import parse_db_job, version_of
+from jobfeatures.batch.slurm.json.jobs import parse_json_job
+from jobfeatures.batch.slurm.json.values import JsonRecord, exit_code_of, parse_document
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, queue_pairs, record_of
+from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.records.model import JobState
+
+# A job of the queue without these is rejected; any other value may be unknown.
+NEEDED = frozenset(
+    {
+        *("job_id", "job_state", "submit_time", "eligible_time", "start_time", "end_time"),
+        *("nodes", "cpus", "node_count"),
+    }
+)
+_META = re.compile(r'\s*\{\s*"meta"\s*:\s*\{.{0,2000}?"plugin"\s*:', re.DOTALL)
+_JOBS = re.compile(
+    r'\s*\{\s*"jobs"\s*:\s*\[\s*(?:\{.{0,3000}?"(?:job_id|accrue_time|allocation_nodes)"\s*:|\]\s*,)',
+    re.DOTALL,
+)
+
+
+def recognise(head: str) -> bool:
+    """Return whether a text begins like Slurm's JSON: with its meta, or, in later versions, with a job."""
+    return _META.match(head) is not None or _JOBS.match(head) is not None
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, notes: Notes | None = None
+) -> Iterator[JobRecord | Rejected]:
+    """Yield the jobs, each followed by its steps."""
+    notes = notes or Notes()
+    try:
+        document = parse_document("".join(lines), source=source)
+        jobs = document.listed("jobs", source)
+    except ParseError as error:
+        yield Rejected.from_error(error)
+        return
+    version = version_of(document)
+    requeued: dict[str, int] = {}  # earlier runs by job id
+    for place, job in enumerate(jobs):
+        values = Asked[Any](job.values)
+        found, bad = _read_job(values, notes, version=version)
+        count_not_taken(notes, values)
+        for fault in bad:
+            yield Rejected.from_error(fault.at(source, field=f"jobs[{place}].{fault.field}"))
+        earlier = requeued.get(found[0].job_id) if found else None
+        for each in found:
+            if each.step is None and each.state is JobState.PREEMPTED:
+                requeued[each.job_id] = (earlier or 0) + 1
+            yield replace(each, restarts=earlier) if earlier and each.restarts is None else each
+
+
+def _read_job(
+    values: dict[str, Any], notes: Notes, *, version: str
+) -> tuple[list[JobRecord], list[ParseError]]:
+    record = JsonRecord(values)
+    if "job_state" not in values:
+        found, bad = parse_db_job(record, version=version, notes=notes)
+        return [*map(partial(_with_memory, found[1:]), found[:1]), *found[1:]], bad
+    try:
+        return [without_unreadable(lambda: _queued_record(record), values, NEEDED, notes)], []
+    except ParseError as error:
+        return [], [error.at(about=f"job {str(record.get('job_id'))[:32]}")]
+
+
+def _with_memory(steps: list[JobRecord], job: JobRecord) -> JobRecord:
+    """Return a job with the most memory that one of its steps used, which only steps report."""
+    most = max((step.used_memory_bytes or 0 for step in steps), default=0)
+    return replace(job, used_memory_bytes=most or None)
+
+
+def _queued_record(record: JsonRecord) -> JobRecord:
+    job = parse_json_job(record)
+    is_pending = job.state is JobState.PENDING
+    status, signal = exit_code_of(record) if job.state.is_finished else (None, None)
+    per_cpu, per_node = record.mebibytes("memory_per_cpu"), record.mebibytes("memory_per_node")
+    memory = None
+    if per_cpu is not None:
+        memory = per_cpu * job.total_cpus if job.total_cpus else None
+    elif per_node is not None and job.total_nodes:
+        memory = per_node * job.total_nodes
+    requested_gpus = parse_tres_gpus(record.text("tres_req_str") or "")
+    return record_of(
+        job,
+        cluster=record.text("cluster"),
+        uid=job.uid,
+        group=record.text("group_name"),
+        gid=record.count("group_id"),
+        qos=record.text("qos"),
+        eligible_secs=job.eligible_secs,
+        restarts=job.restarts,
+        exit_status=status,
+        exit_signal=signal,
+        total_nodes=None if is_pending else job.total_nodes,
+        total_cpus=None if is_pending else job.total_cpus,
+        total_gpus=job.total_gpus,
+        requested_nodes=job.total_nodes if is_pending else None,
+        requested_cpus=job.total_cpus if is_pending else None,
+        requested_gpus=requested_gpus,
+        requested_memory_bytes=memory,
+        more=queue_pairs(job),
+    )

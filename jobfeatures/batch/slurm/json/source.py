@@ -1,0 +1,176 @@
+"""Slurm through slurmrestd: single jobs for a node, everything for the controller role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TypeVar
+from urllib.parse import quote
+
+from jobfeatures.batch.basics import is_host_name
+from jobfeatures.batch.slurm.answers import Answers
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
+from jobfeatures.batch.slurm.json.administration import (
+    parse_json_diag,
+    parse_json_licences,
+    parse_json_reservations,
+)
+from jobfeatures.batch.slurm.json.cluster import parse_json_cluster, parse_json_notice
+from jobfeatures.batch.slurm.json.jobs import parse_json_job, parse_json_jobs
+from jobfeatures.batch.slurm.json.rest import Rest
+from jobfeatures.batch.slurm.json.values import JsonRecord, complaints, error_numbers
+from jobfeatures.batch.slurm.node import NodeAnswer
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown
+from jobfeatures.joblogs.loggedjob import Accounting
+from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
+from jobfeatures.records.model import Cluster, Job, JobTable
+from jobfeatures.system.clock import Clock
+
+T = TypeVar("T")
+INVALID_JOB_ID = 2017  # slurm_errno.h, ESLURM_INVALID_JOB_ID
+
+
+class JsonAsker:
+    """Queries a node's jobs one by one; all queries of a poll share one timeout."""
+
+    def __init__(self, clock: Clock, rest: Rest, *, node_name: str | None, timeout_secs: float) -> None:
+        self._clock = clock
+        self._rest = rest
+        self._node_name = node_name
+        self._timeout_secs = timeout_secs
+
+    def ask(
+        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+    ) -> tuple[Answers, NodeAnswer | None]:
+        """Return the answers about the jobs, and about the node if `about_node`.
+
+        A job is gone only if Slurm answers with the error number of "Invalid job id". The first query without
+        an answer ends the poll, as further ones would wait too. Raises SourceError if that was the first.
+        """
+        deadline = self._clock.monotonic_secs() + self._timeout_secs
+        jobs: dict[str, Job] = {}
+        gone: set[str] = set()
+        rejected: dict[str, Rejected] = {}
+        complaint = ""
+        answered = 0
+        try:
+            for job_id in job_ids:
+                document = self._rest.ask(f"job/{quote(job_id, safe='')}", self._remaining_secs(deadline))
+                answered += 1
+                try:
+                    job = self._job_of(document, job_id)
+                except ParseError as error:
+                    reported = error.at(self._rest.name, about=f"job {job_id}")
+                    rejected[job_id] = Rejected.from_error(reported)
+                    continue
+                if job is not None:
+                    jobs[job_id] = job
+                elif INVALID_JOB_ID in error_numbers(document):
+                    gone.add(job_id)
+                else:
+                    errors = complaints(document)
+                    complaint = complaint or shown(errors[0] if errors else f"no record of job {job_id}")
+        except SourceError as error:
+            if not answered:
+                raise
+            complaint = complaint or str(error)
+        node = None
+        if about_node and answered == len(job_ids):
+            try:
+                node = self._ask_about_node(deadline, now_secs)
+            except SourceError:  # says nothing about jobs
+                if not job_ids:
+                    raise
+        answers = Answers(
+            jobs=jobs,
+            gone=frozenset(gone),
+            rejected=rejected,
+            ask_alone={},
+            complete=not complaint and len(jobs) + len(gone) + len(rejected) == len(job_ids),
+            complaint=complaint,
+        )
+        return answers, node
+
+    def _remaining_secs(self, deadline: float) -> float:
+        remaining = deadline - self._clock.monotonic_secs()
+        if remaining <= 0:
+            raise SourceError(f"{self._rest.name}: no end after {self._timeout_secs:g} s")
+        return remaining
+
+    def _job_of(self, document: JsonRecord, job_id: str) -> Job | None:
+        """Return the queried job; answers may hold an array's other tasks or a heterogeneous job's parts."""
+        own = [each for each in document.records("jobs") if str(each.get("job_id")) == job_id]
+        if len(own) > 1:
+            raise ParseError("more than one record of a job", field="job_id")
+        return parse_json_job(own[0], node_name=self._node_name) if own else None
+
+    def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer | None:
+        if self._node_name is None or not is_host_name(self._node_name):
+            return None
+        node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._remaining_secs(deadline))
+        reservations = self._rest.ask("reservations", self._remaining_secs(deadline))
+        return parse_json_notice(
+            node, reservations, node_name=self._node_name, now_secs=now_secs, source=self._rest.name
+        )
+
+
+class JsonCluster:
+    """The source of the controller role."""
+
+    name = NAME
+
+    def __init__(self, clock: Clock, rest: Rest, *, timeout_secs: float = 60.0) -> None:
+        """`timeout_secs` limits each query."""
+        self._clock = clock
+        self._rest = rest
+        self._timeout_secs = timeout_secs
+
+    def poll_queue(self) -> JobTable:
+        """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
+        return self._reported("jobs", "jobs", parse_json_jobs)
+
+    def poll_cluster(self) -> Cluster:
+        """Return nodes and partitions."""
+        partitions = self._answer("partitions", "partitions")
+        cluster = self._reported("nodes", "nodes", partial(parse_json_cluster, partitions=partitions))
+        if not cluster.nodes:
+            raise SourceError(f"{self._rest.name}: no nodes in the answer")
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the jobs and steps that were pending, running or ended since `since_secs` (epoch)."""
+        question = f"jobs?start_time=uts{int(since_secs)}"
+        return self._reported(question, "jobs", parse_json_accounting, service="slurmdb")
+
+    def poll_scheduler(self) -> Scheduler:
+        """Return the load of slurmctld and its schedulers."""
+        return self._reported("diag", "statistics", parse_json_diag)
+
+    def poll_licences(self) -> Licences:
+        """Return the licences."""
+        return self._reported("licenses", "licenses", parse_json_licences)
+
+    def poll_reservations(self) -> Reservations:
+        """Return current and future reservations."""
+        return self._reported("reservations", "reservations", parse_json_reservations)
+
+    def poll_shares(self) -> FairShares:
+        """Raise SourceError: slurmrestd does not provide them."""
+        raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
+
+    def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
+        taken_at_secs = self._clock.now_secs()
+        document = self._answer(question, field, service=service)
+        try:
+            return parse(document, source=self._rest.name, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(str(error)) from error
+
+    def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
+        """Return the answer. Raises SourceError where it has errors and no data in `field`."""
+        document = self._rest.ask(question, self._timeout_secs, service=service)
+        errors = complaints(document)
+        if errors and not document.get(field):
+            raise SourceError(f"{self._rest.name}: {shown(errors[0])}")
+        return document

@@ -1,0 +1,187 @@
+"""Read a feature directory that anybody may have made, locally or over HTTP.
+
+Only regular files are opened for reading: each name is first inspected through an O_PATH descriptor, and the
+same inode is then read. So no FIFO blocks and no device acts. A link is followed only if root or the caller
+made it; another user's link may lead to a file that only the caller can read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from jobfeatures.check.listing import (
+    KINDS,
+    MAX_SHOWN_NAMES,
+    Answer,
+    Entry,
+    Kind,
+    Listing,
+    Rights,
+    Trouble,
+    guess_kind,
+)
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.features.keys import Profile
+from jobfeatures.system.privatefile import opened
+
+MAX_VALUE_BYTES = 4096
+HTTP_TIMEOUT_SECS = 5.0  # of one answer
+NO_SUCH_KEY = "no_such_key_for_a_checker"
+
+
+class CannotCheckError(JobfeaturesError):
+    """A location could not be read, so there is nothing to check."""
+
+
+def read_listing(location: str, kind: Kind | None = None, profile: Profile | None = None) -> Listing:
+    """Return the listing of an absolute path or an http(s) address. Raises CannotCheckError."""
+    if location.startswith("/"):
+        entries, is_cut, missing = *read_directory(location), None
+    elif location.startswith(("http://", "https://")):
+        entries, missing = read_server(location)
+        is_cut = False
+    else:
+        raise CannotCheckError("neither an absolute path nor an http(s) address")
+    kind = kind or guess_kind(location, entries)
+    if kind is None:
+        raise CannotCheckError("neither its keys nor its name show its kind: use --kind")
+    rights = _rights(location) if location.startswith("/") else ()
+    return Listing(location, entries, kind, is_cut, missing, rights, profile)
+
+
+def _rights(path: str) -> tuple[Rights, ...]:
+    """Return owner and mode of a directory and its parents, up to the first that cannot be inspected."""
+    found = []
+    for each in (Path(path), *Path(path).parents):
+        try:
+            seen = os.stat(each)
+        except OSError:
+            break
+        found.append(Rights(str(each), seen.st_mode, seen.st_uid))
+    return tuple(found)
+
+
+def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
+    """Return the entries of a local directory by name, and whether there are more than are read."""
+    try:
+        with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK) as directory:
+            with os.scandir(directory) as found:
+                names = [entry.name for entry in itertools.islice(found, MAX_SHOWN_NAMES + 1)]
+            entries = {name: _read_entry(directory, name) for name in sorted(names[:MAX_SHOWN_NAMES])}
+    except OSError as error:
+        raise CannotCheckError(error.strerror) from error
+    return entries, len(names) > MAX_SHOWN_NAMES
+
+
+def _read_entry(directory: int, name: str) -> Entry:
+    is_link = False
+    try:
+        file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            found = os.fstat(file)
+            if stat.S_ISLNK(found.st_mode):
+                is_link = True
+                if found.st_uid not in (0, os.geteuid()):
+                    return Entry(trouble=Trouble.FOREIGN_LINK, is_link=True)
+                os.close(file)
+                file = -1
+                file = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+                found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                detail = f"is {_type_of(found.st_mode)}, not a file"
+                return Entry(trouble=Trouble.NOT_A_FILE, detail=detail, is_link=is_link)
+            content = _read(file)
+        finally:
+            if file >= 0:
+                os.close(file)
+    except OSError as error:
+        return Entry(trouble=Trouble.UNREADABLE, detail=f"cannot be read: {error.strerror}", is_link=is_link)
+    if len(content) > MAX_VALUE_BYTES:
+        detail = f"has {found.st_size} bytes"
+        return Entry(trouble=Trouble.TOO_LARGE, detail=detail, is_link=is_link)
+    rights = Rights(name, found.st_mode, found.st_uid)
+    return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime, rights=rights)
+
+
+def _read(descriptor: int) -> bytes:
+    """Return the content of a file opened with O_PATH, up to one byte beyond the limit."""
+    with opened(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
+        return os.read(file, MAX_VALUE_BYTES + 1)
+
+
+def _type_of(mode: int) -> str:
+    kinds: tuple[tuple[Callable[[int], bool], str], ...] = (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    )
+    return next((text for test, text in kinds if test(mode)), "something else")
+
+
+def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
+    """Request each known key; return those the server has, and its response for a key that cannot exist."""
+    answer, _ = _ask(address, NO_SUCH_KEY)
+    entries: dict[str, Entry] = {}
+    for name in KINDS:
+        try:
+            found, content = _ask(address, name)
+        except CannotCheckError as error:
+            entries[name] = Entry(trouble=Trouble.UNREADABLE, detail=f"cannot be read: {error}")
+            continue
+        if found.status == 404:
+            continue
+        if found.status != 200:
+            detail = f"is answered with status {found.status}"
+            entries[name] = Entry(trouble=Trouble.UNREADABLE, detail=detail, answer=found)
+        elif len(content) > MAX_VALUE_BYTES:
+            detail = f"has more than {MAX_VALUE_BYTES} bytes"
+            entries[name] = Entry(trouble=Trouble.TOO_LARGE, detail=detail, answer=found)
+        else:
+            entries[name] = Entry(content=content, answer=found)
+    return entries, answer
+
+
+def _ask(address: str, name: str) -> tuple[Answer, bytes]:
+    """Return head and body (up to one byte beyond the limit) of a response, whatever its status."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, build_opener
+
+    url = f"{address.rstrip('/')}/{name}"
+    deadline = time.monotonic() + HTTP_TIMEOUT_SECS
+    try:
+        try:
+            # Like jobs, use no proxy: there, this node's address would mean another machine.
+            response = build_opener(ProxyHandler({})).open(url, timeout=HTTP_TIMEOUT_SECS)
+        except HTTPError as error:
+            response = error
+        with response:
+            body = b""
+            while len(body) <= MAX_VALUE_BYTES:
+                chunk = response.read1(MAX_VALUE_BYTES + 1 - len(body))
+                if not chunk:
+                    break
+                body += chunk
+                if time.monotonic() > deadline:
+                    raise CannotCheckError(f"no end after {HTTP_TIMEOUT_SECS:g} s")
+            headers = response.headers
+            return Answer(
+                status=response.status,
+                content_type=headers.get("Content-Type"),
+                content_length=headers.get("Content-Length"),
+                cache_control=headers.get("Cache-Control"),
+                expires=headers.get("Expires"),
+                etag=headers.get("ETag"),
+                last_modified=headers.get("Last-Modified"),
+                body_bytes=len(body),
+            ), body
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CannotCheckError(str(getattr(reason, "strerror", None) or reason)) from error

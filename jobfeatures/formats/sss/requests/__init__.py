@@ -1,0 +1,1 @@
+"""What a job object asks for: expressions, nodes, dependencies. Pure."""

@@ -1,0 +1,1 @@
+"""What prologs and epilogs do, by themselves and through the daemon."""

@@ -1,0 +1,243 @@
+"""What prologs and epilogs do: publish a job's features, and remove them.
+
+A hook must never fail or delay a job: it has a deadline, does the most
+useful work first, and leaves what it cannot do to the daemon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.system import System
+from jobfeatures.config import Config
+from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError
+from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
+from jobfeatures.jobs.evidence import before_prolog, find_difference
+from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
+from jobfeatures.publish.folders import INTAKE, LOCK_SECS
+from jobfeatures.publish.hookreasons import UNREADABLE
+from jobfeatures.publish.site import Cores, Site
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.publish.writing import write_job, write_machine
+from jobfeatures.records.model import Job, JobKey, JobState, fill_unknown
+from jobfeatures.system.clock import SystemClock
+
+if TYPE_CHECKING:
+    from jobfeatures.hooks.request import Request
+
+log = logging.getLogger(__name__)
+
+SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer before the next request's turn
+
+
+def node_name(config: Config, environ: Mapping[str, str]) -> str:
+    """Return this node's name in the batch system: configured, from the hook's environment, or the host's."""
+    reported = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
+    return config.node_name or next(filter(None, reported), "") or os.uname().nodename.partition(".")[0]
+
+
+def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
+    """Publish the features of the job that a prolog's environment describes.
+
+    Values from the environment are published first; limits that only the controller knows are then queried
+    within `timeout_secs` and added. Raises JobfeaturesError or OSError if nothing could be published.
+    """
+    system = SYSTEMS[batch_system]
+    name = node_name(config, environ)
+    reported_at_secs = SystemClock().now_secs()
+    job: Job = system.load("prolog").job_from_prolog(environ, node_name=name, note=note_unreadable)
+    tree = FeatureTree(config.features_root)
+    site = Site(config, cores=published_cores(tree))
+    asks = needs_server(system, job, config)
+    is_whole = tells_all(job) or is_complete_job(job, asks)
+    write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=is_whole)
+    reported_at_secs = SystemClock().now_secs()
+    try:
+        answer = ask(system, job, config, node_name=name, timeout_secs=timeout_secs)
+        if answer is None and asks:
+            raise SourceError("the batch system does not know the job")
+        if answer is None:
+            return job
+        if (objection := find_objection(answer, job)) is not None:
+            raise SourceError(f"the answer is about another job: {objection}")
+    except JobfeaturesError as error:
+        log.warning(
+            "job %s: limits are left to the daemon: %s", job.key.job_id, error, extra={"reason": "limits"}
+        )
+        return job
+    job = fill_unknown(answer, job)
+    write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=True, is_first=False)
+    return job
+
+
+def note_unreadable(problem: Rejected) -> None:
+    """Log an unreadable value of a prolog's environment, with the reason by which it is counted."""
+    log.warning(UNREADABLE, problem, extra={"reason": "environment"})
+
+
+def find_objection(answer: Job, job: Job) -> str | None:
+    """Return why an answer is not about this starting job, or not about this run of it; None if it is.
+
+    Start times are compared if both are the batch system's own: an answer with
+    an earlier one is about a previous run.
+    """
+    if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
+        return f"it is {answer.state.value}"
+    has_both = answer.start_secs is not None and job.start_secs is not None
+    if has_both and SYSTEMS[job.key.batch_system].tells_start and answer.start_secs < job.start_secs:  # type: ignore[operator]
+        return f"started at {answer.start_secs}, not {job.start_secs}"
+    return find_difference(answer, job)
+
+
+def serve_request(
+    tree: FeatureTree, config: Config, site: Site, request: Request, note: Callable[[Rejected], None]
+) -> JobKey | None:
+    """Serve a hook's request in the daemon; return the job if its limits have to be queried.
+
+    What is already known of the same run is kept; what the hook itself has published since its request is
+    newer and stays. Unreadable values are reported to `note`. The machine's features are kept up to date
+    elsewhere. Raises JobfeaturesError or OSError.
+    """
+    if request.batch_system not in SYSTEMS:
+        raise ParseError("no batch system of ours", source="request", text=request.batch_system)
+    if request.action == "remove":
+        key = JobKey(request.batch_system, SYSTEMS[request.batch_system].job_id_in(request.environ))
+        with tree.locked(key, SERVED_LOCK_SECS):
+            tree.remove_job(key)
+        return None
+    system = SYSTEMS[request.batch_system]
+    name = node_name(config, request.environ)
+    job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name, note=note)
+    record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
+    if record is not None and (record.reported_at_secs or 0.0) > request.reported_at_secs:
+        return None
+    asks, is_whole = needs_server(system, job, config), tells_all(job)
+    known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
+    if known is not None and find_objection(known.job, job) is None:
+        is_told = job.restarts is not None
+        before = known.job if is_told else before_prolog(known.job, request.reported_at_secs)
+        job = fill_unknown(job, before)
+    if not asks:
+        job = ask(system, job, config, node_name=name, timeout_secs=0.0) or job
+    write(
+        tree,
+        job,
+        site,
+        reported_at_secs=request.reported_at_secs,
+        is_whole=is_whole or is_complete_job(job, asks),
+        is_served=True,
+    )
+    return job.key if asks else None
+
+
+def tells_all(job: Job) -> bool:
+    """Return whether an environment has a job's start and wall limit, as that of Slurm 23 and later."""
+    return job.start_secs is not None and job.limits.wall_secs is not None
+
+
+def is_complete_job(job: Job, asks: bool) -> bool:
+    """Return whether a hook knows all that it can know of a job."""
+    return not asks and job.limits.wall_secs is not None
+
+
+def ask(system: System, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return the batch system's answer about what the hook's environment lacks. Raises JobfeaturesError."""
+    found: Callable[..., Job | None] | None = getattr(system.load("site"), "ask_in_prolog", None)
+    return found and found(job, config, node_name=node_name, timeout_secs=timeout_secs)
+
+
+def needs_server(system: System, job: Job, config: Config) -> bool:
+    """Return whether a server has to be queried for what the hook's environment lacks."""
+    asks: Callable[[Job, Config], bool] | None = getattr(system.load("site"), "needs_server", None)
+    return asks is not None and asks(job, config)
+
+
+def read_record(path: str) -> Record | None:
+    """Return the record on a job from a hook or the daemon; None if absent or unreadable."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_record(file.read(MAX_RECORD_BYTES))
+    except (OSError, ValueError, ParseError):
+        return None
+
+
+def published_cores(tree: FeatureTree) -> Cores | None:
+    """Return the published core counts, if any: counting the cores again would take a hook milliseconds."""
+    counts: list[int] = []
+    for key in (PHYS_CORES, LOG_CORES):
+        try:
+            with open(f"{tree.machine_path}/{key.name}", encoding="ascii") as file:
+                counts.append(int(file.read(32)))
+        except (OSError, ValueError):
+            return None
+    return Cores(*counts)
+
+
+def write(
+    tree: FeatureTree,
+    job: Job,
+    site: Site,
+    *,
+    reported_at_secs: float,
+    is_whole: bool,
+    is_served: bool = False,
+    is_first: bool = True,
+) -> None:
+    """Write a job's directories, and the record for the daemon; `reported_at_secs` is epoch time.
+
+    A prolog runs once for each run of a job: what the record of an earlier one still stands for is removed
+    at first, unless this is the same hook's second time (`is_first`).
+
+    If the daemon serves a hook (`is_served`), the machine's values are kept
+    up to date elsewhere, and a held lock is retried later: other requests wait.
+    """
+    machine, shutdown_secs = site.machine, None
+    if has_drains(tree):  # rare: reading them costs a hook milliseconds of imports
+        from jobfeatures.publish.drainstore import read_for_hook
+
+        machine, drains = read_for_hook(tree, machine)
+        drain = drains.of_job(job.key, job.start_secs)
+        shutdown_secs = drain.at_secs if drain else None
+    if not is_served:
+        write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
+    standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
+    with tree.locked(job.key, SERVED_LOCK_SECS if is_served else LOCK_SECS):
+        if is_first and is_of_earlier_prolog(tree, job.key, reported_at_secs):
+            tree.remove_job(job.key)
+        write_job(tree, job, site, machine, reported_at_secs=reported_at_secs, shutdown_secs=shutdown_secs)
+        tree.write_record(job.key, format_record(job, standing=standing, reported_at_secs=reported_at_secs))
+
+
+def is_of_earlier_prolog(tree: FeatureTree, key: JobKey, reported_at_secs: float) -> bool:
+    """Return whether a prolog before `reported_at_secs` has left a record that no epilog has removed."""
+    record = read_record(f"{tree.records_path}/{key.directory_name}.json")
+    return record is not None and (record.reported_at_secs or 0.0) < reported_at_secs
+
+
+def has_drains(tree: FeatureTree) -> bool:
+    """Return whether there may be drains, requested or announced: True if the folder cannot be listed."""
+    try:
+        return bool(os.listdir(tree.drains_path))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def remove_job(config: Config, key: JobKey) -> bool:
+    """Remove a job's directories; return whether there were any."""
+    tree = FeatureTree(config.features_root)
+    if os.path.isdir(tree.intake_path):  # withdraw requests that the daemon has not served yet
+        with tree.folder(INTAKE) as folder:
+            for ending in (".publish", ".publish.again", ".remove"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(key.directory_name + ending, dir_fd=folder)
+    with tree.locked(key):
+        found = tree.remove_job(key)
+    tree.sweep(max_entries=1000)  # the daemon removes what is left beyond that
+    return found

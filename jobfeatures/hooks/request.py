@@ -1,0 +1,69 @@
+"""A hook's request to the daemon: one file of NUL-terminated fields. Pure.
+
+    jobfeatures 1
+    publish
+    slurm
+    SLURM_JOB_ID=1234
+    SLURM_JOB_NAME=anything but NUL
+    end
+
+The file is written in place, not renamed: it is complete once its last field is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobfeatures.errors import ParseError
+from jobfeatures.publish.hookreasons import ACTIONS
+
+MAX_REQUEST_BYTES = 2**20
+MAX_VARIABLES = 64
+FORMAT = b"jobfeatures 1"
+END = b"end"
+
+_VARIABLE = re.compile(rb"([A-Z_][A-Z0-9_]{0,63})=")
+_SYSTEM = re.compile(r"[a-z]{1,32}\Z")
+
+
+class Request(NamedTuple):
+    """What a hook wants done, and its environment; `reported_at_secs` is the request's time (epoch)."""
+
+    action: str
+    batch_system: str
+    environ: Mapping[str, str]
+    reported_at_secs: float
+
+
+def is_finished(data: bytes) -> bool:
+    """Return whether a request is completely written."""
+    return data.endswith(b"\0" + END + b"\0")
+
+
+def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> Request:
+    """Return a finished request. Raises ParseError."""
+    head, *fields = data.split(b"\0")
+    if len(data) > MAX_REQUEST_BYTES or not is_finished(data):
+        raise ParseError("too large, or not written to its end", source=source)
+    if head != FORMAT or len(fields) < 4:
+        raise ParseError(f"not a request of {FORMAT.decode()}", source=source, text=_text(head[:80]))
+    action, batch_system = _text(fields[0]), _text(fields[1])
+    if action not in ACTIONS or not _SYSTEM.match(batch_system):
+        raise ParseError("not an action and a batch system", source=source, text=f"{action} {batch_system}")
+    variables = fields[2:-2]
+    if len(variables) > MAX_VARIABLES:
+        raise ParseError("too many variables", source=source)
+    environ: dict[str, str] = {}
+    for each in variables:
+        name = _VARIABLE.match(each)
+        if name is None:
+            raise ParseError("not a variable", source=source, text=_text(each[:80]))
+        environ[name[1].decode("ascii")] = _text(each[name.end() :])
+    return Request(action, batch_system, environ, reported_at_secs)
+
+
+def _text(value: bytes) -> str:
+    """Return a field as text, decoded like `os.environ`."""
+    return value.decode("utf-8", "surrogateescape")

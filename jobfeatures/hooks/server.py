@@ -1,0 +1,87 @@
+"""The daemon's child process that serves hooks, and does nothing else.
+
+On a busy node, one thread among others would be too slow: after each system call it has to get Python's GIL
+back from a thread that has lost its CPU. A separate process that mostly sleeps is scheduled at once.
+
+Settings arrive on standard input, each as a pickle of `Settings`; the process ends once the daemon's end has
+closed it. Standard output carries, one per line, names of batch systems to query about a job that starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO, NamedTuple
+
+from jobfeatures.config import Config
+from jobfeatures.errors import JobfeaturesError, Rejected
+from jobfeatures.hooks.actions import serve_request
+from jobfeatures.hooks.request import Request
+from jobfeatures.hooks.serving import Intake
+from jobfeatures.publish.site import Site
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.logs import configure_logging
+
+NICENESS = -10  # ahead of the jobs: a prolog waits for this work, a millisecond per job
+
+
+class Settings(NamedTuple):
+    """The settings by which requests are served."""
+
+    config: Config
+    site: Site
+    log_level: str
+    log_format: str
+
+
+def receive(stream: BinaryIO) -> Settings | None:
+    """Wait for settings and return them; None at the end of the stream. Only our daemon writes to it."""
+    try:
+        settings: Settings = pickle.load(stream)  # noqa: S301
+    except (EOFError, pickle.UnpicklingError):  # the latter if the stream ends within a message
+        return None
+    return settings
+
+
+def main() -> None:
+    """Serve hooks until standard input ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # meant for the daemon, whose end closes our input
+    settings = receive(sys.stdin.buffer)
+    if settings is None:
+        return
+    os.set_blocking(1, False)
+    with contextlib.suppress(OSError):  # not permitted: hooks wait longer on a busy node
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    current = [settings]
+    tree = FeatureTree(settings.config.features_root)
+
+    def serve(request: Request, note: Callable[[Rejected], None]) -> None:
+        key = serve_request(tree, current[0].config, current[0].site, request, note)
+        if key is not None:
+            with contextlib.suppress(OSError, JobfeaturesError):  # then the prolog does not wait
+                tree.note_question(key)
+            with contextlib.suppress(OSError):  # the pipe is full or closed: the daemon's next poll will do
+                os.write(1, f"{key.batch_system}\n".encode("ascii"))
+
+    intake = Intake(tree, SystemClock(), serve)
+
+    def follow() -> None:
+        while (changed := receive(sys.stdin.buffer)) is not None:
+            current[0] = changed
+            configure_logging(changed.log_level, changed.log_format)
+        intake.stop()
+
+    configure_logging(settings.log_level, settings.log_format)
+    threading.Thread(target=follow, name="settings", daemon=True).start()
+    intake.run()
+
+
+if __name__ == "__main__":
+    main()

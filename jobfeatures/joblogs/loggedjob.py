@@ -1,0 +1,341 @@
+"""Jobs as logs and the accounting of batch systems report them: frozen records, no I/O.
+
+A `JobRecord` holds what one line, element or object reports about one job (or one step of it) across all its
+nodes, usually after it has ended. Readers of all log formats and accounting systems return it. `Job` of
+`jobfeatures.records.model` is what a node knows about a job that may still be running.
+
+A log format is a module that offers
+
+``recognise(head)``
+    whether a text that begins with `head` (4 KiB at most) is in this format,
+``read_records(lines, source=…, notes=…)``
+    parses the lines: returns records, and a `Rejected` for each that could not be
+    read. `notes` counts what was ignored and what was repaired, and optional values that could
+    not be read (`Notes.miss`): these are unknown, and the job stays. A reader that
+    repairs accepts ``strict=True``: it repairs nothing, and raises ParseError. If its
+    logs have steps it accepts ``folds_steps=True``: steps that follow their job are
+    counted in `notes`, as read and as folded; others are returned as `StepUse`.
+``write_records(records, lost)``
+    formats the records as lines; only in formats that can be written. `lost` is called
+    with the field's name for every value that the format cannot hold, and with a
+    name that begins with ``job `` for every job that it cannot hold at all.
+
+The reader of a format that can be written as it was read accepts ``keep_text=True``: records then have their
+`source_text`, and the text between them is returned as `Passage`. The writer puts both back, except where a
+record no longer agrees with its text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from jobfeatures.errors import Rejected, shown, shown_name
+from jobfeatures.records.model import Job, JobKey, JobState, Limit
+from jobfeatures.records.quickrecord import quickly_made
+
+Number = int | float
+
+
+MOST: Final = 400_000  # records held in memory: some 500 MB of jobs
+AT_ONCE: Final = 256  # records in a batch, small enough to stay in the processor's cache
+MAX_SHOWN: Final = 20  # rejected records that are kept; the others are only counted
+MAX_NAMES = 12  # of fields, each on a line of its own
+TOO_MUCH_CPU_TIME = "CPU time of more than CPUs times run time"
+WHOLE_JOB: Final = "job "  # names of losses begin so where an entire job is lost, not one value
+
+
+class Passage(NamedTuple):
+    """Text of a log that belongs to no job: comments and empty lines, with their newlines."""
+
+    kind: str
+    text: str
+
+
+class SourceText(NamedTuple):
+    """The lines a record was read from, with newlines; `record`: their content, if it depends on others."""
+
+    kind: str
+    text: str
+    record: JobRecord | None = None
+
+
+class StepUse(NamedTuple):
+    """What a step adds to its job; stands in for the step's record where that is not needed."""
+
+    batch_system: str
+    job_id: str
+    cluster: str | None
+    step: str
+    used_memory_bytes: int | None
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job of a log, or one step of a job. Absent knowledge is None or empty, never zero.
+
+    Times are seconds since the epoch, or since the log's start where the log does not give its date. Sizes
+    (in bytes) and CPU times are totals over all processors and nodes of the job.
+    """
+
+    batch_system: str
+    job_id: str
+    cluster: str | None = None  # or server: job ids are unique within it
+    step: str | None = None  # None: the job itself
+    state: JobState = JobState.UNKNOWN
+    state_word: str | None = None  # the batch system's own word, where it differs
+    name: str | None = None
+    user: str | None = None
+    uid: int | None = None
+    group: str | None = None
+    gid: int | None = None
+    account: str | None = None
+    queue: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    is_interactive: bool | None = None
+    executable: str | None = None
+    reservation: str | None = None
+    priority: int | None = None
+    submit_secs: Number | None = None
+    eligible_secs: Number | None = None
+    start_secs: Number | None = None  # of its last run
+    end_secs: Number | None = None
+    run_secs: Number | None = None  # as logged, without suspensions; see `compute_run_secs`
+    suspended_secs: Number | None = None
+    restarts: int | None = None
+    exit_status: int | None = None
+    exit_signal: int | None = None
+    nodes: tuple[str, ...] = ()
+    total_nodes: int | None = None
+    total_cpus: int | None = None  # allocated
+    total_gpus: int | None = None
+    requested_nodes: int | None = None
+    requested_cpus: int | None = None
+    requested_gpus: int | None = None
+    requested_memory_bytes: Limit = None
+    wall_limit_secs: Limit = None
+    cpu_limit_secs: Limit = None
+    used_cpu_secs: Number | None = None  # user and system
+    user_cpu_secs: Number | None = None
+    system_cpu_secs: Number | None = None
+    energy_joules: Number | None = None
+    used_memory_bytes: int | None = None
+    array_job_id: str | None = None
+    array_task_id: str | None = None
+    het_job_id: str | None = None
+    het_offset: int | None = None
+    workflow_id: str | None = None  # shared by the jobs of one workflow
+    preceding_job_id: str | None = None
+    think_secs: Number | None = None  # from the end of the preceding job to the submission of this one
+    more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds report, by name: see MORE
+    source_text: SourceText | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def key(self) -> JobKey:
+        """Return the key of the job, or of the job that the step belongs to."""
+        return JobKey(self.batch_system, self.job_id)
+
+
+# Fields that few kinds of logs report; `average_`, `min_` and `max_` are over the tasks of a step.
+MORE: Final = frozenset(
+    {
+        *("distribution", "requested_resources", "allocated_resources"),
+        *("gres_detail", "min_cpus_per_node"),  # gres_detail: one line per node
+        *("min_cpu_secs", "average_cpu_secs", "average_read_bytes", "average_written_bytes"),
+        *("average_resident_bytes", "average_virtual_bytes", "max_resident_bytes", "max_virtual_bytes"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """One answer of a batch system's accounting."""
+
+    source: str
+    records: tuple[JobRecord, ...]
+    taken_at_secs: float
+    rejected: tuple[Rejected, ...] = ()
+
+    @classmethod
+    def of(
+        cls, source: str, records: Iterable[JobRecord], taken_at_secs: float, rejected: Iterable[Rejected]
+    ) -> Accounting:
+        """Make an answer from any iterables of records and rejected ones."""
+        return cls(
+            source=source, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
+        )
+
+
+_ENTRIES: Final = (JobRecord, StepUse)  # a union would be constructed again for each record
+
+
+@dataclass(slots=True)
+class Notes:
+    """Statistics of reading or converting one log: what was read, rejected, ignored, repaired and lost."""
+
+    read: int = 0
+    rejected: int = 0
+    shown: list[Rejected] = field(default_factory=list)  # the first rejected ones
+    not_taken: Counter[str] = field(default_factory=Counter)  # values in the log that records cannot hold
+    unread: Counter[str] = field(default_factory=Counter)  # unreadable values, which are unknown: see `miss`
+    doubtful: Counter[str] = field(default_factory=Counter)  # values that cannot be, and are kept
+    repaired: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)  # values that the written log cannot hold
+    folded: Counter[str] = field(default_factory=Counter)  # records merged into another
+    _examples: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether no job was rejected or lost."""
+        return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
+
+    def miss(self, name: str, text: str) -> None:
+        """Count a value that a job can do without and that cannot be read: it is unknown, the job stays."""
+        self.unread[self._examples.setdefault(name, f"{name}, such as {shown(text)}")] += 1
+
+    def faults(self, source: str) -> list[Rejected]:
+        """Return the unreadable values as faults of a source, one for each name."""
+        return [
+            Rejected(source, f"unreadable {name}: unknown in {count}") for name, count in self.unread.items()
+        ]
+
+    def lose(self, name: str) -> None:
+        """Count a value (or job) that the written log cannot hold."""
+        self.lost[name] += 1
+
+    def fold(self, name: str) -> None:
+        """Count a record that was merged into another."""
+        self.folded[name] += 1
+
+    def accepted(self, found: Iterable[JobRecord | StepUse | Rejected | Passage]) -> Iterator[JobRecord]:
+        """Return the records, and count them and the rejected ones."""
+        return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
+
+    def accepted_with_passages(
+        self, found: Iterable[JobRecord | StepUse | Rejected | Passage]
+    ) -> Iterator[JobRecord | StepUse | Passage]:
+        """Do the same, but keep steps and the text between records."""
+        for each in found:
+            if isinstance(each, _ENTRIES):
+                self.read += 1
+                if (
+                    isinstance(each, JobRecord)
+                    and each.used_cpu_secs
+                    and is_too_much_cpu_time(each.used_cpu_secs, each.total_cpus, compute_run_secs(each))
+                ):
+                    self.doubtful[TOO_MUCH_CPU_TIME] += 1
+                yield each
+            elif isinstance(each, Passage):
+                yield each
+            else:
+                self.rejected += 1
+                if len(self.shown) < MAX_SHOWN:
+                    self.shown.append(each)
+
+    def lines(self, *, in_full: bool = False) -> Iterator[str]:
+        """Yield a report of all counts but those of rejected records, line by line.
+
+        Many names of one kind share a line with the most frequent ones, unless `in_full`.
+        """
+        reported = (
+            ("unreadable", self.unread),
+            ("doubtful", self.doubtful),
+            ("repaired", self.repaired),
+            ("not taken", self.not_taken),
+            ("folded", self.folded),
+            ("lost", self.lost),
+        )
+        for what, counts in reported:
+            told = [f"{name} ({count})" for name, count in sorted(counts.items()) if count]
+            if in_full or len(told) <= MAX_NAMES:
+                yield from (f"{what}: {each}" for each in told)
+                continue
+            most = ", ".join(f"{name} ({count})" for name, count in counts.most_common(3))
+            yield f"{what}: {len(told)} fields, {counts.total()} values: {most} …; --list names all"
+
+
+def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs: Number | None) -> bool:
+    """Return whether CPU time is more than CPUs have, by more than clocks and rounding explain.
+
+    Old accounting of Slurm has such jobs.
+    """
+    if cpu_secs is None or cpus is None or run_secs is None:
+        return False
+    return run_secs >= 0 and cpu_secs > cpus * (run_secs * 1.05 + 60)
+
+
+def compute_run_secs(record: JobRecord) -> Number | None:
+    """Return how long a job ran, without suspensions: None if unknown, < 0 if the clock was set back."""
+    if record.run_secs is not None:
+        return record.run_secs
+    if record.start_secs is None or record.end_secs is None:
+        return None
+    return record.end_secs - record.start_secs - (record.suspended_secs or 0)
+
+
+def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]:
+    """Return the values that are not None, in the form of `JobRecord.more`."""
+    return tuple((name, value) for name, value in values.items() if value is not None)
+
+
+_OF_JOB: Final = (
+    *("state", "name", "user", "account", "partition", "reservation", "priority"),
+    *("submit_secs", "start_secs", "end_secs", "nodes"),
+    *("array_job_id", "array_task_id", "het_job_id", "het_offset"),
+)
+
+
+def record_of(job: Job, **others: Any) -> JobRecord:
+    """Return a job as a record; `others` adds or replaces fields."""
+    same = {name: getattr(job, name) for name in _OF_JOB}
+    ids = {"batch_system": job.key.batch_system, "job_id": job.key.job_id}
+    return JobRecord(**{**ids, **same, "wall_limit_secs": job.limits.wall_secs, **others})
+
+
+def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
+    """Return what the queue reports about a job but accounting does not, in the form of `JobRecord.more`."""
+    return pairs(gres_detail="\n".join(job.gres_detail) or None, min_cpus_per_node=job.min_cpus_per_node)
+
+
+class LastLine(str):
+    """The last line of a file that does not end with a newline."""
+
+    __slots__ = ()
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a text without newlines; an unterminated last line as `LastLine`."""
+    *lines, last = text.split("\n")
+    yield from lines
+    if last:
+        yield LastLine(last)
+
+
+def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
+    """Yield records in batches of `AT_ONCE`."""
+    rest = iter(records)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some
+
+
+Lost = Callable[[str], None]
+Pair = tuple[Any, Any]  # the key to sort by, and a value
+Sorter = Callable[[Iterable[Pair]], Iterable[Pair]]
+
+
+def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
+    """Sort pairs by key; the sort is stable."""
+    return sorted(pairs, key=itemgetter(0))
+
+
+def several_clusters(records: Iterable[JobRecord]) -> str:
+    """Return the names of the records' clusters, four at most; "" if there is only one."""
+    found = sorted({shown_name(each.cluster) for each in records if each.cluster})
+    more = ["…"] if len(found) > 4 else []
+    return ", ".join([*found[:4], *more]) if len(found) > 1 else ""

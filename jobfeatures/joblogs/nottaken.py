@@ -1,0 +1,93 @@
+"""Finds the fields of a log's job records that were not read, or could not be, and so are lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblogs.loggedjob import Notes
+
+V = TypeVar("V")
+NOTHING = frozenset({"", "0", "NONE", "none", "Unknown", "UNKNOWN", "N/A", "(null)", "undefined"})
+
+
+class Asked(dict[str, V]):
+    """Values by name; it remembers the names that were read."""
+
+    def __init__(self, values: Any = ()) -> None:
+        super().__init__(values)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> V:
+        """Return a value."""
+        self.names.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, or the default."""
+        self.names.add(name)
+        return super().get(name, default)
+
+    def left(self) -> Iterator[str]:
+        """Yield the names, as they were written, of values that are not empty and were not read."""
+        return (
+            getattr(name, "written", name)
+            for name, value in self.items()
+            if name not in self.names and says_something(value)
+        )
+
+
+def says_something(value: Any) -> bool:
+    """Return whether a value is neither empty, zero, nor in NOTHING, and not made of such values alone."""
+    if isinstance(value, dict):
+        if value.get("set") is False:
+            return value.get("infinite") is True
+        return any(map(says_something, value.values()))
+    if isinstance(value, list):
+        return any(map(says_something, value))
+    if isinstance(value, str):
+        return value not in NOTHING and value.strip("0.") != ""
+    return bool(value) and value != -1
+
+
+def count_not_taken(notes: Notes | None, *asked: Asked[Any]) -> None:
+    """Count the values that were not read."""
+    if notes is not None:
+        for each in asked:
+            notes.not_taken.update(each.left())
+
+
+def without_unreadable(
+    make: Callable[[], V], values: dict[str, Any], needed: Collection[str], notes: Notes
+) -> V:
+    """Return what `make` makes of `values`; those that it cannot read are removed, and counted in `notes`.
+
+    Raises ParseError where what cannot be read is needed, or is none of the values. Nested values
+    are named by their paths, such as ``time.elapsed``.
+    """
+    missed: list[tuple[str, Any]] = []
+    while True:
+        try:
+            found = make()
+        except ParseError as error:
+            place, name = values, error.field
+            while name not in place and isinstance(inner := place.get(name.partition(".")[0]), dict):
+                place, name = inner, name.partition(".")[2]
+            if error.field in needed or name not in place:
+                raise
+            missed.append((error.field, error.text or place[name]))
+            del place[name]
+        else:
+            for field, text in missed:
+                notes.miss(field, str(text))
+            return found
+
+
+def count_unreadable(faults: Iterable[Rejected], needed: Collection[str], notes: Notes) -> Rejected | None:
+    """Count the values of a record that could not be read, unless one is needed: return the fault of that."""
+    found = {each.field: each for each in faults}
+    fault = next((each for name, each in found.items() if name in needed), None)
+    for name, each in found.items() if fault is None else ():
+        notes.miss(name, each.text)
+    return fault

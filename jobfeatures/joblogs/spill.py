@@ -1,0 +1,112 @@
+"""External sorting: sorted runs of pairs are stored in files, which are merged whenever they are read."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import pickle
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, Self
+
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.joblogs.loggedjob import MOST
+
+Pair = tuple[Any, Any]
+AT_ONCE: Final = 200  # pairs of each run in memory during a merge
+
+
+class SpillError(JobfeaturesError):
+    """Data that does not fit into memory does not fit on disk either."""
+
+    exit_status = 2
+
+
+class Folder:
+    """A temporary folder, created at first use and removed with its content."""
+
+    def __init__(self) -> None:
+        self._made: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._made is not None:
+            self._made.cleanup()
+
+    @property
+    def folder(self) -> str:
+        """Return the folder, created if necessary. Raises SpillError."""
+        if self._made is None:
+            with naming_full_folder():
+                self._made = tempfile.TemporaryDirectory(prefix="jobfeatures-")
+        return self._made.name
+
+
+class DiskSorter(Folder):
+    """Sorts pairs by their first element, stably; its files are in its folder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
+        """Return the sorted pairs; they can be iterated over repeatedly."""
+        runs: list[str] = []
+        rest = iter(pairs)
+        some = list(islice(rest, MOST))
+        for pair in rest:
+            runs.append(self._write(some))
+            some.clear()
+            some.append(pair)
+            some.extend(islice(rest, MOST - 1))
+        some.sort(key=itemgetter(0))
+        return _Merged(runs, some) if runs else some
+
+    def _write(self, some: list[Pair]) -> str:
+        some.sort(key=itemgetter(0))
+        self._count += 1
+        path = os.path.join(self.folder, f"run-{self._count}")
+        with naming_full_folder(), open(path, "wb") as file:
+            for first in range(0, len(some), AT_ONCE):
+                pickle.dump(some[first : first + AT_ONCE], file, pickle.HIGHEST_PROTOCOL)
+        return path
+
+
+@contextlib.contextmanager
+def naming_full_folder() -> Iterator[None]:
+    """Turn an OSError into a SpillError that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        where = tempfile.tempdir or "TMPDIR"
+        raise SpillError(f"{where}: cannot write: {error.strerror or error}") from None
+
+
+class _Merged:
+    """Sorted runs in files, and the last of them in memory; it removes the files when it is deleted."""
+
+    def __init__(self, runs: list[str], rest: list[Pair]) -> None:
+        self._runs = runs
+        self._rest = rest
+
+    def __iter__(self) -> Iterator[Pair]:
+        yield from heapq.merge(*map(_read, self._runs), self._rest, key=itemgetter(0))  # self keeps the files
+
+    def __del__(self) -> None:
+        for path in self._runs:
+            with contextlib.suppress(OSError):  # the folder was removed first
+                os.unlink(path)
+
+
+def _read(path: str) -> Iterator[Pair]:
+    with open(path, "rb") as file:
+        while True:
+            try:
+                yield from pickle.load(file)  # noqa: S301  # our own, in a folder of our own
+            except EOFError:
+                return

@@ -1,0 +1,115 @@
+"""Reading published values for remote clients.
+
+Directories of the profile of 2014 belong to users. Therefore no link is followed, no mount point is entered,
+and a value has to be a small regular file without further hard links, owned by us or the directory's owner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from jobfeatures.errors import UnsafePathError
+from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
+from jobfeatures.publish.http.addresses import JOB, MACHINE, is_feature
+from jobfeatures.publish.tokens import TICK_NS
+from jobfeatures.status.directory import open_inside
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, closing, opened, version_of
+
+MAX_LISTED = 1000  # directory entries that are read; their user may create more
+MAX_KEPT, MAX_KEPT_BYTES = 10_000, 256  # cached values, and bytes of one that is cached
+_Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The content of an answer. `modified_secs` is None if no single time applies."""
+
+    content: bytes
+    etag: str
+    modified_secs: int | None = None
+
+    @property
+    def last_modified(self) -> str:
+        """Return the modification time as HTTP writes it (RFC 9110, 5.6.7), or an empty string."""
+        if self.modified_secs is None:
+            return ""
+        # The owner of a file can set any time.
+        return formatdate(max(0, min(self.modified_secs, 2**37)), usegmt=True)
+
+
+class FeatureReader:
+    """Reads and caches values of a tree; a value is read again once its directory or file has changed.
+
+    It caches only small files that had not changed within the last kernel tick, the resolution of file times.
+    """
+
+    def __init__(self, root: str) -> None:
+        """`root` is the folder of machine and job features."""
+        self._root = root
+        self._kept: dict[tuple[str | None, str], tuple[_Stamp, Feature]] = {}
+
+    def read(self, job_name: str | None, key: str) -> Feature:
+        """Return a value of a job, or of the machine (None). Raises OSError if absent, or UnsafePathError."""
+        path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
+        kept = self._kept.pop((job_name, key), None)
+        if kept is not None and kept[0] == _stamp(os.lstat(path), os.lstat(f"{path}/{key}")):
+            self._kept[job_name, key] = kept
+            return kept[1]
+        stamp, feature = _read(self._root, job_name, key)
+        if time.time_ns() - stamp[-1] > TICK_NS and len(feature.content) <= MAX_KEPT_BYTES:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[job_name, key] = stamp, feature
+        return feature
+
+
+def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
+    """Return a tuple that differs once either has changed; its last item is the file's ctime."""
+    return (
+        *(directory.st_dev, directory.st_ino, directory.st_uid),
+        *(file.st_dev, file.st_mode, file.st_nlink, file.st_uid, *version_of(file), file.st_ctime_ns),
+    )
+
+
+def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
+    with _opened_directory(root, job_name) as directory:
+        file = open_inside(directory, key, READ_UNFOLLOWED)
+        with closing(file):
+            found, around = os.fstat(file), os.fstat(directory)
+            owners = (0, os.geteuid(), around.st_uid)
+            is_value = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in owners
+            content = os.read(file, MAX_VALUE_BYTES + 1) if is_value else b""
+    if not is_value or len(content) > MAX_VALUE_BYTES:
+        raise UnsafePathError(f"{job_name or MACHINE}/{key}: not the file of a value")
+    return _stamp(around, found), Feature(content, _etag(content), int(found.st_mtime))
+
+
+def list_features(root: str, job_name: str | None) -> Feature:
+    """Return the names of the existing keys, one per line. Raises OSError if there is no directory."""
+    with _opened_directory(root, job_name) as directory, os.scandir(directory) as entries:
+        names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if is_feature(each.name))
+    content = "".join(f"{name}\n" for name in names).encode()
+    return Feature(content, _etag(content))
+
+
+@contextlib.contextmanager
+def _opened_directory(root: str, job_name: str | None) -> Iterator[int]:
+    if job_name is None:
+        directory = os.open(f"{root}/{MACHINE}", DIRECTORY)
+    else:
+        with opened(f"{root}/{JOB}", DIRECTORY) as folder:
+            directory = open_inside(folder, job_name, DIRECTORY)
+    with closing(directory):
+        yield directory
+
+
+def _etag(content: bytes) -> str:
+    return f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'

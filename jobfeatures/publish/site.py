@@ -1,0 +1,183 @@
+"""The site's settings about machines and jobs, resolved for this machine.
+
+For each value the most specific setting applies: a flag or a variable, the table of the job's partition, the
+first table whose pattern matches the machine's CPU model, the plain setting of the file, the default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from jobfeatures.config import Config
+from jobfeatures.features import keys
+from jobfeatures.features.job import Terms, compute_share
+from jobfeatures.features.keys import Profile
+from jobfeatures.features.machine import Machine
+from jobfeatures.features.origin import SETTINGS
+from jobfeatures.publish.exports import Access
+from jobfeatures.publish.http.addresses import public_url
+from jobfeatures.records.model import Job
+from jobfeatures.settings.resolve import Table, settings_of
+from jobfeatures.system.privatefile import opened
+
+CPUINFO = "/proc/cpuinfo"
+CPU_FOLDER = "/sys/devices/system/cpu"
+_MODEL = re.compile(r"^(?:model name|cpu model|cpu)\s*: *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
+_MACHINE_KEYS = (keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.GRACE_SECS, keys.JOBSLOTS, keys.SHUTDOWN_COMMAND)
+
+
+class Cores(NamedTuple):
+    """Cores that are online. `logical` counts what the system calls processors."""
+
+    physical: int
+    logical: int
+
+
+def parse_cpu_model(text: str) -> str | None:
+    """Return the first model in /proc/cpuinfo, e.g. of ``model name : AMD EPYC 7763 64-Core Processor``."""
+    match = _MODEL.search(text)
+    return match[1] if match and match[1] else None
+
+
+def read_cpu_model(path: str = CPUINFO) -> str | None:
+    """Return the CPU model; reading only the start of the file saves the kernel from generating the rest."""
+    try:
+        with opened(path, os.O_RDONLY | os.O_CLOEXEC) as file:
+            return parse_cpu_model(os.read(file, 4096).decode("utf-8", "replace"))
+    except OSError:
+        return None
+
+
+def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
+    """Return the numbers of online cores, None if the system does not tell them.
+
+    Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu: ``cpuN/topology/thread_siblings_list``
+    lists the processors of N's core; offline processors have no such file.
+    """
+    cores: set[str] = set()
+    logical = 0
+    try:
+        for name in os.listdir(folder):
+            if name[:3] == "cpu" and name[3:].isdigit():
+                try:
+                    with open(f"{folder}/{name}/topology/thread_siblings_list", encoding="ascii") as file:
+                        cores.add(file.read(4096).strip())
+                except FileNotFoundError:
+                    continue
+                logical += 1
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Cores(len(cores), logical) if logical else None
+
+
+class Site:
+    """The settings, and the values that follow from them for this machine and its jobs."""
+
+    def __init__(self, config: Config, *, cpu_model: str | None = None, cores: Cores | None = None) -> None:
+        """`cpu_model` and `cores` are read from the system if they are needed and not given."""
+        self._config = config
+        self._cpu_model = cpu_model
+        self._cores = cores
+        self._terms: dict[str | None, Terms] = {}
+        self.profile = Profile(config.features_profile)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine's values to publish."""
+        stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
+        values = {name: value for name, (value, _) in stated.items()}
+        origins = {name: origin for name, (_, origin) in stated.items() if origin}
+        total = values[keys.TOTAL_CPU.name]
+        total_cpus = os.cpu_count() if total is None else total
+        for key in (keys.HS06, keys.HS23):
+            rating, origin = self._stated(f"{SETTINGS[key.name]}_per_core")
+            if values[key.name] is None and rating is not None:
+                values[key.name] = compute_share(rating, 1, total_cpus)
+                origins[key.name] = f"{origin} * total_cpu"
+        cores = None if self.profile is Profile.OF_2016 else self._cores or read_cores()
+        return Machine(
+            total_cpus=total_cpus,
+            hs06=values[keys.HS06.name],
+            hs23=values[keys.HS23.name] if self._config.features_hs23 else None,
+            grace_secs=values[keys.GRACE_SECS.name],
+            jobslots=values[keys.JOBSLOTS.name],
+            physical_cores=cores.physical if cores else None,
+            logical_cores=cores.logical if cores else None,
+            shutdown_command=values[keys.SHUTDOWN_COMMAND.name],
+            origins=origins,
+        )
+
+    def terms(self, job: Job) -> Terms:
+        """Return the site's terms for a job."""
+        found = self._terms.get(job.partition)
+        if found is None:
+            found = self._terms[job.partition] = self._make_terms(job.partition)
+            if len(self._terms) > 1000:  # real partitions are few, but foreign documents may name many
+                self._terms.clear()
+        return found
+
+    def access(self, partition: str | None) -> Access:
+        """Return how jobs of a partition access their features: by paths if there is no listener."""
+        config = self._config
+        url = config.features_url
+        if config.features_listen_address is None:
+            return Access(binds=config.features_bind)
+        if url is None:
+            if config.features_listen_address.endswith(":0"):
+                return Access(binds=config.features_bind)  # only the daemon knows the port
+            url = public_url(config.features_listen_address)
+        form, _ = self._stated("features.form", partition)
+        return Access(url, form, config.features_bind)
+
+    def _make_terms(self, partition: str | None) -> Terms:
+        terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)
+        stated = {key.name: self._stated(SETTINGS[key.name], partition) for key in terms}
+        origins = {name: origin for name, (_, origin) in stated.items() if origin}
+        folder, size = self._config.machine_scratch_dir, None
+        if folder is not None and self.profile is not Profile.OF_2016:
+            try:
+                found = os.statvfs(folder)
+                size = found.f_blocks * found.f_frsize
+                origins[keys.DISK_LIMIT_GB.name] = f"size of machine.scratch_dir {folder}"
+            except OSError:
+                pass  # not there yet: tried again with the next settings
+        return Terms(
+            grace_secs=stated[keys.GRACE_SECS_JOB.name][0],
+            cpu_factor=stated[keys.CPUFACTOR_LRMS.name][0],
+            scratch_bytes_per_cpu=stated[keys.SCRATCH_LIMIT_BYTES.name][0],
+            scratch_size_bytes=size,
+            origins=origins,
+        )
+
+    def _stated(self, key: str, partition: str | None = None) -> tuple[Any, str]:
+        """Return a setting's value and origin; None and an empty string if it is not set."""
+        setting = self._settings[key]
+        plain = getattr(self._config, setting.field_name)
+        origin = self._config.origins.get(key, "")
+        if origin in (setting.flag, setting.variable):
+            return plain, origin
+        name = key.rpartition(".")[2]
+        tables: list[Table] = [each for each in self._config.partition if each.label == partition]
+        if key != "job.grace_secs":  # in tables of CPU models, grace_secs is the machine's
+            tables += self._model_tables
+        for table in tables:
+            if name in table.values:
+                return table.values[name], f"{table.origin}.{name}"
+        return plain, (origin or key) if plain is not None else ""
+
+    @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        return {each.key: each for each in settings_of(type(self._config))}
+
+    @cached_property
+    def _model_tables(self) -> tuple[Table, ...]:
+        if not self._config.cpu_model:
+            return ()
+        model = self._config.machine_cpu_model or self._cpu_model or read_cpu_model()
+        if model is None:
+            return ()
+        return tuple(each for each in self._config.cpu_model if re.fullmatch(each.label, model))

@@ -1,0 +1,1 @@
+"""Records of jobs, machines and batch systems, and the texts that they are written in. Pure."""

@@ -1,0 +1,129 @@
+"""Data for administrators besides queue and nodes: scheduler, licences, fair shares, reservations.
+
+One record per answer of a batch system. Unknown values are None; entries missing from an answer are omitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from jobfeatures.errors import Rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer of a batch system."""
+
+    source: str
+    taken_at_secs: float
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of one type that the controller served since its statistics began."""
+
+    name: str
+    count: int
+    total_secs: float
+
+
+class UserRequests(Requests):
+    """Requests by one user."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """The cycles of one scheduler since the statistics began."""
+
+    count: int | None = None
+    last_secs: float | None = None
+    mean_secs: float | None = None
+    max_secs: float | None = None
+    mean_depth_jobs: int | None = None
+    queue_jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler(Answer):
+    """The controller's load. `jobs` counts events, `queued` pending messages, both by name."""
+
+    threads: int | None = None
+    queued: Mapping[str, int] = field(default_factory=dict)
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    backfilled_jobs: int | None = None  # since the controller started
+    cycles: Mapping[str, Cycles] = field(default_factory=dict)
+    types: tuple[Requests, ...] = ()
+    users: tuple[UserRequests, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licence:
+    """The licences of one name."""
+
+    name: str
+    total: int
+    used: int
+    free: int | None = None
+    reserved: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licences(Answer):
+    """All licences that the batch system manages."""
+
+    licences: tuple[Licence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairShare:
+    """An account's share, or with `user` a user's within it. Shares and usage are fractions of the total."""
+
+    account: str
+    user: str = ""
+    shares_ratio: float | None = None
+    usage_ratio: float | None = None
+    usage_secs: int | None = None  # decayed, weighted as the site weights resources
+    factor: float | None = None  # 0 to 1: its contribution to the priority of its jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairShares(Answer):
+    """The shares of all accounts and users."""
+
+    shares: tuple[FairShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Nodes reserved for users or maintenance. Times are epoch seconds."""
+
+    name: str
+    start_secs: int
+    end_secs: int
+    nodes: int | None
+    cores: int | None = None
+    is_maintenance: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservations(Answer):
+    """All reservations that have not ended."""
+
+    reservations: tuple[Reservation, ...] = ()
+
+
+Named = TypeVar("Named", bound=Licence | Reservation | Requests)
+
+
+def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> tuple[Named, ...]:
+    """Return the first of each name, as names label time series; add duplicates to `rejected`."""
+    kept: dict[str, Named] = {}
+    for each in found:
+        if kept.setdefault(each.name, each) is not each:
+            rejected.append(Rejected(source, f"{type(each).__name__.lower()} is there twice", text=each.name))
+    return tuple(kept.values())

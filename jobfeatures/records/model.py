@@ -1,0 +1,330 @@
+"""The data model of jobs: frozen records, no I/O, no clock.
+
+Unknown, unlimited and a number are distinct: `None`, `UNLIMITED` and an
+`int`. Times are whole seconds since the epoch, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, NamedTuple
+
+from jobfeatures.errors import Rejected
+
+
+class Unlimited(enum.Enum):
+    """The type of `UNLIMITED`: a limit that is known not to exist."""
+
+    UNLIMITED = "unlimited"
+
+    def __repr__(self) -> str:
+        return "UNLIMITED"
+
+
+UNLIMITED: Final = Unlimited.UNLIMITED
+Limit = int | Unlimited | None
+
+
+def multiplied(limit: Limit, count: int | None) -> Limit:
+    """Return the total of a limit that is set per CPU or slot."""
+    if not isinstance(limit, int):
+        return limit
+    return None if count is None else limit * count
+
+
+class JobState(enum.Enum):
+    """State of a job, named as in Slurm's accounting."""
+
+    # Members are singletons: hashing by identity is faster than by name.
+    __hash__ = object.__hash__
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def is_on_node(self) -> bool:
+        """Return whether a job in this state occupies its node."""
+        return self in _ON_NODE
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether a job in this state is proven to have ended. UNKNOWN proves nothing."""
+        return self in _FINISHED
+
+
+_ON_NODE = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
+_FINISHED = frozenset(JobState) - _ON_NODE - {JobState.PENDING, JobState.UNKNOWN}
+
+
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+
+
+def _quoted(text: str) -> str:
+    if _UNRESERVED.issuperset(text):
+        return text
+    from urllib.parse import quote  # costs a hook three milliseconds, and most ids do not need it
+
+    return quote(text, safe="")
+
+
+class JobKey(NamedTuple):
+    """Identity of a job on a node: two batch systems may use the same number."""
+
+    batch_system: str
+    job_id: str
+
+    @property
+    def directory_name(self) -> str:
+        """Return one safe path component, e.g. ``slurm-1234``; no slash, no leading dot."""
+        return f"{self.batch_system}-{_quoted(self.job_id)}"
+
+    @classmethod
+    def from_directory_name(cls, name: str) -> JobKey | None:
+        """Return the key for which `directory_name` returns this name, or None if there is none."""
+        batch_system, dash, quoted = name.partition("-")
+        if not (dash and batch_system and quoted):
+            return None
+        if "%" in quoted:
+            from urllib.parse import unquote
+
+            quoted = unquote(quoted)
+        key = cls(batch_system, quoted)
+        return key if key.directory_name == name else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """A job's resource and time limits on this node; see the module for None and UNLIMITED."""
+
+    wall_secs: Limit = None  # elapsed from the start, not multiplied by CPUs
+    cpu_secs: Limit = None  # total over all processes
+    memory_bytes: Limit = None  # resident, all processes
+    swap_bytes: Limit = None
+    scratch_bytes: Limit = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job as its batch system knows it. Absent knowledge is None or empty, never zero."""
+
+    key: JobKey
+    state: JobState = JobState.UNKNOWN
+    name: str | None = None
+    user: str | None = None
+    uid: int | None = None
+    account: str | None = None
+    partition: str | None = None
+    submit_secs: int | None = None
+    start_secs: int | None = None
+    planned_secs: int | None = None  # when the batch system plans to start it, while it is pending
+    end_secs: int | None = None  # None until it has ended
+    nodes: tuple[str, ...] = ()
+    total_cpus: int | None = None  # over all nodes
+    allocated_cpus: int | None = None  # on this node
+    limits: Limits = field(default_factory=Limits)
+    array_job_id: str | None = None
+    array_task_id: str | None = None
+    het_job_id: str | None = None
+    het_offset: int | None = None
+    restarts: int | None = None
+    allocated_gpus: int | None = None  # on this node
+    gpus: tuple[str, ...] = ()  # on this node, as the batch system names them: index, minor number or UUID
+    sluid: str | None = None  # Slurm's own unique id
+    schedd: str | None = None  # HTCondor's, where the job was submitted
+    limit_end_secs: int | None = None  # when its wall limit ends it, as computed by the batch system
+    deadline_secs: int | None = None  # by which it must end, whenever it starts
+    ran_secs: int | None = None  # run time used of its wall limit before it was suspended
+    total_nodes: int | None = None  # allocated, or requested while it is pending
+    total_gpus: int | None = None  # over all nodes
+    tasks: int = 1  # more than one for a pending array: the jobs that this record represents
+    reason: str | None = None  # why it is not running, as the batch system words it
+    eligible_secs: int | None = None  # earliest time at which it may start
+    priority: int | None = None
+    reservation: str | None = None
+    cpu_factor: str | None = None  # of this node, from the batch system's configuration: a decimal
+    gres_detail: tuple[str, ...] = ()  # generic resources by node, in Slurm's notation
+    min_cpus_per_node: int | None = None
+    processes: frozenset[int] = frozenset()  # process or process-group ids, where the source names them
+    sessions: frozenset[int] = frozenset()
+
+    @property
+    def end_limit_secs(self) -> int | None:
+        """Return the time at which the wall limit ends this job; None where it is unknown or unlimited."""
+        wall_secs = self.limits.wall_secs
+        if not isinstance(wall_secs, int):
+            return None
+        if self.limit_end_secs is not None:
+            return self.limit_end_secs
+        return None if self.start_secs is None else self.start_secs + wall_secs
+
+    def end_limit_at(self, now_secs: float) -> float | None:
+        """Return the same, for a suspended job as if it resumed now (epoch, the batch system's clock).
+
+        A completing job ends now: its batch system has ended it. A running job has started, even if its start
+        lies in the future by this clock, so it never has more than its limit left.
+        """
+        if self.state is JobState.COMPLETING:
+            return now_secs
+        wall_secs = self.limits.wall_secs
+        if self.state is JobState.SUSPENDED and self.ran_secs is not None and isinstance(wall_secs, int):
+            return now_secs + max(0, wall_secs - self.ran_secs)
+        end_secs = self.end_limit_secs
+        if end_secs is None or not isinstance(wall_secs, int):
+            return None
+        return min(end_secs, now_secs + wall_secs)
+
+    @property
+    def wall_limit_from_start_secs(self) -> Limit:
+        """Return the wall limit plus the time for which the job was suspended, as far as known."""
+        wall_secs = self.limits.wall_secs
+        if isinstance(wall_secs, int) and None not in (self.limit_end_secs, self.start_secs):
+            return max(0, (self.limit_end_secs or 0) - (self.start_secs or 0))
+        return wall_secs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition or queue of a cluster."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    state: str | None = None  # the batch system's word
+
+
+# Names of node states, base states first.
+NODE_STATES: Final = (
+    *("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"),
+    *("BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "FAIL", "INVALID_REG"),
+    *("MAINTENANCE", "NOT_RESPONDING", "PLANNED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"),
+    *("POWER_DOWN", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNode:
+    """A node as the batch system reports it. `states` are upper-case names such as IDLE and DRAIN."""
+
+    name: str
+    states: tuple[str, ...]
+    cpus: int | None = None
+    allocated_cpus: int | None = None
+    memory_bytes: int | None = None
+    allocated_memory_bytes: int | None = None
+    gpus: int | None = None
+    allocated_gpus: int | None = None
+    address: str | None = None  # at which the batch system reaches it
+    features: tuple[str, ...] = ()  # the active ones
+    reason: str = ""  # the category of what an administrator or the batch system wrote, never the text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One answer of a batch system about its nodes."""
+
+    source: str
+    taken_at_secs: float
+    partitions: tuple[Partition, ...] = ()
+    nodes: tuple[ClusterNode, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNotice:
+    """What a batch system announces about this node.
+
+    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node will be taken down,
+    including past ones still in force. `cpus` are those that it allocates here, None if not reported.
+    `features` are any values that it reports for keys of the machine.
+    """
+
+    draining: bool = False
+    shutdowns: tuple[int, ...] = ()
+    cpus: int | None = None
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTable:
+    """One answer of one batch source.
+
+    `complete` promises that every question was answered. Where the source lists all its jobs (`gone` is
+    None), a job missing from a complete table has ended. Otherwise `gone` maps jobs that the source was asked
+    about and does not know, or has on other nodes, to the time of that answer, and absence from the table
+    proves nothing.
+    `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` identify
+    the prolog records that jobs were read from. `node` is None if the source reports nothing about the node;
+    `node_problem` says why it could not be asked about the node although it reported jobs.
+    """
+
+    source: str
+    jobs: Mapping[JobKey, Job]
+    taken_at_secs: float
+    complete: bool
+    rejected: tuple[Rejected, ...] = ()
+    node: NodeNotice | None = None
+    node_problem: str = ""
+    reported_secs: Mapping[JobKey, float] = field(default_factory=dict)
+    gone: Mapping[JobKey, float] | None = None
+    versions: Mapping[JobKey, Version] = field(default_factory=dict)
+    clock_ahead_secs: float | None = None  # batch system's clock minus the node's, if reported
+
+    @classmethod
+    def listed(
+        cls, source: str, jobs: Mapping[JobKey, Job], taken_at_secs: float, rejected: Sequence[Rejected]
+    ) -> JobTable:
+        """Return the table of a source that lists all jobs: complete unless a record was rejected."""
+        return cls(
+            source=source,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=not rejected,
+            rejected=tuple(rejected),
+        )
+
+    def answered_at_secs(self, key: JobKey) -> float:
+        """Return when the answer that reports this job was given."""
+        return self.reported_secs.get(key, self.taken_at_secs)
+
+    def absent_at_secs(self, key: JobKey) -> float | None:
+        """Return when the source answered that it has no such job here (epoch), None where it did not."""
+        if key in self.jobs:
+            return None
+        if self.gone is not None:
+            return self.gone.get(key)
+        return self.taken_at_secs if self.complete else None
+
+
+_UNKNOWN: Final[tuple[object, ...]] = (None, (), frozenset(), JobState.UNKNOWN)
+_OF_JOB: Final = tuple(each.name for each in fields(Job) if each.name != "limits")
+_OF_LIMITS: Final = tuple(each.name for each in fields(Limits))
+
+
+def fill_unknown(job: Job, other: Job) -> Job:
+    """Return `job` with its unknown fields taken from `other`."""
+    changes: dict[str, object] = {}
+    for name in _OF_JOB:
+        mine = getattr(job, name)
+        if mine in _UNKNOWN and (theirs := getattr(other, name)) != mine:
+            changes[name] = theirs
+    if job.limits != other.limits:
+        limits = {
+            name: getattr(other.limits, name) for name in _OF_LIMITS if getattr(job.limits, name) is None
+        }
+        if limits:
+            changes["limits"] = replace(job.limits, **limits)
+    return replace(job, **changes) if changes else job  # type: ignore[arg-type]  # names come from fields()

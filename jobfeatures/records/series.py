@@ -1,0 +1,94 @@
+"""Parsing time series from pages of metrics and from Prometheus's answers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobfeatures.errors import ParseError, shown
+from jobfeatures.records.jsontext import parse_object
+
+MAX_SERIES = 1_000_000
+
+_NAME, _TEXT = "[A-Za-z_][A-Za-z0-9_]*", r'"(?:[^"\\\n]|\\[\\"n])*"'
+_LABEL = re.compile(f"({_NAME})=({_TEXT})")
+_LABELS = f"(?:{_NAME}={_TEXT}(?:,{_NAME}={_TEXT})*,?)?"
+_LINE = re.compile(rf"([A-Za-z_:][A-Za-z0-9_:]*)(?:{{({_LABELS})}})? (\S+)(?: \S+)?\Z")
+_ESCAPE = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its name, its other labels, and its value, which may be NaN or infinite."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of an instant query, and the server's warnings, such as that parts are missing."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[Series]:
+    """Return a page's series (text format 0.0.4) of these names. Raises ParseError naming the line."""
+    beginnings = tuple(names)
+    found: list[Series] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith(beginnings):
+            continue
+        match = _LINE.match(line)
+        if match is None:
+            raise ParseError("not a series", source=source, line=number, text=line)
+        if match[1] in names:
+            pairs = _LABEL.findall(match[2] or "")
+            labels = {name: _ESCAPE.sub(_unescaped, quoted[1:-1]) for name, quoted in pairs}
+            found.append(Series(match[1], labels, _value(match[3], source, number)))
+    return found
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return "\n" if escape[1] == "n" else escape[1]
+
+
+def _value(text: Any, source: str, line: int) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError) as error:
+        raise ParseError("not a number", source=source, line=line, text=str(text)) from error
+
+
+def parse_vector(text: str, *, source: str = "") -> Answer:
+    """Return the answer of ``/api/v1/query`` to an instant query.
+
+    Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
+    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
+    Raises ParseError, with the server's message if it refused.
+    """
+    document = parse_object(text, source=source)
+    if document.get("status") != "success":
+        raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
+    data = document.get("data")
+    result = data.get("result") if isinstance(data, dict) and data.get("resultType") == "vector" else None
+    if not isinstance(result, list):
+        raise ParseError("not a vector", source=source, field="data", text=str(data))
+    if len(result) > MAX_SERIES:
+        raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
+    found = document.get("warnings")
+    warnings = tuple(shown(str(each)) for each in found[:10]) if isinstance(found, list) else ()
+    return Answer(tuple(_series_of(each, source) for each in result), warnings)
+
+
+def _series_of(each: Any, source: str) -> Series:
+    metric = each.get("metric") if isinstance(each, dict) else None
+    value = each.get("value") if isinstance(each, dict) else None
+    if not isinstance(metric, dict) or not isinstance(value, list) or len(value) != 2:
+        raise ParseError("not a series", source=source, field="result", text=str(each))
+    labels = {name: text for name, text in metric.items() if isinstance(text, str)}
+    return Series(labels.pop("__name__", ""), labels, _value(value[1], source, 0))

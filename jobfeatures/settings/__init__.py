@@ -1,0 +1,1 @@
+"""Settings from flags, environment, files and defaults, and the command lines that take them."""

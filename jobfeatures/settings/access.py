@@ -1,0 +1,118 @@
+"""Access to a server over HTTP(S): trusted certificates, credentials, timeout; and the flags for them."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.settings.flags import parse_duration_flag
+from jobfeatures.settings.resolve import URL
+from jobfeatures.settings.usage import Parser
+from jobfeatures.system.httpget import TIMEOUT_SECS, fetch_text
+from jobfeatures.system.privatefile import read_private
+
+MAX_SECRET_BYTES = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A server's URL, and what is needed to query it."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    context: ssl.SSLContext | None = None
+    timeout_secs: float = TIMEOUT_SECS
+
+    def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
+        """Return the body of the answer to a GET request. Raises SourceError."""
+        return fetch_text(
+            self.url + path, query, headers=self.headers, context=self.context, timeout_secs=self.timeout_secs
+        )
+
+
+def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
+    """Add the flags below ``--flag`` that `access_of` reads."""
+    for name, metavar, meaning in (
+        ("ca-file", "FILE", "certificates to trust (default: the system's)"),
+        ("cert-file", "FILE", "client certificate"),
+        ("key-file", "FILE", "its key (default: in the same file)"),
+        ("user", "NAME", "user for basic authentication"),
+        ("password-file", "FILE", "file with the password, readable by its owner only"),
+        ("token-file", "FILE", "file with a bearer token, readable by its owner only"),
+    ):
+        parser.add_argument(f"{flag}.{name}", metavar=metavar, help=meaning)
+    parser.add_argument(
+        f"{flag}.timeout",
+        metavar="DURATION",
+        default=f"{TIMEOUT_SECS:g}s",
+        help="how long one answer may take (default: %(default)s)",
+    )
+    if isinstance(parser, Parser):
+        parser.show_later(each.dest for each in parser._actions if each.dest.startswith(f"{flag[2:]}."))  # noqa: SLF001
+
+
+def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
+    """Return the access that the flags describe. Raises ConfigurationError naming the flag that is wrong."""
+    given = {
+        name: vars(arguments)[f"{flag[2:]}.{name}".replace("-", "_")]
+        for name in ("ca-file", "cert-file", "key-file", "user", "password-file", "token-file", "timeout")
+    }
+    try:
+        address = URL.parse(url)
+    except ValueError as error:
+        raise ConfigurationError(flag, f"{error.args[0]}, not {url!r}") from None
+    timeout_secs = parse_duration_flag(f"{flag}.timeout", given["timeout"])
+    return Access(address, _headers(given, flag), _context(given, flag, address), timeout_secs)
+
+
+def _headers(given: Mapping[str, str | None], flag: str) -> dict[str, str]:
+    headers = {"User-Agent": "jobfeatures-exporter"}
+    user, password, token = given["user"], given["password-file"], given["token-file"]
+    if (user is None) != (password is None):
+        missing = "password-file" if password is None else "user"
+        raise ConfigurationError(f"{flag}.{missing}", "user and password go together")
+    if user is not None and password is not None:
+        if token is not None:
+            raise ConfigurationError(f"{flag}.token-file", "either a password or a token")
+        known = f"{user}:{_secret(f'{flag}.password-file', password)}".encode()
+        headers["Authorization"] = "Basic " + base64.b64encode(known).decode("ascii")
+    elif token is not None:
+        headers["Authorization"] = f"Bearer {_secret(f'{flag}.token-file', token)}"
+    return headers
+
+
+def _secret(flag: str, path: str) -> str:
+    try:
+        text = read_private(path, MAX_SECRET_BYTES).decode("utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(flag, f"{path}: {error.strerror}") from None
+    except (JobfeaturesError, UnicodeDecodeError) as error:
+        raise ConfigurationError(flag, str(error)) from None
+    if not text or not text.isprintable():
+        raise ConfigurationError(flag, f"{path}: must hold one line")
+    return text
+
+
+def _context(given: Mapping[str, str | None], flag: str, url: str) -> ssl.SSLContext | None:
+    names = [name for name in ("ca-file", "cert-file", "key-file") if given[name] is not None]
+    if not url.startswith("https:"):
+        if names:
+            raise ConfigurationError(f"{flag}.{names[0]}", f"{url} is not an https address")
+        return None
+    try:
+        context = ssl.create_default_context(cafile=given["ca-file"])
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"{flag}.ca-file", error.strerror or str(error)) from None
+    if given["cert-file"] is None:
+        if given["key-file"] is not None:
+            raise ConfigurationError(f"{flag}.key-file", "needs a certificate too")
+        return context
+    try:
+        context.load_cert_chain(given["cert-file"], given["key-file"])
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"{flag}.cert-file", error.strerror or str(error)) from None
+    return context

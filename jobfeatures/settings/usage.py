@@ -1,0 +1,102 @@
+"""Command line parsing: an error is one line with the nearest valid word, and exit status 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NoReturn, cast
+
+from jobfeatures.errors import shown
+
+SETTINGS_TITLE = "settings"  # help's title for the flags of settings
+
+
+class VersionAction(argparse.Action):
+    """Prints the version line by line: argparse's own action would fold the lines."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
+        """Print and end the program."""
+        from jobfeatures.version import format_version  # hooks do not need it
+
+        print(format_version(parser.prog))
+        parser.exit(0)
+
+
+class _HelpAll(argparse.Action):
+    """``--help-all``: help with every flag."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
+        print(cast(Parser, parser).format_help(everything=True), end="")
+        parser.exit(0)
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports an error in one line; its ``--help`` shows only the most common flags."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._later: set[str] = set()
+
+    def show_later(self, dests: Iterable[str]) -> None:
+        """Show these flags in ``--help-all`` only."""
+        if not self._later:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every flag and exit")
+        self._later.update(dests)
+
+    def format_help(self, *, everything: bool = False) -> str:
+        """Return help; unless `everything`, without the flags that only ``--help-all`` shows."""
+        formatter = self._get_formatter()
+        settings = [group for group in self._action_groups if group.title == SETTINGS_TITLE]
+        hidden = {each for group in settings for each in group._group_actions}  # noqa: SLF001  # no other way
+        hidden.update(each for each in self._actions if each.dest in self._later)
+        exclusive = [
+            group
+            for group in self._mutually_exclusive_groups
+            if not hidden.intersection(group._group_actions)  # noqa: SLF001
+        ]
+        formatter.add_usage(self.usage, [each for each in self._actions if each not in hidden], exclusive)
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            found = group._group_actions  # noqa: SLF001
+            formatter.add_arguments(each for each in found if everything or each.dest not in self._later)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def parse_known_args(  # type: ignore[override]  # the overloads of typeshed differ in the namespace alone
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Refuse an unknown flag and suggest a similar one."""
+        found, left = super().parse_known_args(args, namespace)
+        if left and left[0].startswith("-"):
+            flag = left[0].partition("=")[0]
+            known = [each for each in self._option_string_actions if each.startswith("--")]
+            self.error(f"there is no flag {shown(flag)}{_nearest(flag, known)}")
+        return found, left
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and end the program."""
+        text = " ".join(message.split())
+        self.exit(2, f"{self.prog}: {text} (see {self.prog} --help)\n")
+
+
+def check_command(prog: str, given: Sequence[str], commands: Collection[str]) -> None:
+    """End the program if the first word is not a flag and not a known command."""
+    if given and not given[0].startswith("-") and given[0] not in commands:
+        text = f"there is no command {shown(given[0])}{_nearest(given[0], commands)}"
+        print(f"{prog}: {text} (see {prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def complain(text: object) -> None:
+    """Print one line to standard error."""
+    print(f"jobfeatures: {text}", file=sys.stderr)
+
+
+def _nearest(word: str, known: Collection[str]) -> str:
+    from jobfeatures.settings.file import nearest  # needed only after a mistake
+
+    return nearest(word, known)

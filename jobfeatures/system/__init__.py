@@ -1,0 +1,1 @@
+"""What touches the system: programs, HTTP, files, notifications, the clock, logging."""

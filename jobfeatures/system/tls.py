@@ -1,0 +1,67 @@
+"""Loading certificates and keys into a TLS context."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import Iterable, Iterator
+
+from jobfeatures.records.model import Version
+from jobfeatures.system.privatefile import closing, open_at_once, version_of
+
+MAX_FILE_BYTES = 1 << 20
+Stamps = tuple[Version | None, ...]
+
+
+def look_at(paths: Iterable[str]) -> Stamps:
+    """Return stamps that differ once the files have changed; None for a file that cannot be found."""
+    found: list[Version | None] = []
+    for path in paths:
+        try:
+            found.append(version_of(os.stat(path)))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def new_context() -> ssl.SSLContext:
+    """Return a server's context, without a certificate yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def read_pem(path: str) -> bytes:
+    """Return the content of a certificate or key file. Raises OSError, and ValueError if it is empty."""
+    with open(path, "rb", opener=open_at_once) as file:
+        content = file.read(MAX_FILE_BYTES)
+    if not content.strip():
+        raise ValueError("the file is empty")
+    return content
+
+
+def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Load a certificate and its key into a context. Raises ValueError or OSError (an SSLError, too)."""
+    with _in_memory(certificate) as chain, _in_memory(key) as secret:
+        context.load_cert_chain(chain, secret, password=_no_password)
+
+
+def _no_password() -> str:
+    """Raise ValueError, where OpenSSL would prompt for a password."""
+    raise ValueError("the key is encrypted")
+
+
+@contextlib.contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
+    with closing(descriptor):
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
+
+
+def reason_of(error: Exception) -> str:
+    """Return briefly why the files could not be used."""
+    if isinstance(error, ssl.SSLError):
+        return getattr(error, "reason", None) or str(error)  # not all have it
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,98 @@
+"""What administrators look at: what is asked, how often, and what is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.controller.questions import QUESTIONS, make_keepers
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER, collect
+
+
+class StandIn:
+    """A batch system that tells all four, and counts questions."""
+
+    name = "slurm"
+
+    def __init__(self):
+        self.asked = []
+
+    def __getattr__(self, name):
+        if not name.startswith("poll_"):
+            raise AttributeError(name)
+        kind = {"scheduler": Scheduler, "licences": Licences, "shares": FairShares}.get(
+            name[5:], Reservations
+        )
+
+        def ask():
+            self.asked.append(name)
+            return kind(source="slurm", taken_at_secs=1.0)
+
+        return ask
+
+
+@pytest.fixture
+def source():
+    return StandIn()
+
+
+def names(source, clock, **changes):
+    return [
+        each.status.name for each in make_keepers(ExporterConfig(role=CONTROLLER, **changes), [source], clock)
+    ]
+
+
+def test_only_what_is_shown_is_asked(source, clock):
+    assert names(source, clock) == ["slurm-scheduler", "slurm-licences", "slurm-reservations"]
+    off = {f"collector_{name}": False for name in QUESTIONS}
+    assert names(source, clock, **off) == []
+    assert names(source, clock, **{**off, "collector_fairshare": True}) == ["slurm-fairshare"]
+    assert source.asked == []
+
+
+def test_each_is_asked_once_at_its_own_interval(source, clock):
+    config = ExporterConfig(role=CONTROLLER, collector_fairshare=True, controller_interval_secs=30.0)
+    keepers = list(make_keepers(config, [source], clock))
+    for each in keepers:
+        each.poll_once()
+    assert source.asked == ["poll_scheduler", "poll_licences", "poll_shares", "poll_reservations"]
+    assert {each.status.name: each._interval_secs for each in keepers} == {
+        "slurm-scheduler": 30.0,
+        "slurm-licences": 30.0,
+        "slurm-fairshare": 150.0,
+        "slurm-reservations": 150.0,
+    }
+
+
+def test_a_batch_system_that_tells_nothing_of_it_is_not_asked(clock):
+    class Other:
+        name = "oar"
+
+        def poll_queue(self):
+            raise AssertionError
+
+    assert names(Other(), clock) == []
+
+
+def test_every_question_has_its_collector():
+    assert all(COLLECTORS[name].roles == (CONTROLLER,) for name in QUESTIONS)
+
+
+def test_users_with_series_are_as_many_as_the_site_allows(context):
+    def users(most):
+        families = collect(replace(context, top_users=most), {"scheduler", "fairshare"})
+        return {
+            (each.metric.name, values)
+            for each in families
+            for values, _ in each.samples
+            if "user" in each.metric.label_names and values[-1]
+        }
+
+    assert users(0) == set()
+    assert {values for name, values in users(1) if name == "batch_scheduler_user_requests"} == {
+        ("slurm", "root")
+    }
+    assert len(users(20)) == 2 * 2 + 4

@@ -1,0 +1,89 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.errors import ParseError
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations, parse_gpustat, resolve_card
+from jobfeatures_exporter.snapshot import GpuCard
+
+# Minor numbers and indices differ, as on machines whose slots are not in the order of their buses.
+NVIDIA = [
+    GpuCard(uuid="GPU-aaaa", index=0, minor=2, manufacturer="NVIDIA"),
+    GpuCard(uuid="GPU-abbb", index=1, minor=0, manufacturer="NVIDIA"),
+    GpuCard(uuid="GPU-cccc", index=2, minor=1, manufacturer="NVIDIA"),
+]
+# card0 is the board's own graphics: minors begin at 1, Slurm counts from 0.
+AMD = [GpuCard(uuid=f"GPU-{index}", index=index, minor=index + 1, manufacturer="AMD") for index in range(2)]
+MIG = [
+    GpuCard(uuid="GPU-dddd", index=0, minor=0, manufacturer="NVIDIA"),
+    GpuCard(uuid="MIG-1", parent_uuid="GPU-dddd", manufacturer="NVIDIA"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "cards", "expected"),
+    [
+        ("0", NVIDIA, "GPU-abbb"),
+        ("2", NVIDIA, "GPU-aaaa"),
+        ("3", NVIDIA, None),
+        ("0", AMD, "GPU-0"),
+        ("GPU-cccc", NVIDIA, "GPU-cccc"),
+        ("GPU-c", NVIDIA, "GPU-cccc"),
+        ("GPU-a", NVIDIA, None),
+        ("MIG-1", MIG, "MIG-1"),
+        ("0", MIG, None),
+        ("", NVIDIA, None),
+        ("²", NVIDIA, None),
+        ("9" * 5000, NVIDIA, None),
+    ],
+)
+def test_a_card_by_the_name_that_somebody_gives_it(name, cards, expected):
+    assert resolve_card(name, cards) == expected
+
+
+def test_where_minor_numbers_are_not_known_the_index_counts():
+    cards = [GpuCard(uuid="GPU-1", index=1, manufacturer="NVIDIA")]
+    assert resolve_card("1", cards) == "GPU-1"
+
+
+def test_a_job_has_the_cards_that_its_batch_system_names(make_job):
+    jobs = {
+        job.key: job for job in (make_job("1", gpus=("0", "1")), make_job("2", gpus=("7",)), make_job("3"))
+    }
+    assert compute_allocations(jobs, NVIDIA, {}) == {JobKey("slurm", "1"): {"GPU-abbb", "GPU-cccc"}}
+
+
+def test_a_job_that_has_as_many_cards_as_there_are_has_them_all(make_job):
+    jobs = {job.key: job for job in (make_job("1", allocated_gpus=3), make_job("2", allocated_gpus=2))}
+    assert compute_allocations(jobs, NVIDIA, {}) == {
+        JobKey("slurm", "1"): {"GPU-aaaa", "GPU-abbb", "GPU-cccc"}
+    }
+
+
+def test_what_a_prolog_left_counts_by_nvmls_order_and_only_for_jobs_that_are_here(make_job):
+    jobs = {JobKey("slurm", "1"): make_job("1")}
+    assert compute_allocations(jobs, NVIDIA, {"0": "1", "GPU-cccc": "1", "1": "99"}) == {
+        JobKey("slurm", "1"): {"GPU-aaaa", "GPU-cccc"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1234 6001\n", "1234"), ("1234", "1234"), ("", None), ("0 0\n", None)]
+)
+def test_the_file_of_a_card(text, expected):
+    assert parse_gpustat(text) == expected
+
+
+@given(st.text() | st.from_regex(r"[0-9 \n-]{0,20}", fullmatch=True))
+def test_any_text_is_a_job_id_or_none_or_a_parse_error(text):
+    try:
+        job_id = parse_gpustat(text)
+    except ParseError:
+        return
+    assert job_id is None or int(job_id) > 0
+
+
+@given(st.text(max_size=12), st.sampled_from([NVIDIA, AMD, MIG, []]))
+def test_any_name_is_a_card_that_is_there_or_none(name, cards):
+    assert resolve_card(name, cards) in {None, *(card.uuid for card in cards)}

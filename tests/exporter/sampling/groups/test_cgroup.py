@@ -1,0 +1,624 @@
+import errno
+import os
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, KeptFile, Unreadable
+from jobfeatures_exporter.sampling.groups.cgroup import (
+    RARELY_LOOKS,
+    STILL_LOOKS,
+    JobCgroup,
+    JobCgroups,
+    JobFigures,
+)
+from jobfeatures_exporter.sampling.groups.hierarchy import (
+    JobDirectory,
+    find_hierarchies,
+    list_job_directories,
+)
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
+from jobfeatures_exporter.snapshot import DiskSample, MemoryBytes, NodeSample
+
+
+@pytest.fixture
+def unreadable():
+    return Unreadable()
+
+
+@pytest.fixture
+def budget():
+    return DescriptorBudget()
+
+
+def busy(look, oom_kills=0) -> NodeSample:
+    """A node at whose every sample swap, disks and pressures have changed."""
+    pressures = {(each, "some"): float(look) for each in ("cpu", "memory", "io")}
+    sizes = {"SwapTotal": 2**40, "SwapFree": 2**40 - look * 4096, "SwapCached": 0}
+    disks = {"sda": DiskSample(major=8, minor=0, stats=(look,) * 11)}
+    return NodeSample(memory_bytes=sizes, disks=disks, pressure_secs=pressures, oom_kills=oom_kills)
+
+
+def listed(root, unreadable, **more) -> list[JobDirectory]:
+    found, complete = list_job_directories(find_hierarchies(str(root)), unreadable, **more)
+    assert complete
+    return found
+
+
+def test_separate_hierarchies_of_v1_are_found(fixtures):
+    root = str(fixtures / "cgroup-v1")
+    assert find_hierarchies(root) == {
+        controller: f"{root}/{controller}" for controller in ("blkio", "cpuacct", "cpuset", "memory")
+    }
+
+
+def test_hierarchies_mounted_together_are_found_behind_no_link(tmp_path):
+    for name in ("cpu,cpuacct", "memory", "unified", "systemd"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "cpuacct").symlink_to("cpu,cpuacct")
+    assert find_hierarchies(str(tmp_path)) == {
+        "cpu": f"{tmp_path}/cpu,cpuacct",
+        "cpuacct": f"{tmp_path}/cpu,cpuacct",
+        "memory": f"{tmp_path}/memory",
+        "unified": f"{tmp_path}/unified",
+    }
+
+
+def test_v2_is_found(fixtures):
+    root = str(fixtures / "cgroup-v2")
+    assert find_hierarchies(root) == {"unified": root}
+
+
+def test_no_hierarchy_is_found_where_there_is_none(tmp_path):
+    assert find_hierarchies(str(tmp_path)) == {}
+    with pytest.raises(FileNotFoundError):
+        find_hierarchies(str(tmp_path / "nothing"))
+
+
+def test_a_captured_job_of_v1_is_read(fixtures, budget, unreadable):
+    (directory,) = listed(fixtures / "cgroup-v1", unreadable)
+    assert directory.path == "/slurm_n1/uid_6001/job_10"
+    assert (directory.membership.job_id, directory.membership.uid, directory.membership.node) == (
+        "10",
+        6001,
+        "n1",
+    )
+    group = JobCgroup(directory, budget, unreadable)
+    for _ in range(2):  # opened, then read through the kept descriptors
+        assert group.read() == JobFigures(
+            cpu=CpuTimes(pytest.approx(4.8), pytest.approx(1.2)),
+            memory=MemoryBytes(
+                anon=593920, file=131072, shmem=4096, kernel=348160, swap=8192, charged=2277376, limit=104857600,
+                peak=3502080,
+            ),
+            counters={
+                "oom_kills": {"": (0,), "/step_batch": (0,), "/step_batch/task_0": (1,)},
+                "limit_hits": {"": (174,), "/step_batch": (0,), "/step_batch/task_0": (0,)},
+                "block_io": {"254:0": (8192, 4096, 2, 1)},
+            },
+            cpus=frozenset({0, 1}),
+        )  # fmt: skip
+    assert unreadable.counts == {}
+    assert budget.open == 16
+    group.close()
+    assert budget.open == 0
+
+
+def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable):
+    directories = {each.path.rpartition("/")[2]: each for each in listed(fixtures / "cgroup-v2", unreadable)}
+    assert sorted(directories) == ["job_4", "s5K1KKYAYG5D00"]
+    job = JobCgroup(directories["job_4"], budget, unreadable)
+    assert job.read() == JobFigures(
+        cpu=CpuTimes(0.049043, 0.077643),
+        memory=MemoryBytes(
+            anon=2260992,
+            file=499712,
+            shmem=16384,
+            kernel=2756608,
+            swap=4096,
+            charged=5533696,
+            limit=None,
+            peak=6533120,
+        ),
+        counters={
+            "oom_kills": {"": (1,)},
+            "limit_hits": {"": (174,)},
+            "block_io": {"254:0": (8192, 4096, 2, 1), "253:0": (8192, 4096, 2, 1)},
+            ("cpu", "some"): {"": (1500000,)},
+            ("cpu", "full"): {"": (100000,)},
+            ("memory", "some"): {"": (2500000,)},
+            ("memory", "full"): {"": (200000,)},
+            ("io", "some"): {"": (3500000,)},
+            ("io", "full"): {"": (300000,)},
+        },
+        cpus=frozenset({0, 1, 2, 5}),
+    )
+    old = JobCgroup(directories["s5K1KKYAYG5D00"], budget, unreadable)
+    assert old.read() == JobFigures(
+        cpu=CpuTimes(2.0, 1.0), memory=MemoryBytes(anon=1000, file=200, shmem=100, kernel=100, charged=1500)
+    )
+    assert directories["s5K1KKYAYG5D00"].membership.sluid == "s5K1KKYAYG5D00"
+    assert unreadable.counts == {}  # a file that a kernel does not have is no failure
+    job.close()
+    old.close()
+
+
+def test_a_hybrid_layout_is_read_from_v1(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2", usage_secs=5, user=1, system=0)
+    (node.cgroup / "unified/system.slice").mkdir(parents=True)
+    (directory,) = listed(node.cgroup, unreadable)
+    assert JobCgroup(directory, budget, unreadable).read().cpu == CpuTimes(5.0, 0.0)
+
+
+def test_a_job_below_a_prefix_is_found_with_that_prefix_only(node, unreadable):
+    node.job_v1("docker/abc/slurm/uid_1/job_2")
+    assert listed(node.cgroup, unreadable) == []
+    (directory,) = listed(node.cgroup, unreadable, prefix="/docker/abc")
+    assert directory.groups["memory"] == f"{node.cgroup}/memory/docker/abc/slurm/uid_1/job_2"
+
+
+def test_what_users_and_others_make_is_no_job(node, unreadable):
+    node.job_v2("user.slice/user-1.slice/slurmstepd.scope/job_99")
+    node.job_v2("job_2")
+    node.job_v2("job_2/step_0/user/task_0/job_98")
+    node.job_v2("system")
+    node.job_v2("job_x")
+    (node.cgroup / "system.slice/slurmstepd.scope/job_7").write_text("a file")
+    (node.cgroup / "system.slice/slurmstepd.scope/job_8").symlink_to("job_2")
+    assert [each.path for each in listed(node.cgroup, unreadable)] == ["/system.slice/slurmstepd.scope/job_2"]
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of files read since it was cleared."""
+    names, read = [], KeptFile.read
+    monkeypatch.setattr(
+        KeptFile,
+        "read",
+        lambda file, **more: names.append(os.path.basename(file.path)) or read(file, **more),
+    )
+    return names
+
+
+def copied_job_of_v2(fixtures, node, unreadable, name="job_4"):
+    shutil.copytree(fixtures / "cgroup-v2", node.cgroup, dirs_exist_ok=True)
+    (directory,) = [each for each in listed(node.cgroup, unreadable) if each.path.endswith(f"/{name}")]
+    group = Path(directory.groups["unified"])
+    (group / "memory.swap.max").write_text("max\n")
+    # The samples at which all is read in any case begin with this one.
+    return replace(directory, inodes={"unified": STILL_LOOKS}), group
+
+
+def runs_on(group, look):
+    (group / "cpu.stat").write_text(f"usage_usec {look}\nuser_usec {look}\nsystem_usec 0\n")
+
+
+ALWAYS = {"cpu.stat", "memory.stat", "memory.current"}
+IN_TURN = {"memory.events", "memory.peak", "memory.swap.current", "io.stat"}
+RARELY = {"memory.max", "memory.swap.max", "cpuset.cpus.effective"}
+PRESSURES = {f"{each}.pressure" for each in ("cpu", "memory", "io")}
+
+
+def test_a_job_of_v2_that_has_run_is_read_in_five_files_on_the_busiest_node(
+    fixtures, node, budget, unreadable, reads
+):
+    directory, group = copied_job_of_v2(fixtures, node, unreadable)
+    signs = NodeSigns()
+    job = JobCgroup(directory, budget, unreadable)
+    looks = []
+    for look in range(4 * RARELY_LOOKS):
+        runs_on(group, look)
+        signs = signs.then(busy(look))
+        reads.clear()
+        job.read(signs)
+        looks.append(list(reads))
+    looks = looks[1:]  # the first reads all
+    assert sum(bool(RARELY.intersection(each)) for each in looks) == 4  # they are read at every eighth
+    looks = [[name for name in each if name not in RARELY] for each in looks]
+    assert {len(each) for each in looks} == {5}
+    assert all(set(each) >= ALWAYS for each in looks)
+    for name in IN_TURN | PRESSURES:
+        at = [number for number, each in enumerate(looks) if name in each]
+        assert max(later - earlier for earlier, later in pairwise(at)) <= 4, name
+
+
+def test_on_a_calm_node_a_job_of_v2_that_has_run_is_read_in_five_files_each_of_them_up_to_date(
+    fixtures, node, budget, unreadable, reads
+):
+    directory, group = copied_job_of_v2(fixtures, node, unreadable)
+    signs = NodeSigns()
+    job = JobCgroup(directory, budget, unreadable)
+    calm = busy(0)
+    signs = signs.then(calm)
+    for look in range(1, RARELY_LOOKS):
+        runs_on(group, look)
+        signs = signs.then(calm)
+        reads.clear()
+        job.read(signs)
+    assert sorted(reads) == sorted(ALWAYS | {"memory.events", "memory.peak"})
+
+
+def test_what_a_job_of_v2_did_before_it_fell_asleep_is_read_at_its_next_samples(
+    fixtures, node, budget, unreadable, reads
+):
+    directory, group = copied_job_of_v2(fixtures, node, unreadable)
+    signs = NodeSigns()
+    job = JobCgroup(directory, budget, unreadable)
+    for look in range(3):
+        runs_on(group, look)
+        signs = signs.then(busy(look))
+        job.read(signs)
+    (group / "memory.peak").write_text("99999999999\n")
+    (group / "memory.events").write_text("low 0\nhigh 0\nmax 77\noom 0\noom_kill 0\n")
+    (group / "io.stat").write_text("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n")
+    (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=4242\n")
+    runs_on(group, 3)
+    signs = signs.then(busy(3))
+    found, looks = job.read(signs), 1
+    while not job.stands_still(cpu=True):
+        signs = signs.then(busy(100 + looks))  # others on the node go on
+        found, looks = job.read(signs), looks + 1
+    assert looks <= 4
+    assert found.memory.peak == 99999999999
+    assert found.counters["limit_hits"] == {"": (77,)}
+    assert found.counters["block_io"] == {"8:0": (1, 2, 3, 4)}
+    assert found.counters["cpu", "some"] == {"": (4242,)}
+    for _ in range(3):
+        reads.clear()
+        assert job.stands_still(cpu=True)
+        assert set(reads) <= {"cpu.stat", "memory.current", "io.stat"} | RARELY
+
+
+def test_a_file_that_vanishes_from_a_job_of_v2_keeps_its_last_value_until_its_turn_and_then_has_none(
+    fixtures, node, budget, unreadable, monkeypatch
+):
+    # A kept descriptor of a plain file outlives it; one of the kernel's does not.
+    monkeypatch.setattr(DescriptorBudget, "take", lambda *_: False)
+    directory, group = copied_job_of_v2(fixtures, node, unreadable)
+    job, signs, told = JobCgroup(directory, budget, unreadable), NodeSigns(), []
+    (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+    for look in range(8):
+        runs_on(group, look)
+        signs = signs.then(busy(look))
+        told.append(job.read(signs).counters.get(("cpu", "some")))
+        if not look:
+            (group / "cpu.pressure").unlink()
+    assert told[0] == {"": (0,)}
+    assert told[4:] == [None] * 4
+
+
+def test_an_oom_kill_on_v2_is_read_at_the_sample_at_which_the_node_has_counted_it(
+    fixtures, node, budget, unreadable
+):
+    directory, group = copied_job_of_v2(fixtures, node, unreadable)
+    signs = NodeSigns()
+    job = JobCgroup(directory, budget, unreadable)
+    for look in range(1, 20):
+        runs_on(group, look)
+        (group / "memory.events").write_text(f"low 0\nhigh 0\nmax 0\noom {look}\noom_kill {look}\n")
+        signs = signs.then(busy(look, oom_kills=look))
+        assert job.read(signs).counters["oom_kills"] == {"": (look,)}
+
+
+def test_the_peak_of_v2_is_never_below_charged_memory(fixtures, node, budget, unreadable):
+    directory, group = copied_job_of_v2(fixtures, node, unreadable)
+    signs = NodeSigns()
+    job = JobCgroup(directory, budget, unreadable)
+    for look in range(1, 12):
+        runs_on(group, look)
+        for name in ("memory.current", "memory.peak"):
+            (group / name).write_text(f"{look * 10**12}\n")
+        signs = signs.then(busy(look))
+        assert job.read(signs).memory.peak == look * 10**12
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("memory.stat", {"anon", "file", "shmem", "swap"}),
+        ("memory.usage_in_bytes", {"charged"}),
+        ("memory.limit_in_bytes", set()),
+        ("memory.kmem.usage_in_bytes", {"kernel"}),
+        ("memory.max_usage_in_bytes", {"peak"}),
+    ],
+)
+@pytest.mark.parametrize("failure", [errno.EACCES, errno.EIO, errno.ENODEV, "garbage"])
+def test_a_file_that_cannot_be_read_costs_its_own_figures_only(
+    node, budget, unreadable, fail_opening, name, lost, failure
+):
+    node.job_v1("slurm/uid_1/job_2", usage_secs=1)
+    whole = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read()
+    if failure == "garbage":
+        (node.cgroup / "memory/slurm/uid_1/job_2" / name).write_text("\xff-1\n")
+    else:
+        fail_opening(name, failure)
+    broken = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read()
+    assert broken.cpu == whole.cpu
+    for field in ("anon", "file", "shmem", "swap", "kernel", "charged", "peak"):
+        assert getattr(broken.memory, field) == (None if field in lost else getattr(whole.memory, field))
+    kind = failure if failure == "garbage" else errno.errorcode[failure].lower()
+    expected = {} if failure == errno.ENODEV else {f"job_{name.replace('.', '_')}_{kind}": 1}
+    assert unreadable.counts == expected
+
+
+def test_without_the_precise_total_the_sampled_times_count(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2", user=300, system=100)
+    (node.cgroup / "cpu,cpuacct/slurm/uid_1/job_2/cpuacct.usage").unlink()
+    assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu == CpuTimes(3.0, 1.0)
+    (node.cgroup / "cpu,cpuacct/slurm/uid_1/job_2/cpuacct.stat").write_text("")
+    assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu is None
+
+
+def test_a_directory_that_vanished_is_not_an_error(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2")
+    group = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    node.end_job("slurm/uid_1/job_2")
+    assert group.read() == JobFigures(cpu=None, memory=MemoryBytes())
+    assert unreadable.counts == {}
+
+
+def test_groups_come_and_go_with_their_directories(node, budget, unreadable):
+    groups = JobCgroups(str(node.cgroup), budget, unreadable, wanted=lambda each: each.job_id != "3")
+    node.job_v2("job_1")
+    node.job_v2("job_2")
+    found = groups.update()
+    first = {each.directory.membership.job_id: each for each in found.groups}
+    for each in found.groups:
+        each.read()
+    node.end_job("job_1")
+    found = groups.update()
+    assert list(found.groups) == [first["2"]]
+    node.job_v2("job_3")
+    node.end_job("job_2")
+    found = groups.update()
+    assert list(found.groups) == [], "and the third is not wanted"
+    assert budget.open == 0
+    groups.close()
+
+
+def test_the_swap_that_a_job_may_have_is_its_own_limit_or_what_is_above_that_of_its_memory(
+    node, budget, unreadable
+):
+    group = node.job_v2("job_1")
+
+    def limit():
+        return JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().memory.swap_limit
+
+    assert limit() is None
+    (group / "memory.swap.max").write_text("0\n")
+    assert limit() == 0
+    (group / "memory.swap.max").write_text("max\n")
+    assert limit() is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "both", "swap"),
+    [(100, 150, 50), (100, 100, 0), (100, 2**63 - 4096, None), (2**63 - 4096, 2**63 - 4096, None)],
+)
+def test_of_v1_the_limit_of_memory_and_swap_together_leaves_that_of_swap(
+    node, budget, unreadable, memory, both, swap
+):
+    node.job_v1("slurm/uid_1/job_3")
+    group = node.cgroup / "memory/slurm/uid_1/job_3"
+    (group / "memory.limit_in_bytes").write_text(f"{memory}\n")
+    (group / "memory.memsw.limit_in_bytes").write_text(f"{both}\n")
+    (directory,) = listed(node.cgroup, unreadable)
+    assert JobCgroup(directory, budget, unreadable).read().memory.swap_limit == swap
+
+
+def fail_listing(monkeypatch, name):
+    real = os.scandir
+
+    def fake(path):
+        if str(path).endswith(name):
+            raise OSError(errno.EIO, "x")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", fake)
+
+
+def test_a_listing_that_fails_ends_no_job(node, budget, unreadable, monkeypatch):
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    node.job_v2("job_1")
+    node.job_v2("job_2")
+    found = groups.update()
+    before = list(found.groups)
+    fail_listing(monkeypatch, "slurmstepd.scope")
+    found = groups.update()
+    assert list(found.groups) == before
+    assert unreadable.counts == {"job_directories_eio": 1}
+    shutil.rmtree(node.cgroup / "system.slice/slurmstepd.scope/job_1")
+    found = groups.update()
+    assert [each.directory.membership.job_id for each in found.groups] == ["2"]
+    groups.close()
+
+
+def test_directories_are_the_same_until_one_comes_or_goes(node, budget, unreadable, monkeypatch):
+    node.job_v1("slurm/uid_1/job_1")
+    memory = node.cgroup / "memory/slurm/uid_1/job_1"
+    memory.rename(memory.with_name("later"))
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    found = groups.update()
+    (before,) = found.groups
+    found = groups.update()
+    assert list(found.groups) == [before]
+    assert not found.have_changed
+    memory.with_name("later").rename(memory)
+    found = groups.update()
+    (with_memory,) = found.groups
+    assert with_memory.counts_memory > before.counts_memory, "that of memory was made a moment later"
+    listed = found.directories
+    found = groups.update()
+    assert found.directories is listed
+    fail_listing(monkeypatch, "uid_1")
+    found = groups.update()
+    failed = unreadable.counts["job_directories_eio"]
+    found = groups.update()
+    assert list(found.groups) == [with_memory]
+    assert unreadable.counts == {"job_directories_eio": 2 * failed}, "it is counted at each look"
+    groups.close()
+
+
+def test_a_kernel_that_did_not_say_which_version_it_has_is_asked_again(node, budget, unreadable, monkeypatch):
+    node.job_v2("job_1")
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    with monkeypatch.context() as patch:
+        patch.setattr(os.path, "exists", lambda _path: False)  # as it says of any error
+        found = groups.update()
+        assert list(found.groups) == []
+    found = groups.update()
+    assert [each.directory.membership.job_id for each in found.groups] == ["1"]
+    groups.close()
+
+
+def test_a_node_without_control_groups_has_no_jobs(tmp_path, budget, unreadable):
+    groups = JobCgroups(str(tmp_path / "nothing"), budget, unreadable)
+    found = groups.update()
+    assert list(found.groups) == []
+    assert unreadable.counts == {}
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hang(node, budget, unreadable):
+    group = node.job_v2("job_1")
+    (group / "cpu.stat").unlink()
+    os.mkfifo(group / "cpu.stat")
+    assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu is None
+    assert unreadable.counts == {"job_cpu_stat_espipe": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("memory.events", {"oom_kills", "limit_hits"}),
+        ("io.stat", {"block_io"}),
+        ("cpu.pressure", {("cpu", "some"), ("cpu", "full")}),
+    ],
+)
+@pytest.mark.parametrize("failure", [errno.EACCES, errno.EIO, "garbage"])
+def test_a_counter_that_cannot_be_read_is_told_apart_from_one_that_is_not_there(
+    node, budget, unreadable, fail_opening, name, lost, failure
+):
+    group = node.job_v2("job_2")
+    (group / "memory.events").write_text("max 1\noom_kill 0\n")
+    (group / "io.stat").write_text("")
+    (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().counters == {
+        "oom_kills": {"": (0,)},
+        "limit_hits": {"": (1,)},
+        "block_io": {},
+        ("cpu", "some"): {"": (0,)},
+    }
+    reader.close()
+    if failure == "garbage":
+        (group / name).write_text("\xff")
+    else:
+        fail_opening(name, failure)
+    counters = reader.read().counters
+    assert {counter for counter, rows in counters.items() if rows is None} == lost
+    kind = failure if failure == "garbage" else errno.errorcode[failure].lower()
+    assert unreadable.counts == {f"job_{name.replace('.', '_')}_{kind}": 1}
+    reader.close()
+
+
+def after(looks, reader):
+    """Return what the last of so many looks finds."""
+    for _ in range(looks - 1):
+        reader.read()
+    return reader.read()
+
+
+def test_a_cpuset_of_an_old_kernel_tells_what_was_asked_for_and_an_empty_one_nothing(
+    node, budget, unreadable
+):
+    path = "slurm/uid_1/job_2"
+    group = node.cgroup / "cpuset" / path
+    group.mkdir(parents=True)
+    (group / "cpuset.cpus").write_text("0-3\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().cpus == {0, 1, 2, 3}
+    (group / "cpuset.cpus").write_text("\n")
+    assert after(RARELY_LOOKS, reader).cpus is None
+    (group / "cpuset.effective_cpus").write_text("0-7\n")
+    assert len(after(RARELY_LOOKS, reader).cpus) == 8
+    reader.close()
+
+
+def test_a_file_of_v1_without_any_device_does_not_say_that_nothing_was_moved(node, budget, unreadable):
+    group = node.cgroup / "blkio/slurm/uid_1/job_2"
+    group.mkdir(parents=True)
+    for name in ("io_service_bytes", "io_serviced"):
+        (group / f"blkio.throttle.{name}_recursive").write_text("Total 0\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().counters == {}
+    (group / "blkio.throttle.io_serviced_recursive").write_text("8:0 Read 1\n8:0 Write 0\nTotal 1\n")
+    assert after(RARELY_LOOKS, reader).counters == {"block_io": {"8:0": (0, 0, 1, 0)}}
+    (group / "blkio.throttle.io_service_bytes_recursive").write_text("8:0 Read x\n")
+    assert reader.read().counters == {"block_io": None}
+    reader.close()
+
+
+def test_jobs_that_only_a_cpuset_knows_are_found_and_else_its_paths_are_those_of_the_others(node, unreadable):
+    (node.cgroup / "cpuset/slurm/uid_1/job_2").mkdir(parents=True)
+    (directory,) = listed(node.cgroup, unreadable)
+    assert directory.groups.keys() == {"cpuset"}
+    node.job_v1("slurm/uid_1/job_3")
+    (directory,) = listed(node.cgroup, unreadable)
+    assert directory.groups == {
+        "cpuacct": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
+        "memory": f"{node.cgroup}/memory/slurm/uid_1/job_3",
+        "cpuset": f"{node.cgroup}/cpuset/slurm/uid_1/job_3",
+        "cpu": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
+    }
+
+
+@pytest.mark.parametrize("path", ["slurm/uid_1/job_2", "torque/2.head"])
+def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
+    node, budget, unreadable, path
+):
+    node.job_v1("slurm/uid_1/job_3")
+    group = node.cgroup / "memory" / path
+    group.mkdir(parents=True)
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    for _ in range(2):  # one that is known is found again
+        [found] = (
+            each.directory for each in groups.update().groups if each.directory.membership.job_id == "2"
+        )
+        assert (found.path, found.groups["memory"]) == (f"/{path}", str(group))
+        assert found.cpu_source == f"/{path}@{group.stat().st_ino}"  # the next one here is another
+        assert "cpuacct" not in found.groups
+    group.rmdir()
+    found = groups.update()
+    assert [each.directory.membership.job_id for each in found.groups] == ["3"]
+    groups.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "text", "later"),
+    [
+        ("job_v1", "cpu,cpuacct/slurm/uid_1/job_3", "throttled_time 2068688167", "throttled_time 3068688167"),
+        (
+            "job_v2",
+            "",
+            "user_usec 1\nsystem_usec 1\nthrottled_usec 2068688",
+            "user_usec 1\nsystem_usec 1\nthrottled_usec 3068688",
+        ),
+    ],
+)
+def test_the_time_for_which_a_quota_kept_a_job_from_its_cpus_is_read_where_there_is_one(
+    node, budget, unreadable, make, where, text, later
+):
+    made = getattr(node, make)("slurm/uid_1/job_3" if where else "job_3")
+    file = (node.cgroup / where if where else made) / "cpu.stat"
+    file.write_text(f"nr_periods 30\n{text}\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().counters["throttled"] == {"": (2_068_688,)}
+    file.write_text(f"nr_periods 60\n{later}\n")
+    assert reader.read().counters["throttled"] == {"": (3_068_688,)}
+    file.write_text("user_usec 1\nsystem_usec 1\nnr_periods 0\nthrottled_usec 0\n")
+    assert "throttled" not in reader.read().counters
+    reader.close()

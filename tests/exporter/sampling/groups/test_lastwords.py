@@ -1,0 +1,176 @@
+"""The last word on a job's groups: read when its first process has ended, kept until a look takes it."""
+
+import os
+import threading
+
+import pytest
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.sampling import descriptors
+from jobfeatures_exporter.sampling.groups import lastwords
+from jobfeatures_exporter.sampling.groups.cgroup import JobFigures
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords, most_waited_for, read_figures
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
+from jobfeatures_exporter.snapshot import MemoryBytes
+from tests.running import started, until
+
+JOB = Membership(batch_system="slurm", job_id="7")
+
+
+def directory(path="/slurm/uid_1/job_7", inode=5, top="/sys/fs/cgroup/memory"):
+    return JobDirectory(path=path, membership=JOB, groups={"memory": top + path}, inodes={"cpuacct": inode})
+
+
+def figures(peak, **kills):
+    counters = {"oom_kills": {name: (count,) for name, count in kills.items()}}
+    return JobFigures(memory=MemoryBytes(anon=1, peak=peak), counters=counters)
+
+
+@pytest.fixture
+def start():
+    """Return a function that starts the thread; it is stopped at the end."""
+    running = []
+
+    def start(words):
+        thread = threading.Thread(target=words.run, daemon=True)
+        thread.start()
+        running.append((words, thread))
+        return words
+
+    yield start
+    for words, thread in running:
+        words.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended(start):
+    read = []
+
+    def read_all(each):
+        read.append(each.path)
+        return figures(9)
+
+    words = start(LastWords(read_all))
+    first, other = directory(), directory("/slurm/uid_1/job_8", 6)
+    with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two:
+        children = one, two
+        words.follow([first, other], {children[0].pid: [first], children[1].pid: [other]})
+        until(lambda: len(words._waiting) == 2)
+        assert words.take() == {}
+        children[0].kill()
+        heard = until(words.take)
+        assert list(heard) == [first.cpu_source]
+        until(lambda: children[0].pid not in words._waiting)
+        assert words.take() == {}  # though nobody has waited for it: it is read once
+        assert set(read) == {first.path}
+        words.follow([other], {children[1].pid: [other]})
+        until(lambda: not words._ended)
+
+
+def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for():
+    words = LastWords(lambda _: figures(9))
+    with started(["sleep", "1000"]) as child:
+        child.kill()
+        child.wait()
+        words.follow([directory()], {child.pid: [directory()]})
+        words._wait_for_others()
+        assert list(words.take()) == [directory().cpu_source]
+        words._wait_for_others()
+        assert words.take() == {}  # it is read once
+    words.close()
+
+
+def test_what_is_read_later_is_no_lower_and_keeps_what_has_gone():
+    told = [figures(7, task_0=1), figures(5, task_1=2), JobFigures(memory=MemoryBytes())]
+    words = LastWords(lambda _: told.pop(0))
+    each = directory()
+    words.follow([each], {})
+    for _ in range(3):
+        words.note(each.groups["memory"])
+    [heard] = words.take().values()
+    assert heard.memory.peak == 7
+    assert heard.counters == {"oom_kills": {"task_0": (1,), "task_1": (2,)}}
+    words.note("/sys/fs/cgroup/memory/elsewhere")
+    assert words.take() == {}
+    words.close()
+
+
+def test_a_reading_that_fails_is_told_and_ends_nothing(caplog):
+    def fail(_):
+        raise RuntimeError("ours")
+
+    words = LastWords(fail)
+    words.follow([directory()], {})
+    words.note(directory().groups["memory"])
+    assert words.take() == {}
+    assert "cannot be read" in caplog.text
+    words.close()
+
+
+def test_figures_merge_without_falling():
+    before = JobFigures(
+        cpu=CpuTimes(2.0, 1.0),
+        memory=MemoryBytes(anon=3, peak=9),
+        counters={"limit_hits": {"": (4,)}, "block_io": None},
+        cpus=frozenset({1}),
+    )
+    now = JobFigures(
+        cpu=CpuTimes(1.0, 5.0),
+        memory=MemoryBytes(anon=1),
+        counters={"limit_hits": {"": (1,), "/a": (2,)}, "block_io": {"8:0": (1, 2, 3, 4)}},
+    )
+    both = now.merged(before)
+    assert both == JobFigures(
+        cpu=CpuTimes(2.0, 5.0),
+        memory=MemoryBytes(anon=1, peak=9),
+        counters={"limit_hits": {"": (4,), "/a": (2,)}, "block_io": {"8:0": (1, 2, 3, 4)}},
+        cpus=frozenset({1}),
+    )
+    assert JobFigures(memory=MemoryBytes()).merged(before) == before
+
+
+def test_a_reading_keeps_no_descriptor(node, open_descriptors):
+    node.job_v1("slurm_n1/uid_1/job_7", usage_secs=2.0, user=150, system=50, memory=77)
+    group = directory("/slurm_n1/uid_1/job_7", top=str(node.cgroup / "memory"))
+    before = open_descriptors()
+    assert read_figures(group).memory.peak == 77
+    assert open_descriptors() == before
+
+
+def test_descriptors_are_given_back_and_no_more_than_a_few_are_taken(start, monkeypatch, open_descriptors):
+    monkeypatch.setattr(lastwords, "MAX_WAITED_FOR", 1)
+    before = open_descriptors()
+    words = LastWords(lambda _: figures(1))
+    with started(["sleep", "1000"]) as child:
+        words._wanted = {child.pid: [directory()], os.getpid(): [directory()], 2**22 + 1: [directory()]}
+        words._wait_for_others()
+        assert len(words._waiting) == 1
+        words.close()
+        words.stop()
+        assert open_descriptors() == before
+
+
+def test_a_kernel_without_such_descriptors_is_told_of_once(monkeypatch, caplog):
+    def fail(_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", fail)
+    words = LastWords(lambda _: figures(1))
+    words._wanted = {1: [directory()], 2: [directory()]}
+    for _ in range(3):
+        words._wait_for_others()
+    assert caplog.text.count("cannot be waited for") == 1
+    words.close()
+
+
+@pytest.mark.parametrize("soft", [64, 256, 700, 1024, 1500, 20_000, 524_288])
+def test_waiting_for_ends_and_keeping_files_together_leave_descriptors_to_listeners(monkeypatch, soft):
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: (soft, soft))
+    budget = descriptors.DescriptorBudget()
+    kept = 0
+    while budget.take():
+        kept += 1
+    assert soft - kept - most_waited_for() >= min(256, soft // 4)
+    assert most_waited_for() > 0

@@ -1,0 +1,62 @@
+"""Kills that the node counts and no group shows; oracle: a node where it is known what each kill was of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
+from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes
+
+KEYS = [JobKey("slurm", str(number)) for number in range(3)]
+
+
+def samples(counts):
+    return {
+        key: JobSample(key=key, accounting=Accounting.CGROUP, memory=MemoryBytes(), oom_kills=count)
+        for key, count in counts.items()
+    }
+
+
+@pytest.fixture
+def look():
+    """Return a function that takes a look: counts of the node and the jobs, who lost groups → what is shown."""
+    kills, before = UnseenKills(), {}
+
+    def look(node, counts, lost=()):
+        jobs, final = samples(counts), {}
+        kills.doubt(node, before, jobs, final, lost)
+        before.clear()
+        before.update(jobs)
+        return {key: each.oom_kills for key, each in {**final, **jobs}.items()}
+
+    return look
+
+
+@given(
+    looks=st.lists(st.lists(st.tuples(st.sampled_from([*KEYS, None]), st.booleans()), max_size=4), max_size=8)
+)
+def test_a_count_of_0_is_unknown_where_a_kill_was_not_shown_in_the_look_in_which_the_job_lost_a_group(looks):
+    """Each kill is of a job or of none, and is shown or was of a group that has gone."""
+    kills, before = UnseenKills(), {}
+    node, shown, unsure = 100, dict.fromkeys(KEYS, 0), set()
+    for happened in [[], *looks]:
+        for key, is_shown in happened:
+            node += 1
+            if key is not None and is_shown:
+                shown[key] += 1
+        lost = {key for key, is_shown in happened if key is not None and not is_shown}
+        unsure |= lost
+        jobs = samples(shown)
+        kills.doubt(node, before, jobs, {}, lost)
+        expected = {key: None if key in unsure and not count else count for key, count in shown.items()}
+        assert {key: each.oom_kills for key, each in jobs.items()} == expected
+        before = jobs
+
+
+def test_nothing_is_unsure_where_the_node_does_not_count_or_for_the_first_time(look):
+    for node in (None, 7, None, 9):
+        assert look(node, {KEYS[0]: 0}, KEYS[:1]) == {KEYS[0]: 0}
+    assert look(10, {KEYS[0]: 0}, KEYS[:1]) == {KEYS[0]: None}
+    assert look(10, {}) == {}  # it was said before
+    assert look(10, {KEYS[0]: 0}) == {KEYS[0]: 0}  # the next of that id

@@ -1,0 +1,140 @@
+"""Sharing out what a package used: never more than the whole, never less than before."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.power.energy import (
+    JobEnergy,
+    compute_busy_secs,
+    compute_increase_uj,
+    compute_package_joules,
+    compute_shares,
+)
+from jobfeatures_exporter.snapshot import CpuSecs
+
+RANGE_UJ = 262_143_328_850
+
+
+def key(number):
+    return JobKey("slurm", str(number))
+
+
+def busy(secs, idle=0.0):
+    return CpuSecs(secs, 0, 0, idle, 0, 0, 0, 0)
+
+
+@given(
+    st.integers(0, RANGE_UJ),
+    st.integers(0, 40_000_000_000),
+)
+def test_a_counter_goes_on_through_one_wrap(before, used):
+    now = before + used
+    if now > RANGE_UJ:
+        now -= RANGE_UJ
+    increase = compute_increase_uj(before, now, max_range_uj=RANGE_UJ, elapsed_secs=10)
+    assert increase == used
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**63), st.none() | st.integers(0, 2**63), st.floats(-1, 1e9))
+def test_an_increase_is_never_negative(before, now, most, elapsed):
+    assert compute_increase_uj(before, now, max_range_uj=most, elapsed_secs=elapsed) >= 0
+
+
+def test_a_counter_that_was_set_back_is_no_wrap():
+    assert compute_increase_uj(5_000_000, 10, max_range_uj=RANGE_UJ, elapsed_secs=10) == 0
+    assert compute_increase_uj(5_000_000, 10, max_range_uj=None, elapsed_secs=10) == 0
+
+
+seconds = st.floats(0, 1e6, allow_nan=False)
+
+
+@given(seconds, seconds, st.dictionaries(st.integers(0, 20).map(key), seconds))
+def test_shares_never_exceed_the_whole(joules, busy_secs, used):
+    shares = compute_shares(joules, busy_secs=busy_secs, used_secs=used)
+    assert shares.keys() == used.keys()
+    assert all(share >= 0 for share in shares.values())
+    assert sum(shares.values()) <= joules * (1 + 1e-9)
+
+
+def test_what_no_job_used_stays_with_the_node():
+    assert compute_shares(100.0, busy_secs=40, used_secs={key(1): 10, key(2): 20}) == {key(1): 25, key(2): 50}
+
+
+def test_jobs_bear_the_idle_power_of_the_package_they_run_on():
+    assert compute_shares(100.0, busy_secs=1, used_secs={key(1): 1}) == {key(1): 100}
+
+
+def test_stolen_and_idle_time_is_not_busy():
+    assert compute_busy_secs(CpuSecs(1, 2, 4, 100, 100, 8, 16, 100)) == 31
+
+
+def test_the_platform_is_not_added_to_its_packages():
+    assert compute_package_joules({"package-0": 5, "package-1": 6, "dram-0": 1, "psys": 100}) == 12
+    assert compute_package_joules({"psys": 100}) is None
+
+
+def test_a_job_gets_its_part_between_two_looks():
+    energy = JobEnergy()
+    assert energy.update(joules=50, cpu=busy(1000), used_secs={key(1): 500.0}) == {key(1): 0}
+    assert energy.update(joules=150, cpu=busy(1040), used_secs={key(1): 510.0}) == {key(1): 25}
+
+
+def test_a_job_that_began_after_the_last_look_counts_from_its_start():
+    energy = JobEnergy()
+    energy.update(joules=0, cpu=busy(0), used_secs={})
+    assert energy.update(joules=100, cpu=busy(10), used_secs={key(1): 5.0}) == {key(1): 50}
+
+
+def test_a_job_with_a_past_longer_than_the_interval_counts_from_here_on():
+    energy = JobEnergy()
+    energy.update(joules=0, cpu=busy(0), used_secs={})
+    assert energy.update(joules=100, cpu=busy(10), used_secs={key(1): 5000.0}) == {key(1): 0}
+    assert energy.update(joules=200, cpu=busy(20), used_secs={key(1): 5010.0}) == {key(1): 100}
+
+
+def test_the_next_job_of_an_id_that_never_went_has_no_joules_of_the_last():
+    energy = JobEnergy()
+    energy.update(joules=0, cpu=busy(0), used_secs={key(1): 100.0})
+    energy.update(joules=50, cpu=busy(10), used_secs={key(1): 110.0})
+    assert energy.update(joules=60, cpu=busy(14), used_secs={key(1): 2.0}) == {key(1): 5.0}
+
+
+def test_after_a_look_that_could_not_be_read_the_next_shares_for_both():
+    energy = JobEnergy()
+    energy.update(joules=0, cpu=busy(0), used_secs={key(1): 0.0})
+    energy.update(joules=10, cpu=busy(10), used_secs={key(1): 5.0})
+    for joules, cpu in ((None, busy(15)), (15, None)):
+        assert energy.update(joules=joules, cpu=cpu, used_secs={key(1): 9.0}) == {key(1): 5}
+    assert energy.update(joules=30, cpu=busy(30), used_secs={key(1): 15.0}) == {key(1): 15}
+
+
+def test_without_a_readable_package_no_job_has_joules():
+    assert JobEnergy().update(joules=None, cpu=busy(1), used_secs={key(1): 1.0}) == {}
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+@given(data=st.data())
+def test_joules_never_fall_and_never_exceed_what_the_packages_used(unreadable, data):
+    energy = JobEnergy()
+    joules, cpu, used, told = 0.0, 0.0, {}, {}
+    for _ in range(data.draw(st.integers(2, 8))):
+        joules += data.draw(st.floats(0, 1000))
+        cpu += data.draw(st.floats(0, 100))
+        for number in data.draw(st.sets(st.integers(0, 4))):
+            used[key(number)] = used.get(key(number), 0.0) + data.draw(st.floats(0, 100))
+        gone = unreadable and data.draw(st.booleans())
+        now = energy.update(joules=None if gone else joules, cpu=busy(cpu), used_secs=used)
+        if now:
+            assert all(now[each] >= before - 1e-9 for each, before in told.items())
+            told = now
+        assert sum(told.values()) <= joules * (1 + 1e-9)
+
+
+def test_jobs_that_have_ended_leave_nothing_behind():
+    energy = JobEnergy()
+    for number in range(1000):
+        energy.update(joules=number, cpu=busy(number), used_secs={key(number): float(number)})
+    assert len(energy._totals) <= 1
+    assert len(energy._used_secs) == 1

@@ -1,0 +1,118 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.processes.bycommand import OTHER, SLOTS, CommandBook
+from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
+
+JOB = JobKey("slurm", "1")
+
+
+def process(pid, command, *, ticks=0, memory=0, ppid=1, children=0) -> ProcessSample:
+    return ProcessSample(
+        pid=pid, ppid=ppid, pgid=pid, session=pid, start_ticks=pid, command=command, state="S",
+        user_ticks=ticks, system_ticks=0, children_user_ticks=children, children_system_ticks=0,
+        threads=1, resident_bytes=memory, virtual_bytes=1,
+    )  # fmt: skip
+
+
+def look(book, *processes, jobs=(JOB,)):
+    """Take one look at processes of one job; return its commands by name."""
+    everything = {each.pid: each for each in processes}
+    told = book.update(everything, dict.fromkeys(jobs, processes))
+    samples = told.get(JOB, ())
+    assert len({each.command for each in samples}) == len(samples)  # else a page would have a series twice
+    return {each.command: each for each in samples}
+
+
+@pytest.fixture
+def book():
+    return CommandBook(top=2, ticks_per_sec=100)
+
+
+def test_processes_of_the_same_command_are_one(book):
+    told = look(book, process(1, "make", ticks=100, memory=5), process(2, "make", ticks=50, memory=6))
+    assert told == {"make": CommandSample(command="make", cpu_secs=1.5, resident_bytes=11, processes=2)}
+
+
+def test_those_of_most_time_and_of_most_memory_have_names_and_the_rest_is_other(book):
+    told = look(
+        book,
+        *(process(10 + n, f"cpu{n}", ticks=100 * n) for n in range(5)),
+        *(process(20 + n, f"mem{n}", memory=1000 * n) for n in range(5)),
+    )
+    assert set(told) == {"cpu4", "cpu3", "mem4", "mem3", OTHER}
+    assert told[OTHER] == CommandSample(command=OTHER, cpu_secs=3.0, resident_bytes=3000, processes=6)
+
+
+def test_a_command_that_is_called_other_is_among_the_others(book):
+    told = look(book, process(1, OTHER, ticks=100, memory=9))
+    assert told == {OTHER: CommandSample(command=OTHER, cpu_secs=1.0, resident_bytes=9, processes=1)}
+
+
+def test_a_child_that_was_waited_for_counts_for_its_command_and_the_rest_for_its_parents(book):
+    look(book, process(1, "sh"), process(2, "cc", ppid=1, ticks=70))
+    told = look(book, process(1, "sh", children=100))
+    assert (told["cc"].cpu_secs, told["sh"].cpu_secs) == (0.7, 0.3)
+    assert (told["cc"].processes, told["sh"].processes) == (0, 1)
+
+
+def test_a_process_that_takes_another_name_is_not_counted_twice(book):
+    look(book, process(1, "sh", ticks=50))
+    told = look(book, process(1, "python", ticks=80))
+    assert (told["sh"].cpu_secs, told["python"].cpu_secs) == (0.5, 0.3)
+
+
+def test_a_name_is_kept_while_there_is_room_and_given_up_when_it_has_no_process(book):
+    for number in range(SLOTS * 2):
+        look(book, process(number + 1, f"c{number}", ticks=100 + number))
+    told = look(book, process(99, "new", ticks=1000))
+    assert len(told) == SLOTS * 2 + 1
+    assert "c0" not in told  # of least time
+    assert told[OTHER] == CommandSample(command=OTHER, cpu_secs=1.0, resident_bytes=0, processes=0)
+    assert told["new"].cpu_secs == 10.0
+
+
+def test_a_job_without_processes_keeps_its_counts_and_one_that_has_ended_does_not(book):
+    look(book, process(1, "make", ticks=100))
+    assert look(book)["make"].cpu_secs == 1.0
+    assert look(book, process(2, "make", ticks=30))["make"].cpu_secs == 1.3
+    assert look(book, jobs=()) == {}
+    assert look(book, process(3, "make", ticks=10))["make"].cpu_secs == 0.1
+
+
+STEPS = st.lists(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.sampled_from("abcdefgh"), st.integers(0, 50), st.integers(0, 9)),
+        max_size=6,
+        unique_by=lambda each: each[0],
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS, st.integers(1, 2))
+def test_nothing_falls_while_it_is_told_and_nothing_is_lost_or_made_up(steps, top):
+    book = CommandBook(top=top, ticks_per_sec=1)
+    ticks: dict[int, int] = {}
+    used = 0
+    last: dict[str, CommandSample] = {}
+    for step in steps:
+        processes = []
+        for pid, command, more, memory in step:
+            ticks[pid] = ticks.get(pid, 0) + more
+            used += more
+            processes.append(process(pid, command, memory=memory)._replace(user_ticks=ticks[pid]))
+        for pid in ticks.keys() - {each.pid for each in processes}:
+            del ticks[pid]
+        told = look(book, *processes)
+        assert all(told[name].cpu_secs >= last[name].cpu_secs for name in told.keys() & last.keys())
+        assert OTHER in told or OTHER not in last
+        assert sum(each.cpu_secs for each in told.values()) == used
+        assert sum(each.processes for each in told.values()) == len(processes)
+        assert sum(each.resident_bytes for each in told.values()) == sum(
+            each.resident_bytes for each in processes
+        )
+        assert len(told) <= SLOTS * top + 1
+        last = told

@@ -1,0 +1,183 @@
+import errno
+import itertools
+import os
+
+import pytest
+
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
+from jobfeatures_exporter.snapshot import MemoryBytes
+
+JOB = "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n"
+
+
+@pytest.fixture
+def unreadable():
+    return Unreadable()
+
+
+@pytest.fixture
+def members(node, unreadable):
+    return Members(str(node.proc), unreadable)
+
+
+@pytest.fixture
+def look(node, members):
+    """Return a function that scans, updates, and returns the samples."""
+    scanner = ProcessScanner(str(node.proc))
+
+    def look():
+        samples = scanner.scan()
+        members.update(samples)
+        return samples
+
+    yield look
+    scanner.close()
+
+
+def moments(node, members, look, looks: int) -> list[int]:
+    """Return at which looks process 10 was checked: its control group is taken away after each."""
+    found = []
+    for number in range(1, looks + 1):
+        (node.proc / "10/cgroup").write_text(JOB)
+        members.attributed.pop(10, None)
+        look()
+        if 10 in members.attributed:
+            found.append(number)
+    return found
+
+
+def test_checks_grow_rare_but_never_end(node, members, look):
+    node.process(10)
+    checked = moments(node, members, look, 150)
+    assert checked[:2] == [1, 2]
+    gaps = [after - before for before, after in itertools.pairwise(checked)]
+    assert all(gap <= min(2 ** (number + 1), 32) for number, gap in enumerate(gaps))
+    assert checked[-1] - checked[-2] == 32
+
+
+def test_processes_that_were_there_at_the_start_are_not_all_checked_at_once(node, members, look, monkeypatch):
+    for pid in range(10, 330):
+        node.process(pid)
+    checked, real = [], os.stat
+    monkeypatch.setattr(os, "stat", lambda path, *rest: (checked.append(path), real(path, *rest))[1])
+    counts = []
+    for _ in range(100):
+        checked.clear()
+        look()
+        counts.append(len(checked))
+    assert counts[:2] == [320, 320]
+    assert max(counts[2:]) <= 160
+    assert max(counts[24:]) <= 40
+
+
+def test_a_process_that_is_moved_is_found_in_its_new_group(node, members, look):
+    node.process(10)
+    look()
+    assert members.attributed == {}
+    (node.proc / "10/cgroup").write_text(JOB)
+    look()
+    assert members.attributed[10].job_id == "4"
+    (node.proc / "10/cgroup").write_text("0::/\n")
+    for _ in range(2):
+        look()
+    assert members.attributed == {}
+
+
+def test_a_new_command_is_a_reason_to_check(node, members, look):
+    node.process(10, name=b"slurmstepd")
+    for _ in range(4):
+        look()
+    node.process(10, name=b"sleep", cgroup=JOB)
+    look()
+    assert members.attributed[10].step == "0"
+
+
+def test_a_reused_number_inherits_nothing(node, members, look):
+    node.process(10, cgroup=JOB, start=1)
+    look()
+    node.process(10, start=2)
+    look()
+    assert members.attributed == {}
+
+
+def test_the_ended_are_forgotten(node, members, look):
+    node.process(10, cgroup=JOB)
+    look()
+    node.end(10)
+    look()
+    assert members.attributed == {}
+    assert members.uid(10) is None
+    assert members._known == {}
+
+
+def test_the_owner_is_that_of_the_directory(node, members, look):
+    node.process(10)
+    look()
+    assert members.uid(10) == os.stat(node.proc / "10").st_uid
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESRCH])
+def test_a_group_that_cannot_be_read_stays_as_it_was_known(
+    node, members, look, unreadable, fail_opening, number
+):
+    node.process(10, cgroup=JOB)
+    look()
+    fail_opening("/10/cgroup", number)
+    look()
+    assert members.attributed[10].job_id == "4"
+    kind = errno.errorcode[number].lower()
+    assert unreadable.counts == ({} if number == errno.ESRCH else {f"process_cgroup_{kind}": 1})
+
+
+def test_memory_is_summed_over_processes(node, members, look):
+    node.process(10, rss_kib=4)
+    node.process(11, rss_kib=6)
+    samples = look()
+    assert members.memory(samples.values()) == MemoryBytes(anon=10240, file=2048, shmem=0, swap=4096)
+    assert members.memory([]) == MemoryBytes()
+
+
+def test_memory_is_read_again_when_the_process_has_changed(node, members, look):
+    node.process(10, rss_kib=4)
+    look()
+    node.process(10, rss_kib=5)  # a stat line that has not changed is taken as it is
+    assert members.memory(look().values()).anon == 5120
+    node.process(10, rss_kib=6)
+    assert members.memory(look().values()).anon == 5120
+    node.process(10, rss_kib=6, user=1)
+    assert members.memory(look().values()).anon == 6144
+
+
+def test_a_kernel_thread_is_not_asked_for_memory(node, members, look, unreadable):
+    (node.process(10, virtual=0, resident=0) / "status").write_text("broken")
+    assert members.memory(look().values()) == MemoryBytes()
+    assert unreadable.counts == {}
+
+
+def test_memory_that_cannot_be_read_is_left_out_and_counted(node, members, look, unreadable):
+    node.process(10, rss_kib=4)
+    (node.process(11) / "status").write_text("Name:\tx\n")
+    assert members.memory(look().values()).anon == 4096
+    assert unreadable.counts == {"process_status_garbage": 1}
+
+
+def test_memory_that_could_not_be_read_is_read_at_the_next_sample_though_the_process_sleeps(
+    node, members, look
+):
+    status = node.process(10, rss_kib=4) / "status"
+    text = status.read_text()
+    status.write_text("Name:\tx\n")
+    assert members.memory(look().values()).anon is None
+    status.write_text(text)
+    assert members.memory(look().values()).anon == 4096
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hang(node, members, look):
+    path = node.process(10)
+    for name in ("cgroup", "status"):
+        (path / name).unlink()
+        os.mkfifo(path / name)
+    assert members.memory(look().values()) == MemoryBytes()
+    assert members.attributed == {}

@@ -1,0 +1,254 @@
+"""The hooks of each batch system as `doctor` finds them: files and answers are constructed, some of them hostile."""
+
+import os
+import shutil
+
+import pytest
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.startup import doctor, hooksites
+from jobfeatures_exporter.startup.doctor import Mark
+from jobfeatures_exporter.startup.hooksites import HOOK_SITES, mentions_us, named_hooks, program_of
+
+OURS, LOST = "/opt/jobfeatures-exporter/x.sh", "/no/such/hook.sh"
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Return what makes an executable file."""
+
+    def make(name, text, mode=0o755):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return str(path)
+
+    return make
+
+
+@pytest.fixture
+def found(tmp_path, script, monkeypatch):
+    """Return what finds the hooks of a system: marks by what is said, from a text that its tool prints."""
+    monkeypatch.setattr(hooksites, "OAR_CONFIGURATION", str(tmp_path / "oar.conf"))
+    monkeypatch.setattr(hooksites, "LSF_SUDOERS", str(tmp_path / "lsf.sudoers"))
+    monkeypatch.setattr(hooksites, "PROFILE", str(tmp_path / "profile.d"))
+    config = ExporterConfig(
+        slurm_scontrol=str(tmp_path / "scontrol"),
+        gridengine_qstat=str(tmp_path / "qstat"),
+        htcondor_condor_status=str(tmp_path / "condor_status"),
+        lsf_bjobs=str(tmp_path / "bjobs"),
+        torque_home=str(tmp_path / "torque"),
+        pbs_home=str(tmp_path / "pbs"),
+        node_name="n1",
+    )
+
+    def find(system, **printed):
+        for name, text in printed.items():
+            script(name, text if text.startswith("#!") else f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+        return [(each.mark, each.words) for each in doctor._hooks(system, config)]
+
+    return find
+
+
+def test_every_batch_system_with_hooks_has_a_line():
+    assert HOOK_SITES.keys() == {name for name, each in SYSTEMS.items() if each.job_variable}
+
+
+@pytest.fixture
+def ours(script):
+    return script("ours.sh", "#!/bin/sh\nexec /opt/jobfeatures-exporter/slurm/prolog.sh\n")
+
+
+@pytest.fixture
+def theirs(script):
+    return script("theirs.sh", "#!/bin/sh\n")
+
+
+# --- one system after the other -----------------------------------------------------
+
+
+@pytest.mark.program
+def test_slurm_may_have_several_scripts_of_a_kind(found, ours, theirs):
+    said = (
+        f"Prolog[0] = {ours}\nProlog[1] = {theirs}\nPrologFlags = Alloc\nEpilog = (null)\nTaskProlog = {LOST}"
+    )
+    assert found("slurm", scontrol=said) == [
+        (Mark.GOOD, f"Prolog={ours}"),
+        (Mark.NOTE, f"Prolog={theirs} does not mention jobfeatures"),
+        (Mark.WRONG, f"TaskProlog={LOST} cannot be run on this node"),
+        (Mark.NOTE, "Epilog is not set"),
+    ]
+
+
+def test_torques_are_files_of_its_daemon(found, script, tmp_path):
+    prologue = script("torque/mom_priv/prologue", "#!/bin/sh\n. hook.sh; jobfeatures\n")
+    script("torque/mom_priv/epilogue", "#!/bin/sh\n", mode=0o644)
+    profile = script("profile.d/jobfeatures.sh", "# jobfeatures\n", mode=0o644)
+    assert found("torque") == [
+        (Mark.GOOD, f"prologue={prologue}"),
+        (Mark.WRONG, f"epilogue={tmp_path}/torque/mom_priv/epilogue cannot be run on this node"),
+        (Mark.GOOD, f"{tmp_path}/profile.d={profile}"),
+    ]
+    os.unlink(profile)
+    os.unlink(prologue)
+    assert [words for _, words in found("torque")][::2] == [
+        "prologue is not set",
+        f"{tmp_path}/profile.d is not set",
+    ]
+    shutil.rmtree(tmp_path / "torque")
+    ((mark, words),) = found("torque")
+    assert (mark, "No such file" in words) == (Mark.NOTE, True)
+
+
+def test_pbs_has_copies_of_its_servers_hooks(found, script, tmp_path):
+    script("pbs/mom_priv/hooks/pbs_cgroups.PY", "import pbs\n", mode=0o600)
+    folder = tmp_path / "pbs/mom_priv/hooks"
+    assert found("pbs") == [(Mark.NOTE, f"hook in {folder} is not set")]
+    own = script("pbs/mom_priv/hooks/site.PY", "COMMAND = '/usr/bin/jobfeatures'\n", mode=0o600)
+    script("pbs/mom_priv/hooks/site.HK", "jobfeatures", mode=0o600)
+    assert found("pbs") == [(Mark.GOOD, f"hook in {folder}={own}")]
+
+
+QCONF = """#!/bin/sh
+case "$*" in
+  -sconf) printf 'prolog     none\\nepilog     root@{ours}\\n' ;;
+  "-sconf n1") echo 'configuration n1 not defined' >&2; exit 1 ;;
+  -sq*) printf 'qname   all.q\\nprolog   root@{ours}\\nepilog  NONE\\n\\nqname   long\\nprolog   {ours}\\nepilog  NONE\\n'
+     echo 'No cluster queue or queue instance matches the phrase "*@n1.*"' >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.program
+def test_a_queue_of_grid_engine_has_its_own_or_the_one_for_all(found, ours):
+    assert found("gridengine", qconf=QCONF.replace("{ours}", ours)) == [
+        (Mark.GOOD, f"prolog=root@{ours} (all.q)"),
+        (Mark.WRONG, f"prolog={ours} does not run as root (long)"),
+        (Mark.GOOD, f"epilog=root@{ours} (all.q, long)"),
+    ]
+
+
+@pytest.mark.program
+def test_a_node_of_grid_engine_without_a_queue_has_the_one_for_all(found):
+    nowhere = "#!/bin/sh\ncase $1 in -sconf) exit 0 ;; esac\necho 'No cluster queue or queue instance matches'; exit 1"
+    assert found("gridengine", qconf=nowhere) == [
+        (Mark.NOTE, "prolog is not set"),
+        (Mark.NOTE, "epilog is not set"),
+    ]
+
+
+@pytest.mark.program
+def test_htcondor_has_one_wrapper_and_the_folder_that_is_read(found, ours):
+    here = "/var/lib/condor/execute"
+    answers = "#!/bin/sh\n[ $1 = EXECUTE ] && echo {} || {}"
+    assert found("htcondor", condor_config_val=answers.format(here, f"echo {ours}")) == [
+        (Mark.GOOD, f"USER_JOB_WRAPPER={ours}"),
+        (Mark.GOOD, f"EXECUTE={here}"),
+    ]
+    unset = "{ echo Not defined: $1 >&2; exit 1; }"
+    assert found("htcondor", condor_config_val=answers.format("/scratch", unset)) == [
+        (Mark.NOTE, "USER_JOB_WRAPPER is not set"),
+        (Mark.WRONG, "EXECUTE=/scratch"),
+    ]
+    broken = "#!/bin/sh\necho 'ERROR: cannot read /etc/condor' >&2\nexit 1\n"
+    ((mark, words),) = found("htcondor", condor_config_val=broken)
+    assert (mark, "cannot read /etc/condor" in words) == (Mark.WRONG, True)
+
+
+@pytest.mark.program
+def test_queues_of_lsf_with_the_same_hook_are_named_together(found, ours, theirs, tmp_path):
+    queue = "QUEUE: {}\n  -- A queue\n\nPRE_EXEC:  /other\nHOST_PRE_EXEC:  {}\nHOST_POST_EXEC:  {}\n"
+    text = queue.format("normal", ours, ours) + f"JOB_STARTER:  {ours} /site/starter.sh\n"
+    text += "-" * 40 + "\n\n" + queue.format("short", ours, theirs)
+    assert found("lsf", bqueues=text) == [
+        (Mark.GOOD, f"HOST_PRE_EXEC={ours} (normal, short)"),
+        (Mark.GOOD, f"HOST_POST_EXEC={ours} (normal)"),
+        (Mark.GOOD, f"JOB_STARTER={ours} /site/starter.sh (normal)"),
+        (Mark.NOTE, f"HOST_POST_EXEC={theirs} does not mention jobfeatures (short)"),
+        (Mark.NOTE, "JOB_STARTER is not set (short)"),
+        (Mark.WRONG, "LSB_PRE_POST_EXEC_USER="),
+    ]
+    (tmp_path / "lsf.sudoers").write_text("# LSB_PRE_POST_EXEC_USER=no\nLSB_PRE_POST_EXEC_USER=root\n")
+    assert found("lsf", bqueues=text)[-1] == (Mark.GOOD, "LSB_PRE_POST_EXEC_USER=root")
+    assert [mark for mark, _ in found("lsf", bqueues="QUEUE: normal\n")] == [Mark.NOTE] * 3  # metrics only
+
+
+def test_oars_are_in_its_configuration(found, tmp_path, ours):
+    ((mark, words),) = found("oar")
+    assert (mark, "oar.conf" in words) == (Mark.NOTE, True)
+    (tmp_path / "oar.conf").write_text(
+        f'# EPILOGUE_EXEC_FILE="/no"\nPROLOGUE_EXEC_FILE="/early"\nPROLOGUE_EXEC_FILE="{ours}"\n'
+    )
+    assert found("oar") == [
+        (Mark.GOOD, f"PROLOGUE_EXEC_FILE={ours}"),
+        (Mark.NOTE, "EPILOGUE_EXEC_FILE is not set"),
+    ]
+
+
+# --- what may stand there --------------------------------------------------------------
+
+
+@pytest.mark.program
+def test_a_hook_that_anybody_may_change_is_wrong(found, script):
+    hook = script("hook.sh", "jobfeatures", mode=0o757)
+    assert found("htcondor", condor_config_val=hook)[0] == (
+        Mark.WRONG,
+        f"USER_JOB_WRAPPER={hook}: others may write to it",
+    )
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("kind", ["pipe", "folder", "endless"])
+def test_what_is_no_script_is_named_and_waited_for_by_nobody(found, tmp_path, kind):
+    path = tmp_path / "odd"
+    {
+        "pipe": lambda: os.mkfifo(path, 0o700),
+        "folder": path.mkdir,
+        "endless": lambda: path.write_bytes(b"\0" * 2**21),
+    }[kind]()
+    path.chmod(0o700)
+    mark, words = found("htcondor", condor_config_val=str(path))[0]
+    assert mark is Mark.NOTE
+    assert words.startswith(f"USER_JOB_WRAPPER={path}")
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    "text",
+    ["", "\0\x1b[31m = \n", "Prolog" * 9999, "Prolog = \n" * 99, "Prolog[] = 7", "=" * 2**19, "Prolog = '"],
+)
+def test_any_answer_gives_findings(found, script, text):
+    said = "#!/bin/sh\ncat " + script("answer", text)
+    assert all(isinstance(mark, Mark) for mark, _ in found("slurm", scontrol=said))
+
+
+@pytest.mark.program
+def test_an_answer_without_end_is_cut(found):
+    ((mark, words),) = found("slurm", scontrol="#!/bin/sh\nexec cat /dev/zero\n")
+    assert mark is Mark.WRONG
+    assert "scontrol" in words
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [("root@/a/b c", "/a/b"), ('"/a/b" c', "/a/b"), ("", ""), ("env X=1 /a", "env"), ("/a@/b", "/a@/b")],
+)
+def test_what_a_command_runs(command, program):
+    assert program_of(command) == program
+
+
+def test_a_command_of_a_shell_is_ours_if_it_names_us(tmp_path):
+    assert mentions_us("env X=1 /opt/jobfeatures-exporter/lsf/preexec.sh")
+    assert not mentions_us("env X=1 /site/preexec.sh")
+    (tmp_path / "site").write_text("call jobfeatures")
+    (tmp_path / "link").symlink_to(tmp_path / "site")
+    assert mentions_us(f"root@{tmp_path}/link x")
+
+
+def test_queues_are_told_once_each(monkeypatch):
+    hook = hooksites.NamedHook("prolog", OURS)
+    reads = hooksites.HookSite(lambda _config, _node: iter([hook._replace(queue=each) for each in "ba"]))
+    monkeypatch.setitem(hooksites.HOOK_SITES, "slurm", reads)
+    assert list(named_hooks("slurm", ExporterConfig(), "n1")) == [hook._replace(queue="a, b")]

@@ -1,0 +1,82 @@
+"""What help shows, and how settings may be given on the command line."""
+
+import re
+
+import pytest
+
+import jobfeatures.cli
+import jobfeatures_exporter.cli
+from jobfeatures.settings.resolve import settings_of
+from jobfeatures_exporter.config import ExporterConfig
+
+COMMANDS = [
+    (program, command)
+    for program, cli in (("jobfeatures", jobfeatures.cli), ("jobfeatures-exporter", jobfeatures_exporter.cli))
+    for command in cli.COMMANDS
+]
+HELP = {}
+
+
+def flags_in(text):
+    return set(re.findall(r"^ {2,}(?:-\w, )?(--[\w.-]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("program", "command"), COMMANDS)
+def test_help_shows_what_a_person_needs_and_leaves_the_rest_to_help_all(call, program, command):
+    short = call(program, command, "--help").stdout
+    if "--help-all" in flags_in(short):
+        assert len(flags_in(short)) <= 22
+        everything = call(program, command, "--help-all").stdout
+        assert flags_in(short) < flags_in(everything)
+        assert len(everything) > len(short)
+
+
+def test_of_the_daemon_every_setting_is_shown_by_help_all(call):
+    everything = flags_in(call("jobfeatures-exporter", "serve", "--help-all").stdout)
+    assert {each.flag for each in settings_of(ExporterConfig)} <= everything
+
+
+def test_usage_names_the_flags_of_the_command_alone(call):
+    usage = call("jobfeatures", "drain", "plan", "--help").stdout.partition("\n\n")[0]
+    assert "--before TIME" in usage
+    assert "--features.root" not in usage
+    assert "--metrics.ca-file" not in usage
+
+
+def test_a_flag_that_help_leaves_out_works(call):
+    done = call("jobfeatures-exporter", "check-config", "--scrape.deadline", "never")
+    assert "--scrape.deadline: must be a duration" in done.stderr
+
+
+def test_any_setting_may_stand_behind_set(call, tmp_path):
+    (tmp_path / "machinefeatures").mkdir()
+    (tmp_path / "machinefeatures" / "total_cpu").write_text("4")
+    for words in (
+        ["--set", f"features.root={tmp_path}"],
+        [f"--set=features.root={tmp_path}", "--set", "node.name=n1"],
+    ):
+        done = call("jobfeatures", "show", *words)
+        assert (done.returncode, "total_cpu" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("node.nme=n1", "--set: there is no setting 'node.nme'; did you mean node.name?"),
+        ("node.name", "--set: must be KEY=VALUE, not 'node.name'"),
+        ("help=1", "--set: there is no setting 'help'"),
+    ],
+)
+def test_a_word_behind_set_that_is_no_setting_is_refused(call, word, said):
+    done = call("jobfeatures-exporter", "check-config", "--set", word)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_what_is_wrong_with_a_value_behind_set_is_told_as_of_its_flag(call):
+    done = call("jobfeatures-exporter", "check-config", "--set", "scrape.deadline=never")
+    assert done.returncode == 2
+    assert (
+        "--scrape.deadline: must be a duration such as 500ms, 10s, 2m, or a number of seconds, not 'never'"
+        in done.stderr
+    )
