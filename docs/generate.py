@@ -119,7 +119,7 @@ KEYS_HEAD = f"""# Keys that jobs read, and write
 
 Two specifications define them: [HSF-TN-2016-02](https://doi.org/10.5281/zenodo.1469629) (Machine/Job
 Features) and its draft 0.99 of 15 May 2014. `features.profile` selects `2016` (the default), `2014`, or
-`both`. Extensions are published if `features.hs23` is on.
+`both`. Extensions are published where their value is known.
 
 A key whose value is unknown or unlimited is absent, never 0, -1 or empty. A value is one line.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from jobfeatures.batch import BatchSettings
 from jobfeatures.settings.resolve import (
     ADDRESS,
-    BOOLEAN,
     COUNT,
     DECIMAL,
     FACTOR,
@@ -45,9 +45,6 @@ class Config(BatchSettings):
         "keys of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong to its user), or both",
         is_common=True,
     )
-    features_hs23: bool = node_option(
-        BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has"
-    )
     features_listen_address: str | None = option(
         ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
     )
@@ -68,7 +65,7 @@ class Config(BatchSettings):
     )
     machine_hs06: str | None = node_option(DECIMAL, None, "HS06 rating of the whole machine")
     machine_hs23: str | None = node_option(
-        DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
+        DECIMAL, None, "HEPScore23 rating of the whole machine, published as hs23 (in neither specification)"
     )
     machine_hs06_per_core: str | None = node_option(
         DECIMAL, None, "HS06 rating of each processor, if machine.hs06 is not set"
@@ -83,9 +80,6 @@ class Config(BatchSettings):
     machine_jobslots: int | None = node_option(COUNT, None, "job slots of the machine")
     machine_shutdown_command: str | None = node_option(
         PATH, None, "command by which a job ends its virtual machine"
-    )
-    machine_cpu_model: str | None = node_option(
-        TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
     )
     machine_metadata_url: str | None = node_option(
         URL,
@@ -114,11 +108,6 @@ class Config(BatchSettings):
     )
     schedule_share_of: str | None = option(
         TEXT, None, "controller role and expect: exceptions, e.g. ann=16,bob=2.5"
-    )
-    schedule_mode: str = option(
-        choice("literal", "exact", "fluid"),
-        "literal",
-        "controller role and expect: how a job's last second counts in expected ends",
     )
     schedule_history_secs: float = option(
         POSITIVE_DURATION,
@@ -156,3 +145,11 @@ class Config(BatchSettings):
         live="node",
     )
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    # Settings of 0.9 that are constants by now.
+    RETIRED: ClassVar[tuple[str, ...]] = (
+        "features.hs23",
+        "machine.cpu_model",
+        "schedule.mode",
+        "slurm.ask_max_nodes",
+    )

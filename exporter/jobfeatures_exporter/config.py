@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -159,19 +160,25 @@ class DaemonConfig(WebConfig):
     )
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
 
-    RETIRED: ClassVar[tuple[str, ...]] = (  # settings of 0.9 that are constants by now
+    RETIRED: ClassVar[tuple[str, ...]] = (
+        *WebConfig.RETIRED,
         "controller.fairshare_interval",
         "controller.licences_interval",
         "controller.max_connections",
         "controller.reservations_interval",
         "controller.scheduler_interval",
         "jobs.hold",
-        "slurm.ask_max_nodes",
         "sonar.send_timeout",
+        "sonar.sending_window",
         "sonar.silence",
         "sonar.spool_max_files",
         "sonar.tree_fsync",
     )
+
+    FOLDED: ClassVar[Mapping[str, str]] = {
+        "collector": f"--[no-]collector.NAME switches a section of the metrics: {', '.join(COLLECTORS)}. "
+        f"All are on but {', '.join(name for name, each in COLLECTORS.items() if not each.enabled)}."
+    }
 
     def wants(self, what: str) -> bool:
         """Return whether a profile or the cores collector needs an optional reading (`reads_…`)."""

@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="USER=N",
         help="users with other shares: ann=16,bob=2.5 (default: schedule.share_of)",
     )
-    add("--mode", choices=[mode.value for mode in Mode], help="(default: schedule.mode)")
+    add(
+        "--mode", choices=[mode.value for mode in Mode], default=Mode.LITERAL.value, help="(default: literal)"
+    )
     add(
         "--history",
         metavar="DURATION",
@@ -75,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
         config.schedule_share if arguments.share is None else arguments.share,
         config.schedule_share_of if arguments.share_of is None else arguments.share_of,
     )
-    mode = Mode(arguments.mode or config.schedule_mode)
     history_secs = config.schedule_history_secs
     if arguments.history is not None:
         history_secs = parse_duration_flag("--history", arguments.history)
@@ -95,7 +96,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"when {asked.unplaced} other jobs of its user were submitted, or what they ask for: {EARLY}",
         )
     is_partial = bool(asked.unplaced) or any(EARLY in note for note in notes)
-    expectation = compute_expectation(asked, shares, now_secs, mode=mode, is_partial=is_partial)
+    expectation = compute_expectation(
+        asked, shares, now_secs, mode=Mode(arguments.mode), is_partial=is_partial
+    )
     if arguments.format == "json":
         print(json.dumps(make_document(expectation, notes)))
     else:

@@ -102,7 +102,7 @@ class Site:
         return Machine(
             total_cpus=total_cpus,
             hs06=values[keys.HS06.name],
-            hs23=values[keys.HS23.name] if self._config.features_hs23 else None,
+            hs23=values[keys.HS23.name],
             grace_secs=values[keys.GRACE_SECS.name],
             jobslots=values[keys.JOBSLOTS.name],
             physical_cores=cores.physical if cores else None,
@@ -177,7 +177,7 @@ class Site:
     def _model_tables(self) -> tuple[Table, ...]:
         if not self._config.cpu_model:
             return ()
-        model = self._config.machine_cpu_model or self._cpu_model or read_cpu_model()
+        model = self._cpu_model or read_cpu_model()
         if model is None:
             return ()
         return tuple(each for each in self._config.cpu_model if re.fullmatch(each.label, model))

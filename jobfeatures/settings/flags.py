@@ -21,7 +21,10 @@ MAX_WORDS_CHARACTERS = 24  # of a choice's words, so that help fits into 80 colu
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
-    """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form."""
+    """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form.
+
+    A class may name as `FOLDED` groups of settings, such as ``collector``, that help describes in a sentence.
+    """
     # Values stay text here: `load_config` parses them, with the same error messages for every origin.
     settings = settings_of(config)
     group = parser.add_argument_group(SETTINGS_TITLE)
@@ -31,7 +34,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     group.add_argument(
         "--set",
         action=_Set,
-        const=tuple(each.key for each in settings),
+        const=(tuple(each.key for each in settings), getattr(config, "RETIRED", ())),
         metavar="KEY=VALUE",
         help="any setting, such as node.name=n1 (all: --help-all); may be repeated",
     )
@@ -54,6 +57,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
         group.add_argument("--" + key.replace("_", "-"), action=_Retired, help=argparse.SUPPRESS)
     if isinstance(parser, Parser):
         parser.show_later(each.key for each in settings if not each.is_common)
+        parser.folded = getattr(config, "FOLDED", {})
 
 
 def parse_duration_flag(flag: str, text: str) -> float:
@@ -73,10 +77,13 @@ class _Set(argparse.Action):
         key, equals, text = value.partition("=")
         if not equals:
             parser.error(f"--set: must be KEY=VALUE, not {shown(value)}")
-        if key not in self.const:
+        known, retired = self.const
+        if key in retired:
+            warn_of_retired(f"--set {key}")
+        elif key not in known:
             from jobfeatures.settings.file import nearest  # needed only after a mistake
 
-            parser.error(f"--set: there is no setting {shown(key)}{nearest(key, self.const)}")
+            parser.error(f"--set: there is no setting {shown(key)}{nearest(key, known)}")
         setattr(namespace, key, text)
 
 

@@ -339,7 +339,7 @@ def load_config(
         values = dict(flatten(document.table))
     known = settings_of(config)
     retired = frozenset(getattr(config, "RETIRED", ()))
-    for key in sorted(retired):
+    for key in sorted(retired if strict else ()):  # hooks, run at each job, leave the warning to the daemon
         if document is not None and values.pop(key, None) is not None:
             warn_of_retired(document.place(*key.split(".")))
         if variable_of(key) in environ:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from jobfeatures.errors import shown
@@ -37,6 +37,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._later: set[str] = set()
+        self.folded: Mapping[str, str] = {}  # groups of settings that help shows as one: what it says of each
 
     def show_later(self, dests: Iterable[str]) -> None:
         """Show these flags in ``--help-all`` only."""
@@ -61,10 +62,17 @@ class Parser(argparse.ArgumentParser):
             formatter.start_section(group.title)
             formatter.add_text(group.description)
             found = group._group_actions  # noqa: SLF001
-            formatter.add_arguments(each for each in found if everything or each.dest not in self._later)
+            formatter.add_arguments(each for each in found if self._is_shown(each.dest, everything))
+            formatter.end_section()
+        for title, text in self.folded.items():
+            formatter.start_section(f"{title}s")
+            formatter.add_text(text if everything else None)
             formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()
+
+    def _is_shown(self, dest: str, everything: bool) -> bool:
+        return dest.partition(".")[0] not in self.folded and (everything or dest not in self._later)
 
     def parse_known_args(  # type: ignore[override]  # the overloads of typeshed differ in the namespace alone
         self, args: Sequence[str] | None = None, namespace: Any = None

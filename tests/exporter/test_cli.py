@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.settings.resolve import load_config, settings_of
+from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.cli import COMMANDS, main
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
@@ -72,13 +72,6 @@ def test_collectors_are_switched_by_flag_and_file(config_file):
     assert not config.wants("reads_cores")
     assert replace(config, collector_cores=True).wants("reads_cores")
     assert replace(config, metrics_profile=("slurm-job-exporter",)).wants("reads_cores")
-
-
-def test_every_setting_stands_in_the_whole_help_of_serve(capsys):
-    with pytest.raises(SystemExit):
-        main(["serve", "--help-all"])
-    text = capsys.readouterr().out
-    assert [each.flag for each in settings_of(ExporterConfig) if each.flag not in text] == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])

@@ -18,8 +18,9 @@ def test_a_setting_of_an_earlier_release_is_named_and_ignored(key, tmp_path, cap
     parser = argparse.ArgumentParser()
     add_flags(parser, ExporterConfig)
     flag = f"--{key.replace('_', '-')}"
-    parser.parse_args([flag, "7"])
+    parser.parse_args([flag, "7", "--set", f"{key}=7"])
+    origins = (f"{file}:2: {key}", variable, flag, f"--set {key}")
     assert [each.getMessage() for each in caplog.records] == [
-        f"{origin}: is no setting any more; it is ignored" for origin in (f"{file}:2: {key}", variable, flag)
+        f"{origin}: is no setting any more; it is ignored" for origin in origins
     ]
     assert flag not in parser.format_help()

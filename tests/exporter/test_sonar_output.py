@@ -155,7 +155,6 @@ def make_daemon(tmp_path):
             "node.name": "n1",
             "sonar.cluster": CLUSTER,
             "sonar.sample_interval": "200ms",
-            "sonar.sending_window": "0",
             "sonar.topology": "",
             **{name.replace("__", "."): value for name, value in settings.items()},
         }

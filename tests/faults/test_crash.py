@@ -38,7 +38,7 @@ class Documents:
         site.flags |= {
             "sonar.cluster": "hpc.example.org", "sonar.sinks": "http,tree", "sonar.sample_interval": "1s",
             "sonar.http_url": f"http://127.0.0.1:{self.port}", "sonar.spool_directory": site.folder / "sonar",
-            "sonar.tree_directory": self.tree, "sonar.sending_window": "0", "sonar.topology": "",
+            "sonar.tree_directory": self.tree, "sonar.topology": "",
         }  # fmt: skip
         self.file.touch()
         self.waited: set[str] = set()

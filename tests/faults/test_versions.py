@@ -54,7 +54,7 @@ def site(tmp_path):
     flags = {
         "sonar.cluster": "hpc.example.org", "sonar.sinks": "http", "sonar.sample_interval": "1s",
         "sonar.http_url": f"http://127.0.0.1:{free_port()}",  # nobody is there: documents wait
-        "sonar.spool_directory": tmp_path / "sonar", "sonar.sending_window": "0", "sonar.topology": "",
+        "sonar.spool_directory": tmp_path / "sonar", "sonar.topology": "",
     }  # fmt: skip
     made = Site(tmp_path, flags)
     yield made

@@ -314,7 +314,7 @@ def test_without_accounting_queue_and_nodes_go_on_and_ends_are_told_when_it_is_b
     exporter = start_exporter(
         "--role", "controller", "--batch.sources", "slurm", "--controller.interval", "1s",
         "--sonar.cluster", "hpc.example.org", "--sonar.sinks", "tree", "--sonar.tree-directory", str(documents),
-        "--sonar.jobs-interval", "2s", "--sonar.sending-window", "0s", environ=slurm.environ,
+        "--sonar.jobs-interval", "2s", environ=slurm.environ,
     )  # fmt: skip
 
     def ends_reported(job_id: str) -> list[dict]:

@@ -23,6 +23,7 @@ import jobfeatures_exporter.cli
 from jobfeatures.errors import ParseError
 from jobfeatures.settings.resolve import DEFAULT_FILE, load_config, settings_of, tables_of
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.web.configfile.options import parse_web_config
 
 ROOT = Path(__file__).parents[2]
@@ -142,14 +143,15 @@ def test_a_page_tells_each_flag_and_argument(command):
 
 
 def test_the_grammar_has_all_flags_of_help(capsys):
-    """argparse's own help is the other witness."""
+    """argparse's own help is the other witness; it describes the collectors' flags in a sentence."""
+    collectors = {f"--collector.{name}" for name in COLLECTORS}
     for program, main in zip(PROGRAMS, (jobfeatures.cli.main, jobfeatures_exporter.cli.main), strict=True):
         for command in program.commands:
             known = {flag for option in command.options for flag in option.flags}
             with pytest.raises(SystemExit):
                 main([command.word, "--help-all" if "--help-all" in known else "--help"])
             told = set(re.findall(r"(?m)^  (?:-\w, )?(--[\w.-]+)", capsys.readouterr().out))
-            assert told == {flag for flag in known if flag.startswith("--")}
+            assert told == {flag for flag in known if flag.startswith("--")} - collectors
 
 
 def test_pages_say_version_exit_status_and_where_settings_stand():

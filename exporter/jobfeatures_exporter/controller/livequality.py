@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from jobfeatures.analysis.schedule.eet import Mode
 from jobfeatures.analysis.schedule.live.facts import from_queue, from_record
 from jobfeatures.analysis.schedule.live.ongoing import LiveSchedule
 from jobfeatures.analysis.schedule.live.outlook import OVERRUN_SECS
@@ -56,7 +55,6 @@ class LiveQuality:
         self._clock = clock
         self._config = config
         self._rules = make_rules(config.schedule_share, config.schedule_share_of)
-        self._mode = Mode(config.schedule_mode)
         self._feed = feed
         self._queue = queue
         self._cluster = cluster
@@ -116,7 +114,7 @@ class LiveQuality:
     def _begin(self) -> LiveSchedule:
         begin_secs = compute_begin(self._clock.now_secs(), self._config.schedule_history_secs)
         self._reported_secs = begin_secs
-        return LiveSchedule(begin_secs=begin_secs, mode=self._mode, overrun_secs=OVERRUN_SECS)
+        return LiveSchedule(begin_secs=begin_secs, overrun_secs=OVERRUN_SECS)
 
     def _make_shares(self, live: LiveSchedule) -> Shares:
         """Return the shares, fixed for the life of this process. Raises SourceError.

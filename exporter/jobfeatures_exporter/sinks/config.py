@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.settings.resolve import (
-    DURATION,
     PATH,
     SIZE,
     URL,
@@ -31,9 +30,6 @@ class SinksConfig(PrivacyConfig):
     )
     sonar_spool_max_bytes: int = option(
         SIZE, 64 * 2**20, "bytes that may wait for each sink; beyond, the oldest are dropped"
-    )
-    sonar_sending_window_secs: float = option(
-        DURATION, 60.0, "documents go to http and kafka at a random time within this"
     )
     sonar_tree_directory: str | None = option(
         PATH, None, "folder of sink tree: YEAR/MONTH/DAY/0+TYPE-NODE.json"

@@ -19,6 +19,7 @@ from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 from jobfeatures_exporter.sonar.sender import Sender
 
 NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
+SENDING_WINDOW = 0.2  # documents go there at a random time within this part of the shortest interval
 
 
 def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
@@ -31,6 +32,11 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
     limits = Limits(config.sonar_spool_max_bytes, SPOOL_MAX_DOCUMENTS)
     folder = config.sonar_spool_directory
     sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
+    intervals = (
+        config.sonar_sample_interval_secs,
+        config.sonar_jobs_interval_secs,
+        config.sonar_cluster_interval_secs,
+    )
     keepers = [
         SinkKeeper(
             name,
@@ -38,7 +44,7 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
             clock,
             limits=limits,
             directory=None if folder is None else f"{folder}/{name}",
-            window_secs=config.sonar_sending_window_secs if name in NETWORK_SINKS else 0.0,
+            window_secs=SENDING_WINDOW * min(intervals) if name in NETWORK_SINKS else 0.0,
         )
         for name, sink in sinks.items()
     ]

@@ -71,15 +71,14 @@ def test_a_log_tells_what_was_known_at_a_time(log, capsys):
     assert "It was late, by 50 min.\n" in text
 
 
-def test_shares_and_modes_can_be_said_or_set(log, capsys, monkeypatch):
+def test_shares_can_be_said_or_set_and_modes_said(log, capsys, monkeypatch):
     assert told(capsys, "4", "--log", log, "--share-of", "ann=2.5")["share"] == {
         "cpus": 2.5,
         "from": "given to this user",
     }
     monkeypatch.setenv("JOBFEATURES_SCHEDULE_SHARE", "32")
-    monkeypatch.setenv("JOBFEATURES_SCHEDULE_MODE", "fluid")
     found = told(capsys, "4", "--log", log)
-    assert (found["share"]["cpus"], found["expected"]["mode"]) == (32, "fluid")
+    assert (found["share"]["cpus"], found["expected"]["mode"]) == (32, "literal")
     found = told(capsys, "4", "--log", log, "--share", "16", "--mode", "exact")
     assert (found["share"]["cpus"], found["expected"]["mode"]) == (16, "exact")
 

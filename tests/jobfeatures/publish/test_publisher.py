@@ -179,9 +179,7 @@ def test_job_files_belong_to_the_job_s_user_where_the_text_of_2014_is_kept(
 def test_no_key_of_a_site_in_the_profile_of_2016_has_a_name_that_it_forbids(
     tree, clock, make_job, make_table, tmp_path
 ):
-    config = Config(
-        machine_hs06="1", machine_hs23="2", features_hs23=True, machine_jobslots=3, job_grace_secs=4
-    )
+    config = Config(machine_hs06="1", machine_hs23="2", machine_jobslots=3, job_grace_secs=4)
     job = make_job(allocated_cpus=4, limits=Limits(wall_secs=60, memory_bytes=2**31, scratch_bytes=10**10))
     update(Publisher(tree, Site(config), clock), [make_table(job, taken_at_secs=clock.now)])
     folders = (tmp_path / "features/machinefeatures", tmp_path / "features/jobfeatures/slurm-12")

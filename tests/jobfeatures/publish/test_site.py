@@ -58,11 +58,6 @@ def test_the_first_table_that_matches_the_whole_cpu_model_beats_the_plain_settin
     assert (other.hs06, other.jobslots) == ("100", None)
 
 
-def test_the_model_that_the_site_states_counts_instead_of_what_the_machine_shows(load):
-    site = Site(load(environ={"JOBFEATURES_MACHINE_CPU_MODEL": EPYC}), cpu_model="Intel, not AMD EPYC 7")
-    assert site.machine.hs06 == "171.04"
-
-
 def test_a_partition_beats_the_cpu_model_for_its_jobs_only(load, make_job, tmp_path):
     site = Site(load(), cpu_model=EPYC)
     long = site.terms(make_job(partition="long"))
@@ -88,17 +83,17 @@ def test_nothing_stated_is_nothing_told(make_job):
     assert site.machine.hs06 is site.machine.grace_secs is site.machine.jobslots is None
 
 
-def test_hs23_is_told_only_where_it_is_switched_on():
-    assert Site(Config(machine_hs23="9")).machine.hs23 is None
-    assert Site(Config(machine_hs23="9", features_hs23=True)).machine.hs23 == "9"
+def test_hs23_is_told_only_where_the_site_states_it():
+    assert Site(Config(machine_hs06="9")).machine.hs23 is None
+    assert Site(Config(machine_hs23="9")).machine.hs23 == "9"
 
 
 def test_a_rating_of_each_processor_counts_where_the_machine_s_is_not_stated():
     each = Config(machine_hs06_per_core="10.69", machine_hs23_per_core="12.5", machine_total_cpu=64)
     machine = Site(each).machine
-    assert (machine.hs06, machine.hs23) == ("684.16", None)
+    assert (machine.hs06, machine.hs23) == ("684.16", "800")
     assert machine.origins["hs06"] == "machine.hs06_per_core * total_cpu"
-    shown = Site(replace(each, features_hs23=True, machine_hs06="700")).machine
+    shown = Site(replace(each, machine_hs06="700")).machine
     assert (shown.hs06, shown.hs23) == ("700", "800")
 
 

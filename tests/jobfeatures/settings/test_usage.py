@@ -8,6 +8,7 @@ import jobfeatures.cli
 import jobfeatures_exporter.cli
 from jobfeatures.settings.resolve import settings_of
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
 
 COMMANDS = [
     (program, command)
@@ -31,9 +32,15 @@ def test_help_shows_what_a_person_needs_and_leaves_the_rest_to_help_all(call, pr
         assert len(everything) > len(short)
 
 
-def test_of_the_daemon_every_setting_is_shown_by_help_all(call):
-    everything = flags_in(call("jobfeatures-exporter", "serve", "--help-all").stdout)
-    assert {each.flag for each in settings_of(ExporterConfig)} <= everything
+def test_of_the_daemon_every_setting_is_shown_by_help_all_which_stays_short_enough_to_be_read(call):
+    text = call("jobfeatures-exporter", "serve", "--help-all").stdout
+    _, _, settings = text.partition("\nsettings:\n")
+    known = {each.flag for each in settings_of(ExporterConfig)}
+    collectors = {f"--collector.{name}" for name in COLLECTORS}
+    assert collectors < known
+    assert flags_in(settings) == known - collectors | {"--config.file", "--set"}
+    assert set(COLLECTORS) <= set(re.findall(r"\w+", text.partition("--[no-]collector.NAME")[2]))
+    assert len(flags_in(settings)) + 1 <= 140
 
 
 def test_usage_names_the_flags_of_the_command_alone(call):

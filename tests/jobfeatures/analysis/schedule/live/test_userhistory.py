@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.analysis.schedule.eet import Mode
 from jobfeatures.analysis.schedule.live.facts import JobFacts
 from jobfeatures.analysis.schedule.live.userhistory import (
     NoSuchJobError,
@@ -20,7 +19,6 @@ from jobfeatures.analysis.schedule.live.userhistory import (
     reported_by_queue,
     why_not_placed,
 )
-from jobfeatures.config import Config
 from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.records.model import Job, JobKey, JobState
 
@@ -36,11 +34,6 @@ def record(**changes):
 
 def queued(job_id, state=JobState.PENDING, **changes):
     return Job(key=JobKey("slurm", job_id), state=state, user="ann", submit_secs=5, total_cpus=1, **changes)
-
-
-def test_the_setting_offers_the_modes_there_are():
-    for mode in Mode:
-        assert Config(schedule_mode=mode.value).schedule_mode == mode.value
 
 
 @pytest.mark.parametrize(
