@@ -4,6 +4,7 @@ import functools
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -521,6 +522,15 @@ def test_there_are_no_import_cycles():
 
     for name in sorted(graph):
         visit(name)
+
+
+def test_the_files_beside_the_code_are_in_the_package_as_it_is_installed():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    for package, folder in (("jobfeatures", ROOT), ("jobfeatures_exporter", ROOT / "exporter")):
+        found = {path for pattern in listed[package] for path in (folder / package).glob(pattern)}
+        files = {path for path in (folder / package).rglob("*.*") if path.is_file()}
+        made = {path for path in files if path.suffix in {".py", ".pyc"}}
+        assert files - made <= found
 
 
 @pytest.mark.program

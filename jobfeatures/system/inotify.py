@@ -17,10 +17,7 @@ from typing import NamedTuple
 
 MODIFY, ATTRIB, CLOSE_WRITE = 0x002, 0x004, 0x008
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x040, 0x080, 0x100, 0x200
-OVERFLOW, IGNORED = (
-    0x4000,
-    0x8000,
-)  # sent by the kernel without a request: events were lost; a watch has ended
+OVERFLOW, IGNORED = 0x4000, 0x8000  # unasked: events were lost; a watch has ended
 ONLY_DIRECTORIES = 0x01000000
 DO_NOT_FOLLOW = 0x02000000
 ONCE = 0x80000000

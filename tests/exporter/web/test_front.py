@@ -130,20 +130,6 @@ async def test_no_other_file_is_served(client_of, path):
     assert (await (await client_of(StandIn())).get(path)).status == 404
 
 
-def test_the_files_are_in_the_package_as_it_is_installed():
-    import tomllib
-    from pathlib import Path
-
-    root = Path(__file__).parents[3]
-    listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
-        "jobfeatures_exporter"
-    ]
-    found = {
-        path.name for pattern in listed for path in (root / "exporter" / "jobfeatures_exporter").glob(pattern)
-    }
-    assert KINDS.keys() <= found
-
-
 @pytest.mark.program
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
     code = "import sys, jobfeatures_exporter.startup.serve, jobfeatures_exporter.node.daemon, jobfeatures_exporter.controller.daemon, jobfeatures_exporter.web.app; print(*sys.modules)"
