@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -143,15 +144,37 @@ class NodeQuestion:
         self._refresh_secs = refresh_secs
         self._due_secs = 0.0  # monotonic
 
-    def ask(self, read: Callable[[], NodeNotice | None], now_secs: float) -> tuple[Rejected, ...]:
-        """Query the node if it is due; return what went wrong. `read` may raise SourceError or ParseError."""
+    def ask(
+        self,
+        read: Callable[[], NodeNotice | None],
+        now_secs: float,
+        notify: Callable[[], None] | None = None,
+    ) -> tuple[Rejected, ...]:
+        """Query the node if it is due; return what went wrong. `read` may raise SourceError or ParseError.
+
+        With `notify` it is queried in a thread, which calls that at the end: until then the last answer counts.
+        """
         if self._refresh_secs is None or now_secs < self._due_secs:
             return ()
-        self._due_secs = now_secs + self._refresh_secs
-        self.problem = None
+        due_secs, self._due_secs = now_secs + self._refresh_secs, float("inf")
+        if notify is None:
+            self._query(read, due_secs)
+        else:
+            threading.Thread(target=self._query, args=(read, due_secs, notify), daemon=True).start()
+            return ()
+        return () if self.problem is None else (self.problem,)
+
+    def _query(
+        self,
+        read: Callable[[], NodeNotice | None],
+        due_secs: float,
+        notify: Callable[[], None] = lambda: None,
+    ) -> None:
+        problem = None
         try:
             self.notice = read()
         except (SourceError, ParseError) as error:
-            self.problem = Rejected(self._source, str(error))
-            return (self.problem,)
-        return ()
+            problem = Rejected(self._source, str(error))
+        finally:
+            self.problem, self._due_secs = problem, due_secs
+            notify()

@@ -78,7 +78,7 @@ class CondorSource:
         self._known: dict[Identity, FoundJob] = {}
         self._ended: dict[JobKey, float] = {}  # when the end was noticed (epoch)
         self._news = News()
-        self._request_poll: Callable[[], None] = lambda: None
+        self._request_poll: Callable[[], None] | None = None  # where it is watched
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs running here. Raises SourceError if EXECUTE cannot be listed or trusted."""
@@ -102,7 +102,9 @@ class CondorSource:
         stand_ins = {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
-        problems += self._node.ask(self._read_notice, self._clock.monotonic_secs())
+        # A daemon's jobs do not wait for the startd.
+        self._node.ask(self._read_notice, self._clock.monotonic_secs(), self._request_poll)
+        problems += filter(None, [self._node.problem])
         return JobTable(
             source=NAME,
             jobs=running | stand_ins,
@@ -140,13 +142,12 @@ class CondorSource:
                 if known.job.uid is None:
                     uid = find_job_uid(path, self._procfs, pid, trusted)
                     known = replace(known, job=replace(known.job, uid=uid))
-                    if uid is None and now_secs - began_secs < YOUNG_SECS:
-                        self._request_poll()
+                    if uid is None:
+                        self._look_again(now_secs - began_secs)
             except FileNotFoundError:
                 if os.path.lexists(path):  # the ads are not written yet, or were removed
                     complete = False
-                    if now_secs - began_secs < YOUNG_SECS:
-                        self._request_poll()
+                    self._look_again(now_secs - began_secs)
             except (OSError, ParseError) as error:
                 complete = False
                 problems.append(Rejected.from_error(error, path))
@@ -157,6 +158,10 @@ class CondorSource:
         self._ended.update((key, now_secs) for key in gone if key not in here)
         self._known = found
         return complete
+
+    def _look_again(self, age_secs: float) -> None:
+        if age_secs < YOUNG_SECS and self._request_poll is not None:
+            self._request_poll()
 
     def _read_job(self, path: str, pid: int, trusted: Collection[int], problems: list[Rejected]) -> FoundJob:
         ads = read_ads(path, trusted)

@@ -384,6 +384,35 @@ def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, 
     assert ["cannot read the node's drain state" in each.reason for each in table.rejected] == [True]
 
 
+def test_jobs_that_begin_do_not_wait_for_the_startd(node, make, clock, command, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    asked = command("condor_status", f"open({str(gate)!r}).read()\n{show('direct.json')}")
+    source, answered = make(condor_status=asked, node_refresh_secs=300.0, timeout_secs=60.0), threading.Event()
+    with source.watch(answered.set):
+        assert source.poll_jobs(()).node is None  # and not only once the startd has answered
+        answered.clear()
+        node.job(500)
+        clock.secs = 301.0
+        table = source.poll_jobs(())  # the first question is still open: there is no second one
+        assert (states(table), table.node) == ({"12.0": JobState.RUNNING}, None)
+        answered.clear()
+        gate.write_text("")
+        assert answered.wait(60)
+        assert source.poll_jobs(()).node == NodeNotice(True, (1795250000,))
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
+def test_a_startd_that_fails_meanwhile_is_reported_once(node, make, command):
+    asked = command("condor_status", "sys.exit('cannot reach the startd')")
+    source, answered = make(condor_status=asked, node_refresh_secs=300.0), threading.Event()
+    with source.watch(answered.set):
+        told = list(source.poll_jobs(()).rejected)
+        assert answered.wait(60)
+        told += [each for _ in range(2) for each in source.poll_jobs(()).rejected]
+    assert ["cannot reach the startd" in each.reason for each in told] == [True]
+
+
 # ---------------------------------------------------------------- the pool
 
 
