@@ -272,7 +272,8 @@ class Sampler:
             for each in self._listed.groups
         )
         named = {key for key, job in self._jobs().items() if job.processes or job.sessions}
-        if self._kernel is None or not suffices or not named <= set(self._keys_of.values()):
+        grouped = {self._keys_of.get(each.cpu_source) for each in self._listed.directories}
+        if self._kernel is None or not suffices or not named <= grouped:
             return True, self._scan()
         pids = self._kernel.due(self._listed.directories, self._is_settled)
         processes = self._scanner.glance(pids)

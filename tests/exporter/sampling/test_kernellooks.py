@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from shutil import rmtree
 
 import pytest
 
@@ -180,6 +181,23 @@ def test_jobs_that_only_processes_tell_have_all_of_them_read(make_sampler, job):
     assert again.jobs[named].processes == 1
     jobs = {KEY: Job(key=KEY, state=JobState.RUNNING, processes=frozenset({41}))}  # it has a control group
     assert not sampler.sample().lists_all
+
+
+def test_a_job_whose_group_goes_before_its_processes_goes_on(make_sampler, kernel, job, node):
+    """Have a job whose starter outlives its control group, and then its end."""
+    starter = frozenset({50})
+    jobs = {KEY: Job(key=KEY, state=JobState.RUNNING, processes=starter)}
+    sampler = make_sampler(jobs=lambda: jobs)
+    kernel.by_path[f"/{PATH}"] = sums(1)
+    for _ in range(3):
+        before = sampler.sample()
+    assert not before.lists_all
+    rmtree(job)
+    rmtree(node.proc / "41")
+    for _ in range(2):
+        after = sampler.sample().jobs[KEY]
+        assert (after.processes, after.accounting) == (1, before.jobs[KEY].accounting)
+        assert after.user_cpu_secs == before.jobs[KEY].user_cpu_secs == 2.0
 
 
 def test_sums_that_cannot_be_read_cost_a_reading_of_all_processes_and_no_figure_falls(
