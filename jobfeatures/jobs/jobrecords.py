@@ -22,7 +22,7 @@ _INTEGERS = frozenset(
 _TEXTS = frozenset(
     {
         *("name", "user", "account", "partition", "array_job_id", "array_task_id", "het_job_id"),
-        *("sluid", "schedd", "cpu_factor"),
+        *("sluid", "schedd", "slot", "cpu_factor"),
     }
 )
 _MAX_TIME_SECS = 2.0**40

@@ -143,6 +143,7 @@ class Job:
     gpus: tuple[str, ...] = ()  # on this node, as the batch system names them: index, minor number or UUID
     sluid: str | None = None  # Slurm's own unique id
     schedd: str | None = None  # HTCondor's, where the job was submitted
+    slot: str | None = None  # HTCondor's, where it runs
     limit_end_secs: int | None = None  # when its wall limit ends it, as computed by the batch system
     deadline_secs: int | None = None  # by which it must end, whenever it starts
     ran_secs: int | None = None  # run time used of its wall limit before it was suspended

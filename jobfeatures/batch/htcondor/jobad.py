@@ -77,6 +77,7 @@ def job_from_ads(
     return Job(
         key=JobKey(NAME, job_id),
         schedd=schedd_of(job_id),
+        slot=slot.text("Name"),
         state=JobState.RUNNING,
         name=job.text("JobBatchName"),
         user=job.text("Owner"),

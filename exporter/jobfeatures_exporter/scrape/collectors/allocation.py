@@ -83,7 +83,7 @@ def _info(
         job.array_task_id,
         job.het_job_id,
         job.sluid if sluid is None else sluid,
-        slot,
+        slot if job.slot is None else job.slot,
         job.schedd,
         None if accounting is None else accounting.value,
     )

@@ -159,6 +159,17 @@ def node_that_shows(context):
     return made
 
 
+@pytest.mark.parametrize("told", [None, "slot1_1", "slot1_1@h"])
+def test_the_slot_that_the_batch_system_names_stands_from_the_first_look_to_the_last(told):
+    seen = JobSample(key=ONE, accounting=Accounting.PROCESSES, processes=1, slot=told)
+    node = Context(
+        now_secs=0,
+        snapshot=Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs={ONE: seen}),
+        jobs={ONE: Job(key=ONE, state=JobState.RUNNING, slot="slot1_1@h")},
+    )
+    assert ['slot="slot1_1@h"' in text for text, _ in only(node, "allocation", "batch_job_info")] == [True]
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_whoever_has_figures_has_a_name_also_when_only_an_empty_control_group_is_left(ended):
     last = JobSample(

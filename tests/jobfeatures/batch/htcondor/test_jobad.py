@@ -35,6 +35,7 @@ def test_the_ads_of_a_slot_have_all_fields_of_a_job(ads):
     assert job_from_ads(*ads, node_name="wn1") == Job(
         key=JobKey("htcondor", "4711.3@submit.example.org"),
         schedd="submit.example.org",
+        slot="slot1_3@wn1.example.org",
         state=JobState.RUNNING,
         name='fit "2"',
         user="alice",
