@@ -152,7 +152,7 @@ class NodeQuestion:
     ) -> tuple[Rejected, ...]:
         """Query the node if it is due; return what went wrong. `read` may raise SourceError or ParseError.
 
-        With `notify` it is queried in a thread, which calls that at the end: until then the last answer counts.
+        With `notify` it is queried in a thread, which then calls that; until then the last answer counts.
         """
         if self._refresh_secs is None or now_secs < self._due_secs:
             return ()

@@ -196,10 +196,12 @@ def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | N
     found: list[JobKey] = sorted(
         key
         for key in candidates
-        if key.job_id == arguments.job and arguments.batch in (None, key.batch_system)
+        if key.is_called(arguments.job) and arguments.batch in (None, key.batch_system)
     )
     if not found:
         raise ParseError("nothing is published here for this job", source="--job", text=arguments.job)
+    if len({key.batch_system for key in found}) < len(found):
+        raise ConfigurationError("--job", f"is one of {', '.join(key.job_id for key in found)}")
     if len(found) > 1:
         raise ConfigurationError("--batch", f"is needed: {', '.join(key.batch_system for key in found)}")
     return found[0]

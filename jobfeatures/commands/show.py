@@ -50,7 +50,7 @@ def show_jobs(
         keys = [
             key
             for key in sorted(tree.published())
-            if job_id in (None, key.job_id) and batch_system in (None, key.batch_system)
+            if (job_id is None or key.is_called(job_id)) and batch_system in (None, key.batch_system)
         ]
         if job_id is not None and not keys:
             complain(f"nothing is published for job {job_id} in {tree.root}; jobfeatures show lists others")

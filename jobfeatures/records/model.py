@@ -90,6 +90,10 @@ class JobKey(NamedTuple):
         """Return one safe path component, e.g. ``slurm-1234``; no slash, no leading dot."""
         return f"{self.batch_system}-{_quoted(self.job_id)}"
 
+    def is_called(self, text: str) -> bool:
+        """Return whether this is its id, with or without the schedd."""
+        return text in (self.job_id, self.job_id.partition("@")[0])
+
     @classmethod
     def from_directory_name(cls, name: str) -> JobKey | None:
         """Return the key for which `directory_name` returns this name, or None if there is none."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jobfeatures.records.model import Job, JobState, JobTable
 
 MOST = 200  # jobs shown
-_PARTS = "_.[+"  # separates the number of an array from that of its task
+_PARTS = "_.[+@"  # separates the number of an array from that of its task, or from its schedd
 
 
 @dataclass(frozen=True, slots=True)

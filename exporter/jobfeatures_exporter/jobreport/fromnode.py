@@ -9,7 +9,7 @@ from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import JobReports
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
-from jobfeatures_exporter.jobreport.selecting import choose_jobs
+from jobfeatures_exporter.jobreport.selecting import choose_jobs, is_called
 from jobfeatures_exporter.scrape.collectors import gpus, jobs
 
 NOTE = "of this node alone, as of now: memory is that of now, not the highest"
@@ -32,12 +32,7 @@ def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReport
     series = [
         Series(each.name, {"instance": node, **each.labels}, each.value) for each in parse_lines(text, NAMES)
     ]
-    infos = [
-        each
-        for each in series
-        if each.name == JOB_INFO.sample_name
-        and job in (each.labels.get("job_id"), each.labels.get("array_job_id"))
-    ]
+    infos = [each for each in series if each.name == JOB_INFO.sample_name and is_called(each.labels, job)]
     found = choose_jobs(job, infos, cluster_label="cluster", since_text="moment", where="this node")
     reports = []
     for job_id in found.job_ids:

@@ -56,6 +56,11 @@ def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
     if task is not None:
         number = next(each for each in task.groups()[1:] if each is not None)
         ways.append(f"array_job_id={quoted(task[1])},array_task_id={quoted(number)}")
+    number, _, schedd = job.partition("@")
+    if schedd and number.isdecimal():
+        ways.append(f"array_job_id={quoted(number)},schedd={quoted(schedd)}")
+    elif re.fullmatch(r"[0-9]+\.[0-9]+", job):  # HTCondor's, without the schedd
+        ways.append(f'schedd!="",job_id=~{any_of([job])[:-1]}@.+"')
     rest = f",{more}" if more else ""
     return [f"last_over_time({JOB_INFO.sample_name}{{{way}{rest}}}[{span(since_secs)}])" for way in ways]
 

@@ -50,16 +50,18 @@ def choose_jobs(
             f"no job {shown(job)} in the last {since_text} on {where}: "
             "does it scrape the job's node? --since reaches further back, --at to another time"
         )
-    kinds = {(each.labels.get("batch_system", ""), each.labels.get(cluster_label, "")) for each in series}
+    names = ("batch_system", cluster_label, "schedd")
+    kinds = {tuple([each.labels.get(name, "") for name in names]) for each in series}
     if len(kinds) > 1:
         raise AmbiguousJobError(_which(job, kinds, cluster_label))
-    [(batch_system, cluster)] = kinds
+    [(batch_system, cluster, schedd)] = kinds
     infos: dict[str, dict[str, str]] = {}
     for each in series:
         infos.setdefault(each.labels.get("job_id", ""), {}).update(
             {name: text for name, text in each.labels.items() if text}
         )
-    tasks = [job_id for job_id, info in infos.items() if info.get("array_job_id") == job]
+    array = job.removesuffix(f"@{schedd}")
+    tasks = [job_id for job_id, info in infos.items() if info.get("array_job_id") == array]
     chosen = [job] if job in infos and len(tasks) < 2 else list(infos)
     chosen.sort(key=lambda job_id: _order(infos[job_id], job_id))
     kept = chosen[:MAX_JOBS]
@@ -74,11 +76,18 @@ def _order(info: Mapping[str, str], job_id: str) -> tuple[int, int, str]:
     return (0, int(number), job_id) if is_number else (1, 0, job_id)
 
 
-def _which(job: str, kinds: Iterable[tuple[str, str]], cluster_label: str) -> str:
+def is_called(labels: Mapping[str, str], job: str) -> bool:
+    """Return whether an info series is of this job, or of an array of this name, with or without a schedd."""
+    schedd = f"@{labels.get('schedd', '')}"
+    names = labels.get("job_id", ""), labels.get("array_job_id", "")
+    return job in names or (schedd != "@" and job in (names[0].removesuffix(schedd), names[1] + schedd))
+
+
+def _which(job: str, kinds: Iterable[tuple[str, ...]], cluster_label: str) -> str:
     lines = [f"several jobs are called {shown(job)}; say which:"]
-    several_clusters = len({cluster for _, cluster in kinds}) > 1
-    for batch_system, cluster in sorted(kinds):
-        words = f"  --batch-system {batch_system}"
+    several_clusters = len({cluster for _, cluster, _ in kinds}) > 1
+    for batch_system, cluster, schedd in sorted(kinds):
+        words = f"  {shown(f'{job}@{schedd}')}" if schedd else f"  --batch-system {batch_system}"
         if several_clusters:
             words += f" --cluster {shown(cluster)}"
         lines.append(words + ("" if cluster or not several_clusters else f"  (has no label {cluster_label})"))

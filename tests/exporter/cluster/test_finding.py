@@ -15,10 +15,11 @@ def shown(job):
 
 
 def test_a_number_finds_its_job_and_the_tasks_of_its_array(make_job, make_table):
-    table = make_table(*(make_job(number) for number in ("12", "12_3", "12_4", "123", "4_12")))
+    table = make_table(*(make_job(number) for number in ("12", "12_3", "12_4", "123", "4_12", "5.0@a.b")))
     assert ids(find_jobs([table], "12", shown)) == ["12", "12_3", "12_4"]
     assert ids(find_jobs([table], "12_4", shown)) == ["12_4"]
-    assert find_jobs([table], "", shown).count == find_jobs([table], "5", shown).count == 0
+    assert ids(find_jobs([table], "5.0", shown)) == ids(find_jobs([table], "5", shown)) == ["5.0@a.b"]
+    assert find_jobs([table], "", shown).count == find_jobs([table], "6", shown).count == 0
 
 
 def test_a_user_finds_all_jobs_running_ones_first(make_job, make_table):

@@ -56,6 +56,6 @@ def test_a_range_is_looked_at_in_a_bounded_number_of_steps(range_secs, step):
 )
 def test_a_task_of_an_array_has_several_spellings(job, array):
     asked = queries.find_jobs(job, "", 60.0)
-    assert (len(asked) == 3) == (array is not None)
+    assert len(asked) == 2 + (array is not None) + (job == "12.3")  # which is a job of HTCondor's too
     if array is not None:
         assert f'array_job_id="{array}",array_task_id="3"' in asked[2]

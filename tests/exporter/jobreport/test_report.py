@@ -16,6 +16,7 @@ from jobfeatures_exporter.jobreport import selecting as finding
 from jobfeatures_exporter.jobreport.asjson import make_document
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
 from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME
+from jobfeatures_exporter.jobreport.fromnode import report_page
 from jobfeatures_exporter.jobreport.gathering import choose_state
 from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
 from jobfeatures_exporter.jobreport.text import format_reports
@@ -302,6 +303,41 @@ def test_several_clusters_or_batch_systems_are_asked_about():
     [report] = ask_all(server, replace(QUESTION, cluster="owl", batch_system="slurm")).reports
     assert report.cluster == "owl"
     assert all('cluster="owl"' in text for text, _ in server.asked)
+
+
+CONDOR = [
+    *job_series("17.0@a", system="htcondor", values=values_of(), schedd="a", array_job_id="17", array_task_id="0"),
+    *job_series("17.1@a", system="htcondor", values=values_of(), schedd="a", array_job_id="17", array_task_id="1"),
+    *job_series("17.0@b@a", system="htcondor", values=values_of(), schedd="b@a"),
+    *job_series("18.0@a", system="htcondor", values=values_of(), schedd="a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        ("18.0", ["18.0@a"]),
+        ("18.0@a", ["18.0@a"]),
+        ("17.1", ["17.1@a"]),
+        ("17.0@b@a", ["17.0@b@a"]),
+        ("17", ["17.0@a", "17.1@a"]),
+        ("17@a", ["17.0@a", "17.1@a"]),
+    ],
+)
+def test_a_job_is_found_by_the_number_that_its_schedd_gave_it(called, found):
+    asked = replace(QUESTION, job=called)
+    assert [each.job_id for each in ask_all(FakePrometheus(CONDOR, seen=END), asked).reports] == found
+    page = "".join(
+        f"{each.name}{{{','.join(f'{name}=%s' % json.dumps(text) for name, text in each.labels.items())}}} 1\n"
+        for each in CONDOR
+    )
+    assert [each.job_id for each in report_page(page, called, node="n", now_secs=NOW).reports] == found
+
+
+def test_of_two_schedds_jobs_with_one_number_one_has_to_be_named():
+    with pytest.raises(AmbiguousJobError) as raised:
+        ask_all(FakePrometheus(CONDOR, seen=END), replace(QUESTION, job="17.0"))
+    assert str(raised.value).split("\n")[1:] == ["  '17.0@a'", "  '17.0@b@a'"]
 
 
 @pytest.mark.parametrize("series", [[], job_series("other"), job_series("12", system="service")])

@@ -77,6 +77,21 @@ def test_a_drain_of_one_job_stands_in_its_directory_only(tree, drain):
     assert value(own) is None
 
 
+def test_a_number_that_two_schedds_gave_names_a_job_once_one_is_left(tree, drain, capsys):
+    one, other = JobKey("htcondor", "17.0@a.b"), JobKey("htcondor", "17.0@schedd2@a.b")
+    for key in (one, other):
+        tree.write_job(key, {"job_id": "17.0"})
+    status, _, err = drain("set", "--job", "17.0", "--at", "+1h")
+    assert (status, "17.0@a.b, 17.0@schedd2@a.b" in err) == (2, True)
+    assert drain("set", "--job", other.job_id, "--at", "+1h")[0] == 0
+    assert value(f"{tree.job_path(one)}/shutdowntime_job") is None
+    assert main(["show", "17.0", "--features.root", tree.root]) == 0
+    assert capsys.readouterr().out.count("job_id 17.0") == 2
+    tree.remove_job(one)
+    assert drain("cancel", "--job", "17.0")[0] == 0
+    assert value(f"{tree.job_path(other)}/shutdowntime_job") is None
+
+
 def test_the_promise_that_was_published_is_kept(tree, drain):
     assert drain("set", "--at", "+61")[0] == 0
     status, _, err = drain("set", "--at", "+30")
