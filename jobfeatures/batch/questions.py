@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -148,33 +147,24 @@ class NodeQuestion:
         self,
         read: Callable[[], NodeNotice | None],
         now_secs: float,
-        notify: Callable[[], None] | None = None,
+        run: Callable[[Callable[[], None]], None] = lambda query: query(),
     ) -> tuple[Rejected, ...]:
         """Query the node if it is due; return what went wrong. `read` may raise SourceError or ParseError.
 
-        With `notify` it is queried in a thread, which then calls that; until then the last answer counts.
+        `run` may leave the query to a thread: until that ends, the last answer counts.
         """
         if self._refresh_secs is None or now_secs < self._due_secs:
             return ()
         due_secs, self._due_secs = now_secs + self._refresh_secs, float("inf")
-        if notify is None:
-            self._query(read, due_secs)
-        else:
-            threading.Thread(target=self._query, args=(read, due_secs, notify), daemon=True).start()
-            return ()
-        return () if self.problem is None else (self.problem,)
 
-    def _query(
-        self,
-        read: Callable[[], NodeNotice | None],
-        due_secs: float,
-        notify: Callable[[], None] = lambda: None,
-    ) -> None:
-        problem = None
-        try:
-            self.notice = read()
-        except (SourceError, ParseError) as error:
-            problem = Rejected(self._source, str(error))
-        finally:
-            self.problem, self._due_secs = problem, due_secs
-            notify()
+        def query() -> None:
+            problem = None
+            try:
+                self.notice = read()
+            except (SourceError, ParseError) as error:
+                problem = Rejected(self._source, str(error))
+            finally:
+                self.problem, self._due_secs = problem, due_secs
+
+        run(query)
+        return () if self.problem is None else (self.problem,)

@@ -216,8 +216,7 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
-        kept = (each for each in some if each is not None)
-        for each in (self._scanner, self._cgroups, *kept):
+        for each in (self._scanner, self._cgroups, *filter(None, some)):
             each.close()
 
     def _with_energy(

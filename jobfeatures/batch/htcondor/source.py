@@ -6,6 +6,7 @@ Only the node's drain state is queried, rarely, from its own startd.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -102,8 +103,7 @@ class CondorSource:
         stand_ins = {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
-        # A daemon's jobs do not wait for the startd.
-        self._node.ask(self._read_notice, self._clock.monotonic_secs(), self._request_poll)
+        self._node.ask(self._read_notice, self._clock.monotonic_secs(), self._run_aside)
         problems += filter(None, [self._node.problem])
         return JobTable(
             source=NAME,
@@ -158,6 +158,15 @@ class CondorSource:
         self._ended.update((key, now_secs) for key in gone if key not in here)
         self._known = found
         return complete
+
+    def _run_aside(self, query: Callable[[], None]) -> None:
+        """Run a query, in a thread where somebody watches: jobs that begin do not wait for the startd."""
+
+        def ask() -> None:
+            query()
+            self._look_again(0.0)
+
+        threading.Thread(target=ask, daemon=True).start() if self._request_poll else query()
 
     def _look_again(self, age_secs: float) -> None:
         if age_secs < YOUNG_SECS and self._request_poll is not None:
