@@ -216,7 +216,8 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
-        for each in (self._scanner, self._cgroups, *filter(None, some)):
+        kept = (each for each in some if each is not None)
+        for each in (self._scanner, self._cgroups, *kept):
             each.close()
 
     def _with_energy(
@@ -274,8 +275,7 @@ class Sampler:
         grouped = {self._keys_of.get(each.cpu_source) for each in self._listed.directories}
         if self._kernel is None or not suffices or not named <= grouped:
             return True, self._scan()
-        pids = self._kernel.due(self._listed.directories, self._is_settled)
-        processes = self._scanner.glance(pids)
+        processes = self._scanner.glance(self._kernel.due(self._listed.directories, self._is_settled))
         self._attributor.read(processes, are_all=False)
         return False, processes
 
