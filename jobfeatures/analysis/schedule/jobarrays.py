@@ -25,7 +25,6 @@ from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
-from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, several_clusters
 from jobfeatures.records.model import JobState
@@ -124,7 +123,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         queue=_label(table["queue"], names.known["queue"].get),
         partition=_label(table["partition"], names.known["partition"].get),
         totals=_totals(header),
-        zero_secs=start_of(header),
+        zero_secs=header.readable(Header.start_secs),
         unreadable=columns.skipped,
         warnings=(*warnings, *looks),
     )
@@ -223,14 +222,7 @@ def _digest(text: str) -> int:
 
 def is_preempted(header: Header) -> bool:
     """Return whether a job may have several lines."""
-    return _preemption(header) in {Preemption.YES, Preemption.DOUBLE}
-
-
-def _preemption(header: Header) -> Preemption | None:
-    try:
-        return header.preemption()
-    except ParseError:  # `check` reports it
-        return None
+    return header.readable(Header.preemption) in {Preemption.YES, Preemption.DOUBLE}
 
 
 def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], Array]:

@@ -29,7 +29,7 @@ from jobfeatures.analysis.schedule.jobarrays import (
 from jobfeatures.analysis.schedule.runs import Array, Store
 from jobfeatures.formats.swf.columns import SwfColumns, read_header, read_jobs, read_pieces
 from jobfeatures.formats.swf.fields import FIELDS, Meaning
-from jobfeatures.formats.swf.newheader import start_of
+from jobfeatures.formats.swf.header import Header
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, open_log, reading
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Pair, StepUse
@@ -124,7 +124,9 @@ class Pieces:
                 [(kind, *file) for file, kind in zip(self.files, kinds, strict=True) if kind != "swf"]
             )
         headers = [read_header(path) for _, path in swf]
-        shifts = compute_shifts([name for name, _ in swf], list(map(start_of, headers)))
+        shifts = compute_shifts(
+            [name for name, _ in swf], [each.readable(Header.start_secs) for each in headers]
+        )
         for file, header, shift in zip(swf, headers, shifts, strict=True):
             for read in self._read_columns(*file, read_jobs if is_preempted(header) else read_pieces):
                 yield read._replace(log=_moved(read.log, shift))

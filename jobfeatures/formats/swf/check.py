@@ -7,9 +7,9 @@ can cope with. Sources: The Standard Workload Format, "The Data Fields", "Consis
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
 from jobfeatures.errors import ParseError
@@ -27,7 +27,7 @@ from jobfeatures.formats.swf.fields import (
     UNKNOWN,
     SwfJob,
 )
-from jobfeatures.formats.swf.header import LABELS, Header, Preemption, Size, parse_comment, parse_date
+from jobfeatures.formats.swf.header import LABELS, Header, Preemption, parse_comment, parse_date
 from jobfeatures.formats.swf.lines import NEGATIVE, parse_job, parse_number
 
 ERROR = "error"
@@ -123,10 +123,7 @@ class _Limits:
         self.max_partitions = _total(header, "MaxPartitions")
         overuse = header.value("AllowOveruse")
         self.overuse = overuse is None or overuse.value.strip().lower() != "no"
-        try:
-            self.preemption = header.preemption()
-        except ParseError:
-            self.preemption = None
+        self.preemption = header.readable(Header.preemption)
 
     @property
     def may_repeat(self) -> bool:
@@ -322,9 +319,9 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
 
 
 def _check_readable(header: Header) -> Iterator[Fault]:
-    asked: list[Callable[[], object]] = [functools.partial(header.size, label) for label in _SIZES]
+    asked: list[Callable[[], object]] = [partial(header.size, label) for label in _SIZES]
     asked += [header.preemption, header.start_secs, header.zone]
-    asked += [functools.partial(header.numbered, label) for label in ("Queue", "Partition")]
+    asked += [partial(header.numbered, label) for label in ("Queue", "Partition")]
     for ask in asked:
         try:
             ask()
@@ -339,7 +336,7 @@ def _check_readable(header: Header) -> Iterator[Fault]:
             wanted = "2, 2.1 or 2.2" if label == "Version" else "Yes or No"
             yield Fault(WARNING, "header value", comment.line, f"{label}: not {wanted}")
     for label in ("MaxNodes", "MaxProcs"):
-        comment, size = header.value(label), _size(header, label)
+        comment, size = header.value(label), header.readable(partial(Header.size, label=label))
         if comment is None or size is None:
             continue
         if size.total == 0 or max(size.parts, default=0) > size.total:
@@ -380,20 +377,10 @@ _SIZES = (
 )
 
 
-def _size(header: Header, label: str) -> Size | None:
-    try:
-        return header.size(label)
-    except ParseError:
-        return None
-
-
 def _total(header: Header, label: str) -> int | None:
-    size = _size(header, label)
+    size = header.readable(partial(Header.size, label=label))
     return None if size is None else size.total
 
 
 def _numbers(header: Header, label: str) -> frozenset[int]:
-    try:
-        return frozenset(header.numbered(label))
-    except ParseError:
-        return frozenset()
+    return frozenset(header.readable(partial(Header.numbered, label=label)) or ())

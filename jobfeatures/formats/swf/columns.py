@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -39,17 +40,8 @@ class SwfColumns(NamedTuple):
 
 
 def read_columns(name: str) -> SwfColumns:
-    """Read a log by file name: numpy's reader where the log is clean, else the tolerant one line by line.
-
-    Raises LogFileError.
-    """
-    for dtype in DTYPES:
-        with reading(name) as stream:
-            columns = _load(stream, dtype)
-        if columns is not None:
-            return SwfColumns(read_header(name), columns, {}, 0)
-    header = Header(name)
-    return _joined(list(_read_chunks(name, header)), header)
+    """Read a log by file name. Raises LogFileError."""
+    return next(read_pieces(name, sys.maxsize))
 
 
 def read_header(name: str) -> Header:

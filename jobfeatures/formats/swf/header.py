@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone, tzinfo
-from typing import Final
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from jobfeatures.errors import ParseError
+
+T = TypeVar("T")
 
 TEXTS: Final = (
     "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
@@ -86,6 +89,13 @@ class Header:
         """Return the last comment of a label: where one is repeated, the later corrects the earlier."""
         found = self.values(label)
         return found[-1] if found else None
+
+    def readable(self, read: Callable[[Header], T | None]) -> T | None:
+        """Return a value, None also where it cannot be read: `check` reports that."""
+        try:
+            return read(self)
+        except ParseError:
+            return None
 
     def size(self, label: str) -> Size | None:
         """Return MaxNodes and the like; None where it is absent or ``N/A``. Raises ParseError."""

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.header import Comment, Header, format_date
 from jobfeatures.formats.swf.numbering import Numbering
 from jobfeatures.formats.swf.records import KINDS, NAMED
@@ -25,7 +24,7 @@ _MADE_ANEW: Final = frozenset(
 def make_header(survey: Survey, start_secs: int, numbering: Numbering, old: Header | None = None) -> Header:
     """Return the header of jobs whose times count from `start_secs`; `old` is that of their log."""
     is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
-    tells_time = not is_model if old is None else start_of(old) is not None
+    tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None
     zone = ZoneInfo("UTC")
     end_secs = start_secs if survey.end_secs is None else survey.end_secs
     texts: list[tuple[str, str]] = [
@@ -70,11 +69,3 @@ def one_line(name: str) -> str:
 def one_word(name: str) -> str:
     """Return the same as one word."""
     return "_".join(name.split())
-
-
-def start_of(header: Header) -> int | None:
-    """Return a log's time zero, None where it is not reported or cannot be read."""
-    try:
-        return header.start_secs()
-    except ParseError:  # its reader has said so, and `check` reports it
-        return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
@@ -132,10 +133,7 @@ class _Called(dict[int, str | None]):
 
 
 def _by_number(header: Header, label: str) -> dict[int, str]:
-    try:
-        found = header.numbered(label)
-    except ParseError:  # `check` reports it; the numbers stand for themselves
-        return {}
+    found = header.readable(partial(Header.numbered, label=label)) or {}  # else they stand for themselves
     return {number: each.name for number, each in found.items() if each.name}
 
 

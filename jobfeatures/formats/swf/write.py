@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,12 +9,11 @@ from itertools import chain, repeat
 from operator import attrgetter
 from typing import Final
 
-from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
 from jobfeatures.formats.swf.header import Header, format_header, parse_comment
 from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
-from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line, one_word, start_of
+from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line, one_word
 from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, numbering_of
 from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, KINDS, STATES, Names, make_record
 from jobfeatures.formats.swf.survey import Survey
@@ -125,7 +123,7 @@ def _write_anew(
     survey.number_queues()
     start_secs = int(survey.first_secs or 0)
     if old is not None and not rebase:
-        start_secs = start_of(old) or 0
+        start_secs = old.readable(Header.start_secs) or 0
     keeps = survey.keeps_ids and not (old is not None and renumber)
     if not survey.keeps_ids and not (old is not None and renumber):
         for _ in range(survey.jobs):
@@ -197,9 +195,8 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
             _read_comments(each, header)
             names = Names(header)
             numbering = numbering_of(names)
-            start_secs, is_cpu = start_of(header) or 0, header.requests_cpu_time()
-            with contextlib.suppress(ParseError):
-                preemption = header.preemption()
+            start_secs, is_cpu = header.readable(Header.start_secs) or 0, header.requests_cpu_time()
+            preemption = header.readable(Header.preemption)
             continue
         has_begun = True
         text = each.source_text
