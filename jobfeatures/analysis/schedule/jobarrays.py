@@ -213,10 +213,11 @@ def _runtime(job: JobRecord) -> Number:
 
 def _id_of(job: JobRecord) -> int:
     """Return a number that is equal for equal id, user and cluster."""
-    return _digest("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))) - 2**63
+    return digest("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))) - 2**63
 
 
-def _digest(text: str) -> int:
+def digest(text: str) -> int:
+    """Return a number of 64 bits that is the same on all machines."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
@@ -300,7 +301,7 @@ def _codes(names: Sequence[tuple[str, str | None, str | None]]) -> Array | None:
     """Return a number for each name, −1 where its last part is None; None where all are."""
     if all(name[-1] is None for name in names):
         return None
-    return np.array([UNKNOWN if name[-1] is None else _digest(repr(name)) >> 1 for name in names], np.int64)
+    return np.array([UNKNOWN if name[-1] is None else digest(repr(name)) >> 1 for name in names], np.int64)
 
 
 def _text(number: int | None) -> str | None:

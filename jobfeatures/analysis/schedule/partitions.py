@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from hashlib import blake2b
 from operator import attrgetter, getitem
 from typing import Any, Final
 
 import numpy as np
 
 from jobfeatures.analysis.schedule.document import Values, make_document
-from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog
+from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog, digest
 from jobfeatures.analysis.schedule.logreading import compute_shifts
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.runs import Array
@@ -110,7 +109,7 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
     the whole log, go to the first.
     """
     labels = {field: getattr(log, field) for field in FIELDS}
-    numbers = {field: list(map(_number_of, each.names)) for field, each in labels.items()}
+    numbers = {field: [digest(name) >> 1 for name in each.names] for field, each in labels.items()}
     log = replace(log, **{field: each._replace(numbers=numbers[field]) for field, each in labels.items()})
     place = np.array([*(number % hands for number in numbers["user"]), 0])[log.user.codes]  # -1 is the last
     order = np.argsort(place, kind="stable")
@@ -120,10 +119,6 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
         taken = _take(log, order[bounds[hand] : bounds[hand + 1]], shift_secs)
         found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
     return found
-
-
-def _number_of(name: str) -> int:
-    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1
 
 
 def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:

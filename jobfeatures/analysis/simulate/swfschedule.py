@@ -10,10 +10,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import chain, repeat
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -232,22 +230,10 @@ def _make_header(old: Header, jobs: int, last: Number, about: Sequence[tuple[str
 
 def _clocks(old: Header, last: Number) -> list[tuple[str, str]]:
     """Return the schedule's begin and end as wall-clock times, where the log's header has them."""
+    if old.value("TimeZoneString") is None:
+        return []
     try:
-        start_secs = old.start_secs()
-        comment = old.value("TimeZoneString")
-        if start_secs is None or comment is None:
-            return []
-        zone = ZoneInfo(comment.value)
-        return [
-            (label, format_date(datetime.fromtimestamp(start_secs + secs, zone)))
-            for label, secs in (("StartTime", 0), ("EndTime", int(last)))
-        ]
-    except (
-        ParseError,
-        KeyError,
-        ValueError,
-        OSError,
-        OverflowError,
-        RecursionError,
-    ):  # `check` reports it
+        clocks = (("StartTime", old.wall_clock(0)), ("EndTime", old.wall_clock(int(last))))
+        return [(label, format_date(moment)) for label, moment in clocks if moment is not None]
+    except (ParseError, ValueError, OSError, OverflowError):  # `check` reports it
         return []

@@ -101,10 +101,6 @@ def _parse_json(data: bytes, member: str, source: str) -> Records:
     return parse_json(data.decode("utf-8", "replace"), member=member, source=source)
 
 
-def _parse_xml(data: bytes, member: str, source: str) -> Records:
-    return parse_xml(data, kind=member, source=source)
-
-
 DIALECTS: Mapping[str, Dialect] = {
     "pbs": Dialect(
         states={
@@ -127,7 +123,7 @@ DIALECTS: Mapping[str, Dialect] = {
     ),
     "torque": Dialect(
         states={**_COMMON, "C": None},
-        parse=_parse_xml,
+        parse=lambda data, member, source: parse_xml(data, kind=member, source=source),
         members={"job": "Job", "node": "Node"},
         questions={
             "jobs": Question("qstat", "job", ("-x",), ("-f",)),
