@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import re
 import sys
 from collections import Counter
@@ -41,6 +39,7 @@ from makepackages.texts import programs
 
 sys.path.insert(0, str(Path(__file__).parent))
 from dashboards import dashboards_text
+from docstrings import filled
 from exitstatuses import EXITS, LOG, USUAL
 from logtable import logs_page
 from sssschema import format_schema
@@ -94,6 +93,9 @@ last value counts. Files that others than root and the program's user can write 
 `node.name` has the flag `--node.name` and the variable `JOBFEATURES_NODE_NAME`; booleans also
 `--no-…`. Durations are written `500ms`, `10s`, `2m`. In brackets: the default, or the kind where
 there is none. Files with secrets must be readable by their owner only.
+
+↻: [a reload](../systemd.md#reload) takes it over; in the controller role
+`log.*`, `controller.sd_*` and collectors alone.
 """
 
 TABLES_HEAD = """
@@ -144,8 +146,8 @@ BATCH_HEAD = f"""# Batch systems
 
 {NOTE}
 
-`batch.sources` selects them; [settings](settings.md) name commands and folders. Queue, nodes and
-accounting are polled by the [controller role](../controller.md).
+`batch.sources` selects them; [settings](settings.md) name commands and folders. The [controller
+role](../controller.md) polls queue, nodes and accounting.
 
 """
 
@@ -278,6 +280,7 @@ def profiles_page() -> str:
     return "".join(parts)
 
 
+RELOADED = "↻"
 OF_JOBS = ("batch_system", "job_id")
 _ENDINGS = {"counter": "_total", "info": "_info"}
 
@@ -330,15 +333,22 @@ def settings_page() -> str:
             meaning = each.meaning.removeprefix("controller role: ")
             who = who if meaning == each.meaning else "the controller role"
             shown = ", ".join(filter(None, (kind, default)))
-            sections[who].append(f"- `{each.key}` ({shown}): {meaning}\n")
+            sections[who].append(f"- `{each.key}`{RELOADED * bool(each.live)} ({shown}): {meaning}\n")
     for title, lines in sections.items():
         rows += [f"\n## Of {title}\n\n", *lines]
-    off = ", ".join(f"`{each.key}`" for each in collectors if not each.default)
-    rows.append(f"\n`collector.NAME` switches a section of [metrics](metrics.md); all are on but {off}.\n")
+    off, kept = (
+        ", ".join(f"`{each.key.partition('.')[2]}`" for each in collectors if not getattr(each, name))
+        for name in ("default", "live")
+    )
+    rows.append(
+        f"\n`collector.NAME` switches a section of [metrics](metrics.md). Off by default: {off}. "
+        f"{RELOADED} but {kept}.\n"
+    )
     rows.append(TABLES_HEAD)
     for group in tables_of(ExporterConfig):
         values = ", ".join(f"`{name}`" for name in group.values)
-        rows.append(f"\n`[{group.name}.NAME]`, NAME a {group.label.name}, {group.meaning}: {values}.\n")
+        shown = f"`[{group.name}.NAME]`{RELOADED * bool(group.live)}"
+        rows.append(f"\n{shown}, NAME a {group.label.name}, {group.meaning}: {values}.\n")
     return "".join(rows)
 
 
@@ -378,16 +388,15 @@ def keys_page() -> str:
 def batch_page() -> str:
     """Return the page of what each batch system offers, and what it calls the values of keys."""
     parts = [BATCH_HEAD]
-    parts.append("| batch system | queue, nodes, accounting | hooks | a job's id is in | control groups |\n")
-    parts.append("|---|---|---|---|---|\n")
-    for name, system in SYSTEMS.items():
-        offers = [
-            "yes" if system.has_cluster else "–",
-            "yes" if system.job_variable else "–",
-            f"`{system.job_variable}`" if system.job_variable else "–",
-            "yes" if system.has_groups else "–",
-        ]
-        parts.append(f"| [{name}](#{name}) | {' | '.join(offers)} |\n")
+    whole, grouped = (
+        ", ".join(f"`{name}`" for name, each in SYSTEMS.items() if getattr(each, has))
+        for has in ("has_cluster", "has_groups")
+    )
+    ids = [f"`{each.job_variable}` ({name})" for name, each in SYSTEMS.items() if each.job_variable]
+    parts.append(
+        f"Hooks, and queue, nodes and accounting: {whole}. Control groups: {grouped}. A job finds its id in "
+        f"{', '.join(ids)}.\n"
+    )
     parts.append(BATCH_KEYS)
     sources = {name: each.key_sources for name, each in SYSTEMS.items()}
     provided = [
@@ -468,29 +477,14 @@ def comparison_page() -> str:
     return f"{head}<!-- dashboards -->\n{dashboards_text()}\n<!-- end of dashboards -->\n{tail}"
 
 
-DOCSTRINGS = re.compile(r"(<!-- docstrings: (\S+) -->\n).*?(\n<!-- end of docstrings -->)", re.DOTALL)
-
-
-def figures_page() -> str:
-    """Return the page on figures, with what the docstrings of the functions that it names say of them."""
-    text = (FOLDER.parent / "figures.md").read_text(encoding="utf-8")
-    return DOCSTRINGS.sub(lambda found: found[1] + _said_of(found[2]) + found[3], text)
-
-
-def _said_of(name: str) -> str:
-    """Return the formulas and rules in the docstrings of a module's functions: `module:one,another`."""
-    module, _, functions = name.partition(":")
-    parts = []
-    for each in functions.split(","):
-        _, *rules = inspect.getdoc(getattr(importlib.import_module(module), each)).split("\n\n")
-        said = [rule.strip() for rule in rules]
-        said = [f"```\n{rule}\n```" if rule.count(" ") < 12 and "." not in rule else rule for rule in said]
-        parts += [f"`{each}`", *said]
-    return "\n" + "\n\n".join(parts).replace("None if", "Unknown if") + "\n"
+def _with_docstrings(name: str) -> str:
+    """Return a page on figures, with what the docstrings of what it names say of them."""
+    return filled((FOLDER.parent / name).read_text(encoding="utf-8"))
 
 
 PAGES = {
-    "../figures.md": figures_page,
+    "../figures.md": lambda: _with_docstrings("figures.md"),
+    "../methods.md": lambda: _with_docstrings("methods.md"),
     "../comparison.md": comparison_page,
     "logs.md": lambda: logs_page(NOTE),
     "metrics.md": metrics_page,

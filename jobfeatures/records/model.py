@@ -175,7 +175,7 @@ class Job:
         return None if self.start_secs is None else self.start_secs + wall_secs
 
     def end_limit_at(self, now_secs: float) -> float | None:
-        """Return the same, for a suspended job as if it resumed now (epoch, the batch system's clock).
+        """Return when the wall limit ends the job, a suspended one as if it resumed now (epoch seconds).
 
         A completing job ends now: its batch system has ended it. A running job has started, even if its start
         lies in the future by this clock, so it never has more than its limit left.

@@ -134,10 +134,10 @@ def compute_remaining(
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
-    `end_limit_secs` is when its wall limit is reached (`Job.end_limit_at`), `deadline_secs` when it must have
-    ended whatever its limit, `shutdown_secs` the earliest announced shutdown, all epoch seconds; `cpu_secs`
-    is the time until the CPU limit is used up, see `compute_cpu_limit_secs`. Unknown or unlimited ends
-    have no entry.
+    By what ends the job: `wall_limit`, see `Job.end_limit_at`; `deadline`, by which it must have ended whatever
+    its limit; `shutdown`, the earliest announced; `expected_end` and `maximum_end`, JOBSTATUS' last_exp_job_end
+    and last_max_job_end (all epoch seconds); `cpu_limit`, see `compute_cpu_limit_secs`. Unknown or unlimited
+    ends have no entry.
     """
     expected, most = (None, None) if status is None else (status.last_exp_job_end, status.last_max_job_end)
     ends = zip(_ENDS, (end_limit_secs, deadline_secs, shutdown_secs, expected, most), strict=True)
@@ -154,8 +154,8 @@ def compute_cpu_limit_secs(
 
         (limit − used) ÷ rate
 
-    `rate_cpus` is the CPU seconds that the job uses per second. If it is unknown or 0, the job is assumed to
-    use all its `allocated_cpus`, which gives the earliest end possible; None if these are unknown too.
+    The rate, `rate_cpus`, is the CPU seconds that the job uses per second. If it is unknown or 0, the job is
+    assumed to use all its CPUs, which gives the earliest end possible; None if these are unknown too.
     """
     rate = rate_cpus if rate_cpus is not None and rate_cpus > 0 else allocated_cpus
     return None if not rate else (limit_secs - used_secs) / rate

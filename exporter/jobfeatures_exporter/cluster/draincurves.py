@@ -130,8 +130,8 @@ def read_running(job: Job, now_secs: float) -> RunningJob | None:
 def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePoint, ...]:
     """Return the cost of a shutdown now, and at the end of each job.
 
-    idle(T): (total − Σ cpus) × T + Σ over jobs with end ≤ T: cpus × (T − end)
-    kill(T): Σ over jobs with end > T: cpus × (run + T)
+        idle(T): (total − Σ cpus) × T + Σ over jobs with end ≤ T: cpus × (T − end)
+        kill(T): Σ over jobs with end > T: cpus × (run + T)
     """
     ordered = sorted(jobs, key=lambda job: job.end_secs)
     held = sum(job.cpus for job in ordered)

@@ -1,8 +1,7 @@
-"""Keeps a schedule's counters from falling: Prometheus takes a fall for a counter reset. Pure.
+"""Keeps a schedule's counters from falling, which Prometheus takes for a counter reset. Pure.
 
-It would then count everything before the fall again. A job that was requeued
-after its end, or whose record was corrected, is subtracted from the schedule's
-own figures; the shown values stay constant until other jobs make up for it.
+A job that was requeued after its end, or whose record was corrected, is subtracted from the schedule's own
+figures; the shown values stay constant until other jobs make up for it.
 """
 
 from __future__ import annotations

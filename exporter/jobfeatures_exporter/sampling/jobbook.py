@@ -93,8 +93,8 @@ class JobRecorder:
     ) -> JobSample:
         """Return the record of a job that has control groups, processes or both.
 
-        CPU time is taken from control groups if these count it, else from the
-        processes; the same holds for memory, independently.
+        CPU time is what the kernel counted for the job's control groups, else the sum over its processes,
+        with that of children that were waited for; the same holds for memory, independently.
         """
         state = self._state(key, cgroups, processes, facts)
         if state.last is not None and self._stands_still(state, cgroups, processes, io, facts):

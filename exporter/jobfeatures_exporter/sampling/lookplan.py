@@ -13,11 +13,10 @@ FIRST_AGAIN_SECS = 0.5
 class LookPlan:
     """When extra samples are due. Times are monotonic seconds.
 
-    A job that is about to end needs a sample at once, as its figures vanish with it; so does one that begins.
-    The removal of a job is sampled when there is capacity to spare. So are follow-up samples of a new job
-    after half a second, one, two and so on, until the regular samples suffice: however short its life, it was
-    sampled in the second half of it. However many jobs there are, at most `BURST_LOOKS` samples are taken at
-    once and `LOOKS_PER_SEC` in the long run.
+    A job that begins, or is about to end, is sampled at once; one that was removed, when there is capacity to
+    spare. So is a new job after half a second, one, two and so on, until the regular samples suffice: however
+    short its life, it was sampled in the second half of it. However many jobs there are, at most
+    `BURST_LOOKS` samples are taken at once and `LOOKS_PER_SEC` a second in the long run.
     """
 
     def __init__(self, interval_secs: float) -> None:

@@ -1,11 +1,10 @@
 """The expected end time (EET) of a user's jobs by the user's share of a machine: pure.
 
-Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1.
-That algorithm keeps the capacity that is left in every second. From the last arrival on, what is left never
-decreases with time: it is a number of lanes, each free from some time on. A job takes as many of the lanes
-that are free first as it asks for, fills them like water from its arrival on, and they are free again at its
-expected end. A heap of groups of lanes gives the ends of n jobs in O(n log n), whatever the length of the
-log.
+Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1,
+which keeps the capacity that is left in every second. From the last arrival on, what is left never decreases
+with time: it is a number of lanes, each free from some time on. A job takes as many of the lanes that are
+free first as it asks for, fills them like water from its arrival on, and they are free again at its expected
+end: by a heap of groups of lanes, for n jobs in O(n log n).
 
 Requests and shares are whole numbers; scaling both by one factor changes nothing, so fractions of a processor
 go in as thousandths. Times are whole seconds, in the mode fluid any.

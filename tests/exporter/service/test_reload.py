@@ -66,14 +66,18 @@ def test_each_role_that_takes_a_setting_over_is_one():
     assert {role for _, roles in live_roles().values() for role in roles} == {NODE, CONTROLLER}
 
 
-@pytest.mark.parametrize("role", [NODE, CONTROLLER])
-def test_the_page_names_what_is_taken_over(role):
-    row = re.search(rf"^\| {role} \| (.*) \|$", (ROOT / "docs/systemd.md").read_text(), re.MULTILINE)[1]
-    named = set(re.findall(r"`([^`]+)`", row))
-    groups = tuple(each[:-1] for each in named if each.endswith("*"))
-    for key, (_, roles) in live_roles().items():
-        # A key beside its group is an exception from it.
-        assert (role in roles) == (key.startswith(groups) != (key in named)), key
+def test_the_page_marks_what_a_reload_takes_over():
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    marked = dict(re.findall(r"^- `([^`]+)`(↻?) ", page, re.MULTILINE))
+    assert len(marked) > 100
+    for key, mark in marked.items():
+        assert bool(mark) == bool(live_roles()[key][1]), key
+
+
+def test_what_the_controller_role_takes_over_is_named():
+    found = {key for key, (_, roles) in live_roles().items() if CONTROLLER in roles}
+    assert {key for key in found if not key.startswith(("log.", "controller.sd_", "collector."))} == set()
+    assert {"log.level", "controller.sd_port"} <= found
 
 
 class Served:

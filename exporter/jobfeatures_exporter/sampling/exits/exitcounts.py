@@ -1,10 +1,10 @@
 """CPU time of jobs from the kernel's exit records: does no I/O, but keeps state.
 
 Without a waiting parent, the CPU time of a process since the last sample is lost at its exit, and all of it
-if no sample saw the process; exit records have both. Children's time shown by parents must then not be added.
-So this second account, next to that of `accumulate`, consists only of processes' own times: from /proc for
-live ones, from records for ended ones. Neither account exceeds the truth, so the greater one is reported:
-nothing counts twice, and a lost record costs only what the other account lacks too.
+if no sample saw the process; exit records have both. This second account, beside that of `accumulate`, has
+processes' own times alone, without their children's: from /proc for live ones, from records for ended ones.
+Neither account exceeds the truth, so the greater one is reported: nothing counts twice, and a lost record
+costs only what the other account lacks too.
 """
 
 from __future__ import annotations

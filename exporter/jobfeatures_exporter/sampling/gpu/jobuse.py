@@ -18,11 +18,10 @@ Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; un
 def compute_shares(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> dict[WorkKey | None, float]:
-    """Return each job's share of a card's usage; shares sum to 1, and None is for unknown processes.
+    """Return each job's share of a card's usage, 0 to 1; they sum to 1, and None is for unknown processes.
 
-    The shares follow the processes' utilisation if the driver reports any; else
-    all keys with processes on the card get equal shares; else everything goes to
-    the only job with the card allocated. Otherwise there are no shares.
+    The shares follow the processes' utilisation if the driver reports any; else all keys with processes on the
+    card get equal shares; else everything goes to the only job with the card allocated, or nobody.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:
@@ -39,7 +38,7 @@ def compute_shares(
 def find_holder(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> WorkKey | None:
-    """Return the only key with the card allocated or processes on it; None if there is not exactly one."""
+    """Return the only key that has the card allocated or processes on it; None if unknown ones have too."""
     holders = {*allocated, *(key_of(process.pid) for process in processes)}
     return holders.pop() if len(holders) == 1 else None
 

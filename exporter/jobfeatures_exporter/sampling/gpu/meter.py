@@ -13,7 +13,7 @@ class CardMeter:
 
     Busy seconds are utilisation times the time since the previous reading; so are the seconds of each clock
     reason. Joules are the increase of the driver's counter if it had one at the first reading, else power
-    times time. Nothing is integrated over a gap longer than `max_gap_secs`, as what happened in it is
+    times time. Nothing is integrated over a gap longer than three intervals, as what happened in it is
     unknown.
     """
 

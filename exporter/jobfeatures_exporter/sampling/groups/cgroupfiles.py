@@ -3,16 +3,16 @@
 Sources: Documentation/admin-guide/cgroup-v1/{cpuacct,memory}.rst and
 cgroup-v2.rst of Linux. Fields have the same meaning for both versions:
 
-anon    anonymous memory that is mapped, huge pages included. Kernels before
-        5.8 add, on v1, anonymous pages in the swap cache.
-file    page cache of files on disks and networks. Both versions count shmem
-        as page cache, so it is subtracted.
-shmem   tmpfs, /dev/shm, System V segments, shared anonymous mappings. Unknown
-        on v1 before Linux 4.20, and with it `file`.
-kernel  kernel memory on behalf of the group: stacks, page tables, slab, per-CPU.
-swap    memory in swap. A page in the swap cache counts here and in `charged`.
-charged, limit, peak    what the kernel charges against the limit: all of the above except
-        swap; it runs ahead of the components by per-CPU batches.
+    anon    anonymous memory that is mapped, huge pages included. Kernels before
+            5.8 add, on v1, anonymous pages in the swap cache.
+    file    page cache of files on disks and networks. Both versions count shmem
+            as page cache, so it is subtracted.
+    shmem   tmpfs, /dev/shm, System V segments, shared anonymous mappings. Unknown
+            on v1 before Linux 4.20, and with it `file`.
+    kernel  kernel memory on behalf of the group: stacks, page tables, slab, per-CPU.
+    swap    memory in swap. A page in the swap cache counts here and in `charged`.
+    charged, limit, peak    what the kernel charges against the limit: all of the
+            above except swap; it runs ahead of the components by per-CPU batches.
 """
 
 from __future__ import annotations
@@ -107,10 +107,9 @@ def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
     """Split a precise total in the ratio of two imprecise times; neither part decreases below `last`.
 
-    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks.
-    cpuacct.usage_user and usage_sys seem right but are not: before Linux 5.8 they count all time of user
-    processes as user time, and later kernels sample them at ticks too. The kernel itself does the same for
-    processes (cputime_adjust).
+    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks. (So are
+    usage_user and usage_sys; before Linux 5.8 these count all time of user processes as user time.) The kernel
+    does the same for processes (cputime_adjust).
     """
     sampled = split.user_secs + split.system_secs
     total_secs = max(total_secs, last.user_secs + last.system_secs)

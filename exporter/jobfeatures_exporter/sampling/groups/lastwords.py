@@ -1,9 +1,8 @@
 """Last readings of jobs' control groups, taken at the end of a job before its groups are removed.
 
-A removed group's figures are lost, and a batch system removes the groups of a task within milliseconds of its
-end: OOM kills and the peak before them would be lost between two samples. So a thread waits for the end of
-the first processes in each job's groups, by pidfd_open(2), and then reads the groups. On kernels without it,
-and for groups created after the last sample, there are only the regular samples.
+A batch system removes the groups of a task within milliseconds of its end: OOM kills and the peak before them
+would be lost. So a thread waits for the end of the first processes in each job's groups, by pidfd_open(2)
+(Linux 5.3), and then reads these. For groups created after the last sample there are only regular samples.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Out-of-memory kills and limit hits on cgroup v1, which counts them in one group and not in its ancestors.
 
-A kill counts in the group of the process, which is that of a task; a failed charge in the group whose limit
-was hit. So the job's count is the sum over its group and all below. What a group counted between the last
-sample and its removal is lost: on v1 these counts are lower bounds. A count that may be wrong is not reported
-as 0, see `unseenkills`.
+A kill counts in the group of the process, a task's; a failed charge in the group whose limit was hit. So the
+job's count is the sum over its group and all below, without what a group counted between the last sample and
+its removal: a lower bound. A count that may be wrong is not reported as 0, see `unseenkills`.
 
 Kills are rare, and the node counts them too: while that count is unchanged no
 group's can have grown, so none is read, and new groups are searched less often.

@@ -1,11 +1,9 @@
 """Which files of a job's group of v2 are read at a sample: those that may have changed, a few at a time.
 
-CPU time, memory by part and charged memory are read at each sample. For each other file something that
-is read anyway tells whether it can have changed: the job's CPU time for the peak of memory and its events;
-for a group's swap, disks and pressures what the node counts of all groups together. Of the files
-that may have changed `PER_LOOK` are read, the longest unread first; the others wait for the next samples and
-keep their last values until then, those of a file that was removed too. An OOM kill, which the node counts
-too, is read at once.
+CPU time, memory by part and charged memory are read at each sample. Of each other file something that is read
+anyway tells whether it can have changed: the job's CPU time for the peak of memory and its events, the node's
+own counts for swap, disks and pressures. Of those that may have, `PER_LOOK` are read, the longest unread
+first; the others keep their last values until then. An OOM kill, which the node counts too, is read at once.
 """
 
 from __future__ import annotations

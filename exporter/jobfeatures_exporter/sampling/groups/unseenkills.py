@@ -1,7 +1,7 @@
 """Finds jobs that may have had OOM kills that no group shows.
 
 The count of a group that is removed before it is read is lost. The node counts all kills: one that no group
-of a job shows was in a removed group, or outside all jobs.
+of a job shows was in a removed group, or outside all jobs. Such a job has no series, rather than a 0.
 """
 
 from __future__ import annotations

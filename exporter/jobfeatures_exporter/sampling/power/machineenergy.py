@@ -1,8 +1,8 @@
 """Attributes the whole machine's energy to jobs: does no I/O, but keeps state.
 
-Between two samples the cards' part, as reported by their drivers, goes to the
-jobs that used them; the rest is divided by CPU time, like the packages' energy.
-The parts never exceed what the machine drew, so what is left is never negative.
+Between two samples the cards' part, as reported by their drivers (the whole at most), goes to the jobs that
+used them; the rest is divided by CPU time, like the packages' energy. What is left, of idle cards and other
+processes, is nobody's. Joules of a card may be charged an interval late.
 """
 
 from __future__ import annotations

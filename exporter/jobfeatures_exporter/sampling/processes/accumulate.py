@@ -114,12 +114,12 @@ class Accumulator(Generic[Key, Record, Totals]):
     """Totals by key that never decrease; described for time, but true of every figure.
 
     At each sample a process adds the increase of its own time and that of its children's time, less what was
-    already counted for vanished children. A new process adds all its time. A claim lives for two samples:
-    taking a sample is not instantaneous, so a child may be missing although its parent was read before the
-    child ended. A total may be too low, never too high: it is too low where a child's time was lost (nobody
-    waited for it) in the same interval in which its former ancestors showed time of other children.
+    already counted for vanished children. A new process adds all its time. A total may be too low, never too
+    high: it is too low where a child's time was lost (nobody waited for it) in the same interval in which its
+    former ancestors showed time of other children.
 
-    With `brings_life`, a process that moves to another key adds its whole lifetime there: it belonged there
+    `_Claims` live for two samples: taking a sample is not instantaneous, so a child may be missing although
+    its parent was read before the child ended. With `brings_life`, a process that moves to another key adds its whole lifetime there: it belonged there
     all along, unnoticed. Otherwise it does so only if it had no key before; else only later increases count.
     """
 

@@ -1,7 +1,7 @@
 """What the processes of jobs read and wrote, by job: /proc/PID/io.
 
 Only processes that may have changed are read: one whose stat line is the same has not used a clock tick. As
-its input and output may still have grown a little, each is read at every `RELOOK`-th sample in any case.
+its input and output may still have grown a little, each is read once in `RELOOK` samples in any case.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Each user's jobs are kept in order of arrival. An ended job is settled once all jobs before it have ended too:
 then its expected end is final. It is laid into the user's share, added to the sums, and dropped. Jobs after
-the first unfinished one are kept, and laid in anew at each query. A settled job is never taken back: a job's
-records may come in any order, repeated or corrected, and give the same sums, provided that they come before
-`settle` is called with a time after the job's end.
+the first unfinished one are kept, and laid in anew at each query. A settled job is never taken back. Until
+then a job's records may come in any order, repeated or corrected, and give the same sums.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A runtime not yet known is at least the elapsed time, and at most what the time limit allows. The longer
 earlier jobs run, the later a job is expected to end: elapsed times give lower bounds of expected ends, limits
 give upper bounds. And for each second that a job itself runs longer, its expected end is at least a second
-later: in any second it takes no more of the share than it asked for. So
+later: in any second it takes no more of the share than it asked for.
 
 - a running job is certainly late if it would be late after using its whole limit,
   and certainly in time if it would be in time were it to end now;
