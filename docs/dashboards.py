@@ -1,6 +1,6 @@
 """Which panels of public dashboards work with the names of other exporters, and why others do not.
 
-``python docs/dashboards.py`` prints it; docs/generate.py writes it into comparison.md.
+``python docs/dashboards.py`` prints it; docs/generate.py writes the table into comparison.md.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ def judged(dashboard: Dashboard) -> dict[tuple[str, str], list[str]]:
     return dict(sorted(found.items(), key=lambda each: (YES, BESIDE, PART, NO).index(each[0][0])))
 
 
-def dashboards_text() -> str:
-    """Return a table of how many panels of each dashboard work, and below it what they depend on or miss."""
+def dashboards_text(*, with_reasons: bool = False) -> str:
+    """Return a table of how many panels of each dashboard work, and below it what they depend on or miss, if asked."""
     lines = [
         "",
         "|dashboard|as they are|on a condition|beside another exporter|in part|no|",
@@ -263,8 +263,10 @@ def dashboards_text() -> str:
             )
         lines.append(f"|{each.name}|{'|'.join(str(count or '–') for count in counts)}|")
         said |= dict.fromkeys(why for _, why in found if why and not why.endswith(" has it"))
-    return "\n".join([*lines, "", f"Conditions, and what is missing: {'; '.join(said)}."]) + "\n"
+    if with_reasons:
+        lines += ["", f"Conditions, and what is missing: {'; '.join(said)}."]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    print(dashboards_text())
+    print(dashboards_text(with_reasons=True))

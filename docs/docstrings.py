@@ -35,7 +35,7 @@ def _block(places: str) -> str:
         for each in things.split(","):
             thing = functools.reduce(getattr, each.split("."), module) if each else module
             first, *rest = _said(thing, module)[:most]
-            parts.append(f"[{each or path.rpartition('/')[2]}](../{path}): {_lower(first)}")
+            parts.append(f"[{each or '/'.join(path.split('/')[-2:])}](../{path}): {first}")
             if rest and not rest[0].startswith("```"):
                 parts[-1] += f" {rest.pop(0)}"
             parts += rest
@@ -63,10 +63,6 @@ def _words(text: str, module: ModuleType) -> str:
 
 def _shown(value: float | str) -> str:
     return f"`{value}`" if isinstance(value, str) else f"{value:,g}"
-
-
-def _lower(text: str) -> str:
-    return text if text[1:2].isupper() else f"{text[0].lower()}{text[1:]}"
 
 
 def _wrapped(text: str) -> str:

@@ -1,4 +1,10 @@
-"""HTCondor's control groups, one per slot. Pure."""
+"""HTCondor's control groups, one per slot. Pure.
+
+Source: HTCondor manual, "Cgroup-Based Process Tracking", and BASE_CGROUP with its default:
+``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot, on v2 below the control group of the
+daemon, such as ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``.
+No path names a job.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,6 @@ import re
 
 from jobfeatures.batch.groups import BatchHierarchy
 
-# Source: HTCondor manual, "Cgroup-Based Process Tracking", and BASE_CGROUP with its default:
-# ``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot, on v2 below the control group of the
-# daemon, such as ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``.
-# No path names a job.
 # The slot is a name as slot1_1 or backfill2 after a "_", up to the end of the path's component.
 _SLOT = re.compile(
     r"(?:/system\.slice(?:/[^/]{0,255}condor[^/]{0,255}\.service)?)?"

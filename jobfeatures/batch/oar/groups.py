@@ -1,4 +1,8 @@
-"""OAR's control groups: pure."""
+"""OAR's control groups: pure.
+
+Source: job_resource_manager_cgroups.pl of OAR 2.5.9, cgroup v1 only: ``/oar/alice_10``, owner and
+job, on each of its nodes. User names may contain ``_``: the last one separates.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,6 @@ import re
 
 from jobfeatures.batch.groups import BatchHierarchy
 
-# Source: job_resource_manager_cgroups.pl of OAR 2.5.9, cgroup v1 only: ``/oar/alice_10``, owner and
-# job, on each of its nodes. User names may contain ``_``: the last one separates.
 _JOB = re.compile(r"/oar/[^/]{1,255}_(?P<job_id>[1-9][0-9]{0,9})(?:/|\Z)", re.ASCII)
 # Source: job_resource_manager_systemd.pl of OAR 2.6.1, cgroup v2 only: slices of systemd, the job's in its
 # user's, with ``oar`` from CPUSET_PATH, ``/oar``.

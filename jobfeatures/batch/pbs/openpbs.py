@@ -1,5 +1,9 @@
 """Specific to PBS Pro and OpenPBS: their hook's environment, control groups, and names of keys.
 
+Source of these groups: pbs_cgroups hook of OpenPBS 20 to 23: ``/pbs_jobs.service/jobid/<id>`` on v1,
+``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with an id such as ``123.server``, ``123[4].server`` of an array,
+or the latter escaped by systemd, ``123\\x5b4\\x5d.server``. The server's name is dropped.
+
 ``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and passes the
 job's attributes in the command's environment, under names that it defines.
 """
@@ -72,10 +76,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     )
 
 
-# Source: pbs_cgroups hook of OpenPBS 20 to 23:
-# ``/pbs_jobs.service/jobid/<id>`` on v1, ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with
-# an id such as ``123.server``, ``123[4].server`` of an array, or the latter
-# escaped by systemd, ``123\x5b4\x5d.server``. The server's name is dropped.
 _JOB = re.compile(
     r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/"
     r"(?P<job_id>[1-9][0-9]{0,11}(?:(?:\[|\\x5b)[0-9]{1,9}(?:\]|\\x5d))?)(?:(?:\.|\\x2e)[^/]*)?(?:/|\Z)",

@@ -1,5 +1,8 @@
 """Specific to Torque: the environment of prologue and epilogue, control groups, and names of keys.
 
+Source of these groups: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before the first dot; of an
+array ``123[4].server``, formerly ``123-4.server``.
+
 Source: Torque Administrator Guide, "Prologue and epilogue scripts": the
 arguments of a prologue are job id, user, group, job name, requested limits,
 queue and account. ``packaging/torque/prologue.sh`` passes them in the command's environment.
@@ -99,8 +102,6 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     )
 
 
-# Source: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before
-# the first dot; for an array ``123[4].server``, formerly ``123-4.server``.
 _JOB = re.compile(
     r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII
 )

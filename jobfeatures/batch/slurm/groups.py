@@ -1,4 +1,10 @@
-"""Slurm's control groups. Pure."""
+"""Slurm's control groups. Pure.
+
+Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
+``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
+``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
+where a SLUID may stand for job_J: ``s`` and 13 Crockford base-32 digits.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,6 @@ import re
 
 from jobfeatures.batch.groups import BatchHierarchy
 
-# Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
-# ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
-# ``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
-# where a SLUID may stand for job_J: ``s`` and 13 Crockford base-32 digits.
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _ID = r"[1-9][0-9]{0,9}"
 _STEP = r"(?:/step_(?P<step>[A-Za-z0-9_.+-]{1,64}))?(?:/|\Z)"

@@ -31,6 +31,7 @@ TOTAL = gauge("cgroup_cpu_total_seconds", "CPU time of the job or step.", STEP)
 CPUS = gauge("cgroup_cpus", "CPUs that the job may use.", STEP)
 RSS = gauge("cgroup_memory_rss_bytes", "Anonymous memory.", STEP)
 CACHE = gauge("cgroup_memory_cache_bytes", "Page cache, shmem included.", STEP)
+SHMEM = gauge("cgroup_memory_shmem_bytes", "tmpfs and shared memory, which Jobstats adds to anonymous.", STEP)
 USED = gauge("cgroup_memory_used_bytes", "Memory held against the limit.", STEP)
 LIMIT = gauge("cgroup_memory_total_bytes", "Memory limit.", STEP)
 FAILURES = gauge("cgroup_memory_fail_count", "How often the limit was hit; v1 only.", STEP)
@@ -47,7 +48,7 @@ JOB_ID = gauge("nvidia_gpu_jobId", "The job on the card; only ids that are numbe
 JOB_UID = gauge("nvidia_gpu_jobUid", "Whose job is on the card.", GPU)
 
 METRICS = (
-    UID, USER, SYSTEM, TOTAL, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP,
+    UID, USER, SYSTEM, TOTAL, CPUS, RSS, CACHE, SHMEM, USED, LIMIT, FAILURES, SWAP,
     DEVICES, DUTY, MEMORY_USED, MEMORY_TOTAL, POWER, TEMPERATURE, FAN, JOB_ID, JOB_UID,
 )  # fmt: skip
 
@@ -96,6 +97,7 @@ def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterato
         values,
         (RSS, memory.anon),
         (CACHE, page_cache(memory)),
+        (SHMEM, memory.shmem),
         (USED, memory.charged),
         (LIMIT, memory.limit),
         (SWAP, with_swap),
