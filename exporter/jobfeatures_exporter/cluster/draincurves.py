@@ -128,7 +128,9 @@ def read_running(job: Job, now_secs: float) -> RunningJob | None:
 
 
 def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePoint, ...]:
-    """Return the cost of a shutdown now, and at the end of each job.
+    """Return the cost of a shutdown now, and at the end of each job: T counts from now, run from its start.
+
+    Source: `jobfeatures.drains.plan.compute_choice`, with what a queue tells.
 
         idle(T): (total − Σ cpus) × T + Σ over jobs with end ≤ T: cpus × (T − end)
         kill(T): Σ over jobs with end > T: cpus × (run + T)

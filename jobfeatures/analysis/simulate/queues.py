@@ -51,9 +51,9 @@ class FifoQueue:
 class FairQueue:
     """Jobs of the user with the least usage first, then in order of arrival.
 
-    Usage, processors × time, counts up to now: a job is charged while it runs. The order is recomputed at each
-    decision, and every `refresh_secs` from the first submission on. There is one queue per user; users with
-    waiting jobs are in a heap by (usage, first job), valid for one instant.
+    Usage, processors × time, counts up to now: a job is charged while it runs. The order is recomputed at
+    each decision, and every `refresh_secs` from the first submission on. There is one queue per user; users
+    with waiting jobs are in a heap by (usage, first job), valid for one instant.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Specific to PBS Pro and OpenPBS: their hook's environment, control groups, and names of keys.
+r"""Specific to PBS Pro and OpenPBS: their hook's environment, control groups, and names of keys.
 
 Source of these groups: pbs_cgroups hook of OpenPBS 20 to 23: ``/pbs_jobs.service/jobid/<id>`` on v1,
-``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with an id such as ``123.server``, ``123[4].server`` of an array,
-or the latter escaped by systemd, ``123\\x5b4\\x5d.server``. The server's name is dropped.
+``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with an id such as ``123.server``, ``123[4].server`` of an
+array, or the latter escaped by systemd, ``123\x5b4\x5d.server``. The server's name is dropped.
 
 ``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and passes the
 job's attributes in the command's environment, under names that it defines.

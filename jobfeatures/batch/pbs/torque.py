@@ -1,7 +1,7 @@
 """Specific to Torque: the environment of prologue and epilogue, control groups, and names of keys.
 
-Source of these groups: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before the first dot; of an
-array ``123[4].server``, formerly ``123-4.server``.
+Source of these groups: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before the first dot; of
+an array ``123[4].server``, formerly ``123-4.server``.
 
 Source: Torque Administrator Guide, "Prologue and epilogue scripts": the
 arguments of a prologue are job id, user, group, job name, requested limits,

@@ -20,8 +20,8 @@ def compute_shares(
 ) -> dict[WorkKey | None, float]:
     """Return each job's share of a card's usage, 0 to 1; they sum to 1, and None is for unknown processes.
 
-    The shares follow the processes' utilisation if the driver reports any; else all keys with processes on the
-    card get equal shares; else everything goes to the only job with the card allocated, or nobody.
+    The shares follow the processes' utilisation if the driver reports any; else all keys with processes on
+    the card get equal shares; else everything goes to the only job with the card allocated, or nobody.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:

@@ -107,9 +107,9 @@ def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
     """Split a precise total in the ratio of two imprecise times; neither part decreases below `last`.
 
-    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks. (So are
-    usage_user and usage_sys; before Linux 5.8 these count all time of user processes as user time.) The kernel
-    does the same for processes (cputime_adjust).
+    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks. (So
+    are usage_user and usage_sys; before Linux 5.8 these count all time of user processes as user time.) The
+    kernel does the same for processes (cputime_adjust).
     """
     sampled = split.user_secs + split.system_secs
     total_secs = max(total_secs, last.user_secs + last.system_secs)

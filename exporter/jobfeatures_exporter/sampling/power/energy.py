@@ -1,8 +1,8 @@
 """Joules of the CPU packages, and each job's share of them: does no I/O, but keeps state.
 
-A package does not measure energy by job, so its joules and its memory's between two samples are divided by CPU
-time: a job gets them in the ratio of its CPU time to all of the node but idle, waiting for I/O and stolen.
-Running jobs thus also bear idle power; the share of processes outside jobs is attributed to no job.
+A package does not measure energy by job, so its joules and its memory's between two samples are divided by
+CPU time: a job gets them in the ratio of its CPU time to all of the node but idle, waiting for I/O and
+stolen. Running jobs thus also bear idle power; the share of processes outside jobs is attributed to no job.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _SHARED = ("package", "dram")
 def compute_increase_uj(before_uj: int, now_uj: int, *, max_range_uj: int | None, elapsed_secs: float) -> int:
     """Return the increase of a counter in microjoules, 0 where that cannot be known.
 
-    Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0 beyond ``max_energy_range_uj``.
-    One wrap is detected, a second one is not; an increase above `MAX_WATTS` W means that it was set back.
+    Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0 beyond
+    ``max_energy_range_uj``. One wrap is detected, a second one is not; an increase above `MAX_WATTS` W means
+    that it was set back.
     """
     if now_uj >= before_uj:
         return now_uj - before_uj

@@ -119,8 +119,9 @@ class Accumulator(Generic[Key, Record, Totals]):
     former ancestors showed time of other children.
 
     `_Claims` live for two samples: taking a sample is not instantaneous, so a child may be missing although
-    its parent was read before the child ended. With `brings_life`, a process that moves to another key adds its whole lifetime there: it belonged there
-    all along, unnoticed. Otherwise it does so only if it had no key before; else only later increases count.
+    its parent was read before the child ended. With `brings_life`, a process that moves to another key adds
+    its whole lifetime there: it belonged there all along, unnoticed. Otherwise it does so only if it had no
+    key before; else only later increases count.
     """
 
     def __init__(
