@@ -247,7 +247,7 @@ def judged(dashboard: Dashboard) -> dict[tuple[str, str], list[str]]:
 
 
 def dashboards_text(*, with_reasons: bool = False) -> str:
-    """Return a table of how many panels of each dashboard work, and on request what they depend on or miss."""
+    """Return a table of how many panels of each dashboard work; on request, what they depend on or miss."""
     lines = [
         "",
         "|dashboard|as they are|on a condition|beside another exporter|in part|no|",
