@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import tzinfo
+from functools import cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -90,8 +91,14 @@ def parse_zone(name: str | None) -> tzinfo | None:
     except (OSError, ValueError, KeyError, RecursionError):  # KeyError: unknown; RecursionError: many slashes
         from jobfeatures.settings.file import nearest  # needed only after a mistake
 
-        near = nearest(name, available_timezones()) if len(name) < 80 else ""
+        near = nearest(name, _zones()) if len(name) < 80 else ""
         raise ConfigurationError("--zone", f"no such zone: {name!r}{near}") from None
+
+
+@cache
+def _zones() -> Collection[str]:
+    """Return the known names, which takes a walk through the whole data base."""
+    return available_timezones()
 
 
 def need_numpy(command: str) -> None:
