@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 
@@ -100,7 +101,7 @@ def main() -> None:
         node = Node(Path(directory), options.processes // options.jobs)
         for _ in range(options.jobs):
             node.start_job()
-        sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=SystemClock(), jobs=dict)
+        sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), SystemClock())
         enabled = [name for name, each in COLLECTORS.items() if each.enabled and NODE in each.roles]
         pages = PageMaker(enabled, (), 0)
         print(f"{options.jobs} jobs of {options.processes // options.jobs} processes, {at_once} ends a look")

@@ -34,6 +34,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
 HERD = Path(__file__).with_name("herd.py")
 LOOPS = Path(__file__).with_name("scan_loops.c")
@@ -131,7 +132,7 @@ def main() -> None:
             print("no psutil: it is left out")
         else:
             contestants["psutil"] = timed(lambda: [each.info for each in psutil.process_iter(PSUTIL_FIELDS)])
-        sampler = Sampler(clock=SystemClock(), jobs=dict)
+        sampler = Sampler(SamplerSettings(), SystemClock())
         stack.callback(sampler.close)
         contestants["ours, whole sample"] = timed(sampler.sample)
         stack.enter_context(herd(options.processes, options.busy))

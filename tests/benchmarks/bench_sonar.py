@@ -29,6 +29,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.details import read_details
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.sonar.sender import encode
 
@@ -54,7 +55,7 @@ def main() -> None:
 
 def measure(rounds: int) -> None:
     clock = SystemClock()
-    sampler = Sampler(clock=clock, jobs=dict)
+    sampler = Sampler(SamplerSettings(), clock)
     origin = Origin(cluster="hpc.example.org", node="n1")
     times: dict[str, list[float]] = {}
 

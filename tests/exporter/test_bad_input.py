@@ -112,14 +112,14 @@ class Site:
 
     def publish(self):
         """Have the daemon look at its directories again, and wait until it has."""
-        looked, real = threading.Event(), self.daemon._publish
+        looked, real = threading.Event(), self.daemon.publishing.publish
 
         def publish():
             real()
             looked.set()
 
-        self.daemon._publish = publish
-        self.daemon._publish_wanted.set()
+        self.daemon.publishing.publish = publish
+        self.daemon.publishing.wanted.set()
         assert looked.wait(60)
 
 

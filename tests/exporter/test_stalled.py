@@ -10,7 +10,8 @@ from jobfeatures.settings.resolve import load_config
 from jobfeatures.system import inotify
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.node.daemon import LOOK_SECS, Daemon
+from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.node.samplingloop import LOOK_SECS
 from tests.running import NO_INOTIFY, until
 
 
@@ -64,11 +65,11 @@ def test_a_look_that_does_not_end_is_death_after_some_patience(site):
     daemon, clock, released = site
     entered = threading.Event()
 
-    def hang():
+    def hang(wishes):
         entered.set()
         released.wait()
 
-    daemon._sampler.sample = hang
+    daemon.sampling.sampler.sample = hang
     daemon.start()
     assert entered.wait(60)
     assert daemon.stalled() == []
@@ -80,11 +81,11 @@ def test_looks_that_fail_are_none(site):
     daemon, clock, _ = site
     rounds = []
 
-    def fail():
+    def fail(wishes):
         rounds.append(1)
         raise OSError("EIO")
 
-    daemon._sampler.sample = fail
+    daemon.sampling.sampler.sample = fail
     daemon.start()
     clock.ahead_secs = LOOK_SECS + 1
     count = len(rounds)
@@ -140,11 +141,11 @@ def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site, monkeypatch):
     daemon, _, released = site
     entered = threading.Event()
 
-    def hang():
+    def hang(wishes):
         entered.set()
         released.wait()
 
-    daemon._sampler.sample = hang
+    daemon.sampling.sampler.sample = hang
     daemon.start()
     assert entered.wait(60)
     pages = []

@@ -13,6 +13,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.running import is_removed
 
 ROOT = Path("/sys/fs/cgroup")
@@ -75,7 +76,7 @@ def groups(until):
 @pytest.fixture
 def sample():
     """Return a function that takes one look at the job."""
-    sampler = Sampler(clock=SystemClock(), jobs=dict, node_name=NODE, steps=True, process_io=True)
+    sampler = Sampler(SamplerSettings(node_name=NODE, steps=True, process_io=True), SystemClock())
     yield lambda: sampler.sample().jobs[JOB]
     sampler.close()
 

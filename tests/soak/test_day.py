@@ -19,6 +19,7 @@ import pytest
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from tests.benchmarks.bench_endurance import Node, resident_mib
@@ -47,7 +48,7 @@ def test_memory_descriptors_log_and_time_of_a_look_stay_as_they_are(folder, capl
     node = Node(folder, PROCESSES_A_JOB)
     for _ in range(JOBS):
         node.start_job()
-    sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=SystemClock(), jobs=dict)
+    sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), SystemClock())
     pages = PageMaker(
         [name for name, each in COLLECTORS.items() if each.enabled and NODE in each.roles], (), 0
     )

@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jobfeatures.errors import JobfeaturesError, SourceError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
@@ -63,12 +64,14 @@ def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocu
     """Yield a maker of documents. No batch system is queried: jobs are found on the node itself."""
     from jobfeatures_exporter.sampling.gpu.device import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
-    from jobfeatures_exporter.sampling.sampler import make_sampler
+    from jobfeatures_exporter.sampling.sampler import Sampler
+    from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
     clock = SystemClock()
     paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
     gpus = GpuMonitor(config.gpu_drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
-    sampler = make_sampler(config, clock, sysfs=config.path_sysfs, gpus=gpus)
+    settings = replace(SamplerSettings.of(config), sysfs=config.path_sysfs)
+    sampler = Sampler(settings, clock, gpus=gpus)
     gpus.start()
     try:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
-from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
+from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
-from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS, keep_counts
+from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS, complete, keep_counts
 from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.ledger import CounterLedger, JobCounters
 from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuLedger, CpuTicks, CpuTimes
 from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
 from jobfeatures_exporter.snapshot import (
     Accounting,
     GroupKey,
@@ -34,17 +33,6 @@ EXTERN_STEP = "extern"
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
 _ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
-
-
-class LookFacts(NamedTuple):
-    """What a sample has of the node and of all jobs when records are made."""
-
-    signs: NodeSigns = NodeSigns()
-    sums: Mapping[str, Sums] = MappingProxyType({})  # the kernel's, by `cpu_source` of control groups
-    heard: Mapping[str, JobFigures] = MappingProxyType({})  # likewise: readings from between samples
-    other_devices: Collection[str] = ()  # block devices whose transfers count on others too
-    reads_cores: bool = False
-    counts_network: bool = False
 
 
 class _State:
@@ -73,8 +61,40 @@ class JobRecorder:
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
-    def forget_others(self, keys: Collection[WorkKey]) -> None:
-        """Forget all jobs, units and process groups except these. Call it at the end of a sample."""
+    def records(
+        self,
+        found: Attributed,
+        counted: Counted,
+        listed: Listed,
+        last: LastLook,
+        facts: LookFacts,
+        epoch: int | None,
+    ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
+        """Return the record of each job, unit and process group, and the final ones of jobs that have ended.
+
+        Without `epoch` process groups have no records.
+        """
+        groups, members, ticks = dict(found.groups), found.members, counted.ticks
+        final: dict[JobKey, JobSample] = {}
+        for job, gone in listed.gone.items():
+            if job in groups or job in members:
+                groups[job] = [*groups.get(job, ()), *gone]
+            elif (before := last.jobs.get(job)) is not None:
+                final[job] = complete(before, self.job(job, gone, (), None, None, facts))
+        records: dict[WorkKey, JobSample] = {}
+        for key in [*groups, *(each for each in members if each not in groups)]:
+            if isinstance(key, JobKey):
+                of_job = groups.get(key, ()), members.get(key, ())
+                records[key] = self.job(key, *of_job, ticks.get(key), counted.io.get(key), facts)
+            elif isinstance(key, UnitKey):
+                records[key] = self.unit(key, members[key], ticks[key])
+            elif epoch is not None:
+                group = GroupKey(key, epoch)
+                records[group] = self.unit(group, members[key], ticks[key])
+        self._forget_others(records.keys())
+        return records, final
+
+    def _forget_others(self, keys: Collection[WorkKey]) -> None:
         if self._steps is not None:
             self._steps.forget_others()
         for ended in self._states.keys() - keys:

@@ -31,7 +31,8 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.controller.daemon import make_cluster_sources
 from jobfeatures_exporter.node.sources import chosen_systems, make_source
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
-from jobfeatures_exporter.sampling.sampler import make_sampler
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from jobfeatures_exporter.startup.checks import check
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
@@ -84,7 +85,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
     if config.role == CONTROLLER:
         yield from _cluster(config)
     else:
-        with contextlib.closing(make_sampler(config, SystemClock())) as sampler:
+        with contextlib.closing(Sampler(SamplerSettings.of(config), SystemClock())) as sampler:
             snapshot = sampler.sample()
         jobs = snapshot.jobs.items()  # an empty group is not a job
         seen = frozenset(key for key, each in jobs if isinstance(key, JobKey) and each.processes)

@@ -75,10 +75,8 @@ async def _serve(
     on_listening: Callable[[str], None],
     choose_reader: ReaderChooser,
 ) -> None:
-    served = make_served(config)
-    if isinstance(served, Daemon):
-        # Before any listener or other thread: it needs privileges that are then dropped permanently.
-        served.read_by(_choose(config, choose_reader, notifier))
+    # Before any listener or other thread: a reader needs privileges that are then dropped permanently.
+    served = make_served(config, lambda: _choose(config, choose_reader, notifier))
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
     served.web = listeners.status
@@ -171,14 +169,17 @@ def _log_end(task: asyncio.Task[None]) -> None:
         log.error("does not go on any more", exc_info=error)
 
 
-def make_served(config: DaemonConfig) -> Daemon | Controller:
+def make_served(
+    config: DaemonConfig, choose: Callable[[], Choice] = lambda: PROCFS_ALONE
+) -> Daemon | Controller:
     """Return the daemon or controller for the role, not started. Raises ConfigurationError."""
     check(config)
     if config.role == CONTROLLER:
         from jobfeatures_exporter.controller.daemon import Controller
 
         return Controller(config)
-    daemon = Daemon(config)  # reports contradictory settings before what this machine refuses
+    # Contradictory settings are reported before what this machine refuses.
+    daemon = Daemon(config, choose_reader=choose)
     check_features_root(config)
     return daemon
 

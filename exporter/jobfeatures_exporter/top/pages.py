@@ -30,10 +30,11 @@ class LocalProcesses:
     """Samples all processes, and assigns them to jobs by their control groups."""
 
     def __init__(self, config: DaemonConfig) -> None:
-        from jobfeatures_exporter.sampling.sampler import make_sampler  # only needed to list processes
+        from jobfeatures_exporter.sampling.sampler import Sampler  # only needed to list processes
+        from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
         self._procfs = config.path_procfs
-        self._sampler = make_sampler(config, SystemClock())
+        self._sampler = Sampler(SamplerSettings.of(config), SystemClock())
 
     def look(self) -> Snapshot:
         """Take one sample."""

@@ -25,6 +25,7 @@ from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
 from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, allocation, collect
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu
@@ -76,7 +77,9 @@ class Node:
         self._processes: list[subprocess.Popen] = []
         self._jobs: dict[JobKey, Job] = {}
         self._board = StatusBoard(SystemClock())
-        self._sampler = Sampler(clock=SystemClock(), jobs=lambda: self._jobs, cgroup_root=f"/{self._top}")
+        self._sampler = Sampler(
+            SamplerSettings(cgroup_root=f"/{self._top}"), SystemClock(), jobs=lambda: self._jobs
+        )
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         """Start all jobs; the stack ends them."""

@@ -100,7 +100,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert any(line.startswith("batch_job_info{") for line in told)
     assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
     assert not any("remaining" in line or "waste" in line for line in told)
-    assert not any(KEY in keys for keys in daemon._knowledge.seen(daemon._looks.snapshot))
+    assert not any(KEY in keys for keys in daemon._knowledge.seen(daemon.sampling.looks.snapshot))
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
@@ -109,11 +109,13 @@ def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
     daemon.start()
     spool(document())
     until(lambda: series_of(daemon, "batch_job_cpu_seconds_total"))
-    looked_secs = daemon._looks.snapshot.taken_at_secs
+    looked_secs = daemon.sampling.looks.snapshot.taken_at_secs
     spool(document("Completed"))
-    until(lambda: KEY in daemon._ended and KEY not in daemon._looks.snapshot.jobs)  # in this order
-    assert daemon._ended[KEY].ended_at_secs > looked_secs
-    assert daemon._ended[KEY].sample.processes >= 1
+    until(
+        lambda: KEY in daemon.sampling.ended and KEY not in daemon.sampling.looks.snapshot.jobs
+    )  # in this order
+    assert daemon.sampling.ended[KEY].ended_at_secs > looked_secs
+    assert daemon.sampling.ended[KEY].sample.processes >= 1
 
 
 def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
@@ -148,15 +150,15 @@ def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, mon
         "jobfeatures_exporter.node.daemon.FIRST_LOOK_SECS", PATIENCE_SECS
     )  # a busy machine's looks take long
     daemon = make_daemon(batch__sources="slurm", batch__interval="60s")
-    look = daemon._sampler.sample
+    look = daemon.sampling.sampler.sample
 
-    def look_slowly():
+    def look_slowly(wishes):
         time.sleep(0.3)
-        found = look()
+        found = look(wishes)
         living = JobSample(key=JobKey("slurm", "4711"), accounting=Accounting.CGROUP, processes=1)
         return replace(found, jobs={**found.jobs, living.key: living})
 
-    daemon._sampler.sample = look_slowly
+    daemon.sampling.sampler.sample = look_slowly
     daemon.start()
     until(lambda: questions)
     assert "show job 4711\n" in questions[0]
@@ -168,13 +170,13 @@ def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_m
     daemon.start()
     until(lambda: series_of(daemon, "batch_job_cpu_seconds_total"))
     release = threading.Event()
-    original = daemon._sampler.sample
+    original = daemon.sampling.sampler.sample
 
-    def hang():
+    def hang(wishes):
         release.wait(60)
-        return original()
+        return original(wishes)
 
-    daemon._sampler.sample = hang
+    daemon.sampling.sampler.sample = hang
     try:
         time.sleep(0.2)
         started = time.monotonic()
@@ -188,15 +190,15 @@ def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_m
 
 def test_a_fault_in_one_look_does_not_end_the_looking(make_daemon, caplog):
     daemon = make_daemon()
-    original, calls = daemon._sampler.sample, []
+    original, calls = daemon.sampling.sampler.sample, []
 
-    def faulty():
+    def faulty(wishes):
         calls.append(1)
         if len(calls) < 3:
             raise ZeroDivisionError
-        return original()
+        return original(wishes)
 
-    daemon._sampler.sample = faulty
+    daemon.sampling.sampler.sample = faulty
     daemon.start()
     until(lambda: daemon.is_ready)
     assert "sampling failed" in caplog.text
@@ -208,7 +210,7 @@ def test_an_empty_group_of_a_batch_system_that_is_not_installed_is_evidence_of_n
     (tmp_path / "cpuacct/torque/7.head").mkdir(parents=True)
     daemon = make_daemon(batch__sources="auto", torque__home=str(tmp_path / "no"), sample__interval="20ms")
     for _ in range(3):
-        daemon._sample()
+        daemon.sampling.sample()
     text = text_of(daemon)
     assert 'source="torque"' not in text
     assert "batch_node_empty_job_groups 1" in text
@@ -240,8 +242,8 @@ def test_feature_directories_that_cannot_be_kept_do_not_cost_the_metrics(make_da
 
 def test_what_could_not_be_published_is_tried_again_soon(make_daemon, spool, tmp_path, monkeypatch):
     """As after a full disk: nothing tells the daemon that there is space again."""
-    monkeypatch.setattr("jobfeatures_exporter.node.daemon.PUBLISH_INTERVAL_SECS", 3600.0)
-    monkeypatch.setattr("jobfeatures_exporter.node.daemon.PUBLISH_RETRY_SECS", 0.1)
+    monkeypatch.setattr("jobfeatures_exporter.node.publishingloop.PUBLISH_INTERVAL_SECS", 3600.0)
+    monkeypatch.setattr("jobfeatures_exporter.node.publishingloop.PUBLISH_RETRY_SECS", 0.1)
     daemon = make_daemon(sample__interval="1h")
     daemon.start()
     in_the_way = tmp_path / "features/exports"
@@ -249,7 +251,7 @@ def test_what_could_not_be_published_is_tried_again_soon(make_daemon, spool, tmp
     in_the_way.rmdir()
     in_the_way.touch()
     spool(document())
-    until(lambda: daemon._publisher.status.failures > 1)
+    until(lambda: daemon.publishing.publisher.status.failures > 1)
     in_the_way.unlink()
     until((tmp_path / "features/exports/spool-j.1").is_file)
 
@@ -292,19 +294,19 @@ def test_many_scrapes_at_once_share_a_look(make_daemon):
     daemon = make_daemon(sample__interval="60s", scrape__deadline="20s")
     daemon.start()
     until(lambda: daemon.is_ready)
-    original, looks, release = daemon._sampler.sample, [], threading.Event()
+    original, looks, release = daemon.sampling.sampler.sample, [], threading.Event()
 
-    def held():
+    def held(wishes):
         looks.append(1)
         release.wait(60)
-        return original()
+        return original(wishes)
 
-    daemon._sampler.sample = held
-    until(lambda: time.time() - daemon._looks.snapshot.taken_at_secs > 0.6)
+    daemon.sampling.sampler.sample = held
+    until(lambda: time.time() - daemon.sampling.looks.snapshot.taken_at_secs > 0.6)
     scrapes = [threading.Thread(target=text_of, args=(daemon,)) for _ in range(8)]
     for scrape in scrapes:
         scrape.start()
-    until(lambda: looks and len(daemon._looks._taken._waiters) == 8)
+    until(lambda: looks and len(daemon.sampling.looks._taken._waiters) == 8)
     release.set()
     for scrape in scrapes:
         scrape.join()
@@ -315,10 +317,10 @@ def test_a_look_that_is_fresh_is_not_taken_again(make_daemon, monkeypatch):
     daemon = make_daemon(sample__interval="60s")
     daemon.start()
     until(lambda: daemon.is_ready)
-    taken_at = daemon._looks.snapshot.taken_at_secs
+    taken_at = daemon.sampling.looks.snapshot.taken_at_secs
     asked = []
     monkeypatch.setattr(daemon._clock, "now_secs", lambda: taken_at + 0.1)
-    monkeypatch.setattr(daemon._looks.wanted, "set", lambda: asked.append(1))
+    monkeypatch.setattr(daemon.sampling.looks.wanted, "set", lambda: asked.append(1))
     text_of(daemon)
     monkeypatch.undo()
     assert asked == []
@@ -359,7 +361,7 @@ def test_a_features_tree_that_cannot_be_read_costs_no_job_its_metrics(make_daemo
     until(lambda: "batch_features_write_failures_total 0\n" not in text_of(daemon))
     assert not [record for record in caplog.records if record.exc_info]
     jobs.unlink()
-    daemon._publish_wanted.set()
+    daemon.publishing.wanted.set()
     until((jobs / "spool-j.1").is_dir)
 
 

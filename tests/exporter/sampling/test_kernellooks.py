@@ -12,7 +12,9 @@ from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
-from jobfeatures_exporter.sampling.sampler import ALL_AGAIN_LOOKS, Sampler
+from jobfeatures_exporter.sampling.processes.reading import ALL_AGAIN_LOOKS
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
 from tests.conftest import FakeClock
 
@@ -78,19 +80,9 @@ def job(node):
 def make_sampler(node, kernel):
     made = []
 
-    def make(*, wants_all=lambda: False, jobs=dict, **more) -> Sampler:
-        made.append(
-            Sampler(
-                procfs=str(node.proc),
-                cgroup=str(node.cgroup),
-                clock=FakeClock(),
-                jobs=jobs,
-                wants_all=wants_all,
-                process_io=True,
-                **more,
-            )
-        )
-        made[-1].read_by(Choice(kernel))
+    def make(**more) -> Sampler:
+        settings = SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), process_io=True)
+        made.append(Sampler(settings, FakeClock(), reader=Choice(kernel), **more))
         return made[-1]
 
     yield make
@@ -114,15 +106,13 @@ def test_a_jobs_figures_are_the_kernels_but_cpu_and_memory_those_of_its_control_
 
 
 def test_all_processes_are_read_at_first_and_now_and_then_and_where_somebody_wants_them(make_sampler, job):
-    wants = False
-    sampler = make_sampler(wants_all=lambda: wants)
+    sampler = make_sampler()
     looks = [sampler.sample() for _ in range(ALL_AGAIN_LOOKS + 1)]
     assert [number for number, each in enumerate(looks, 1) if each.lists_all] == [1, ALL_AGAIN_LOOKS + 1]
     assert {len(each.processes) for each in looks if each.lists_all} == {2}
     assert all(each.process_count == 12 for each in looks if not each.lists_all)
     assert looks[-1].process_count is None
-    wants = True
-    assert sampler.sample().lists_all
+    assert sampler.sample(Wishes(all_processes=True)).lists_all
 
 
 def test_processes_of_a_job_are_read_at_growing_gaps_and_those_of_nobody_never(make_sampler, kernel, job):
@@ -222,14 +212,8 @@ def test_sums_that_cannot_be_read_cost_a_reading_of_all_processes_and_no_figure_
 
 
 def test_input_and_output_are_left_out_where_nobody_wants_them(kernel, job, node):
-    sampler = Sampler(
-        procfs=str(node.proc),
-        cgroup=str(node.cgroup),
-        clock=FakeClock(),
-        jobs=dict,
-        wants_all=lambda: False,
-    )
-    sampler.read_by(Choice(kernel))
+    settings = SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup))
+    sampler = Sampler(settings, FakeClock(), reader=Choice(kernel))
     sampler.sample()
     assert sampler.sample().jobs[KEY].process_io is None
     sampler.close()
@@ -238,7 +222,7 @@ def test_input_and_output_are_left_out_where_nobody_wants_them(kernel, job, node
 
 def test_the_snapshot_says_how_processes_are_read(make_sampler, node):
     assert make_sampler().sample().reader.name == "bpf"
-    alone = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=FakeClock(), jobs=dict).sample()
+    alone = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), FakeClock()).sample()
     assert (alone.reader.name, alone.kernel_checks, alone.lists_all) == ("procfs", None, True)
 
 
@@ -323,12 +307,10 @@ def test_what_others_do_to_a_job_that_sleeps_is_read_within_a_few_looks(
 def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on_each_other(
     make_sampler, job, open_descriptors
 ):
-    wants = True
-    sampler = make_sampler(wants_all=lambda: wants)
-    sampler.sample()
-    sampler.sample()
+    sampler = make_sampler()
+    sampler.sample(Wishes(all_processes=True))
+    sampler.sample(Wishes(all_processes=True))
     kept = open_descriptors()
-    wants = False
     sampler.sample()
     assert open_descriptors() == kept - 2  # there are two processes
 
@@ -338,7 +320,7 @@ def sleeper(node, job, monkeypatch):
     """Return a sampler that reads processes from /proc, of a job whose process sleeps; no look is a whole one."""
     monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62)
     (job / "memory.current").write_text("8192\n")
-    sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=FakeClock(), jobs=dict)
+    sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), FakeClock())
     sampler.sample()
     sampler.sample()
     yield sampler

@@ -6,6 +6,7 @@ from jobfeatures.batch.processes import parse_real_uid
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.processes.statusfile import parse_process_memory
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.snapshot import Accounting, BlockIo, CpuSecs, MemoryBytes
 
 ALL_MEMORY = MemoryBytes(
@@ -38,7 +39,7 @@ def kernel(request):
 @pytest.fixture
 def snapshot(kernel, fixtures, clock):
     folder = fixtures / "kernels" / kernel
-    sampler = Sampler(procfs=str(folder / "proc"), cgroup=str(folder / "cgroup"), clock=clock, jobs=dict)
+    sampler = Sampler(SamplerSettings(procfs=str(folder / "proc"), cgroup=str(folder / "cgroup")), clock)
     yield sampler.sample()
     sampler.close()
 

@@ -13,6 +13,7 @@ from jobfeatures_exporter.sampling.groups.lastwords import LastWords
 from jobfeatures_exporter.sampling.processes import attributor
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, Kind, MemoryBytes, UnitKey
 
 EPOCH = 1795247965 - 1577836800
@@ -33,8 +34,9 @@ def make(node, clock):
     """Return a function that makes a sampler of the made-up node."""
     made = []
 
-    def make(jobs=dict, **more) -> Sampler:
-        made.append(Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=clock, jobs=jobs, **more))
+    def make(jobs=dict, last_words=None, **settings) -> Sampler:
+        settings = SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), **settings)
+        made.append(Sampler(settings, clock, jobs=jobs, last_words=last_words))
         return made[-1]
 
     yield make
@@ -44,7 +46,7 @@ def make(node, clock):
 
 def test_a_captured_node_with_a_job_on_v1(fixtures, clock):
     sampler = Sampler(
-        procfs=str(fixtures / "proc"), cgroup=str(fixtures / "cgroup-v1"), clock=clock, jobs=dict
+        SamplerSettings(procfs=str(fixtures / "proc"), cgroup=str(fixtures / "cgroup-v1")), clock
     )
     snapshot = sampler.sample()
     sampler.close()
@@ -77,13 +79,11 @@ def test_what_other_exporters_names_need_is_read_where_they_are_shown(node, make
     (node.proc / "10/limits").write_text("Max open files            4                    8  files\n")
     (node.proc / "10/fd").mkdir()
     (node.proc / "10/fd/0").touch()
-    shown = set()
-    sampler = make(shows=lambda what: what in shown)
+    sampler = make()
     snapshot = sampler.sample()
     assert snapshot.jobs[slurm("2")].cpu_numbers == {0, 1, 2}
     assert (snapshot.jobs[slurm("2")].core_nanosecs, snapshot.open_files) == ({}, {})
-    shown |= {"reads_cores", "reads_open_files"}
-    snapshot = sampler.sample()
+    snapshot = sampler.sample(Wishes(cores=True, open_files=True))
     assert snapshot.jobs[slurm("2")].core_nanosecs == {0: 170, 1: 0, 2: 23}
     assert snapshot.open_files[10].limit == 4
 
@@ -601,7 +601,7 @@ def test_a_snapshot_does_not_change_afterwards(node, make):
 
 
 def test_an_empty_node_has_an_empty_snapshot(tmp_path, clock):
-    sampler = Sampler(procfs=str(tmp_path), cgroup=str(tmp_path / "none"), clock=clock, jobs=dict)
+    sampler = Sampler(SamplerSettings(procfs=str(tmp_path), cgroup=str(tmp_path / "none")), clock)
     snapshot = sampler.sample()
     assert (snapshot.jobs, snapshot.processes, snapshot.unreadable) == ({}, {}, {})
     assert snapshot.node.cpu is None

@@ -20,6 +20,7 @@ from jobfeatures_exporter.ingest.contents import ErrorRecord
 from jobfeatures_exporter.ingest.parse import parse_envelope
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.snapshot import (
     CpuSecs,
     DiskSample,
@@ -171,7 +172,7 @@ def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, option
 
 
 def documents(clock, procfs, cgroup, origin, look=None):
-    sampler = Sampler(procfs=procfs, cgroup=cgroup, clock=clock, jobs=dict)
+    sampler = Sampler(SamplerSettings(procfs=procfs, cgroup=cgroup), clock)
     config = ExporterConfig(sonar_exclude_system_jobs=False, sonar_topology=(), path_procfs=procfs)
     return sampler, NodeDocuments(config, origin, clock, look or sampler.sample, Unreadable())
 

@@ -191,11 +191,11 @@ def daemon(tmp_path):
 
 def test_opening_the_page_does_not_look_at_the_node(daemon):
     looks = []
-    daemon._looks.wanted.set = lambda: looks.append("wanted")
+    daemon.sampling.looks.wanted.set = lambda: looks.append("wanted")
     text = daemon.html()
     assert looks == []
     assert "not read yet" in text
-    daemon._sample()
+    daemon.sampling.sample()
     text = daemon.html()
     assert looks == []
     assert re.search(r"<h1>n1\.example</h1>", text)
@@ -214,7 +214,7 @@ def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
     job = make_job(user="geheimrat", name="secret-project", account="hidden")
     daemon._knowledge.jobs = {job.key: job}
     daemon._board.view = {job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")}
-    daemon._sample()
+    daemon.sampling.sample()
     text = daemon.html()
     daemon.stop()
     assert job.key.job_id in text

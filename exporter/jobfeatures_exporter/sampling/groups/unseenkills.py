@@ -6,7 +6,7 @@ of a job shows was in a removed group, or outside all jobs. Such a job has no se
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
@@ -25,11 +25,11 @@ class UnseenKills:
         self,
         node: int | None,
         before: Mapping[WorkKey, JobSample],
-        jobs: MutableMapping[WorkKey, JobSample],
-        final: MutableMapping[JobKey, JobSample],
+        jobs: Mapping[WorkKey, JobSample],
+        final: Mapping[JobKey, JobSample],
         lost: Collection[JobKey | None],
-    ) -> None:
-        """Make a count of 0 kills unknown for jobs that may have lost some in removed groups.
+    ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
+        """Return `jobs` and `final`; a count of 0 is unknown for those that may have lost kills.
 
         `before` are the jobs of the last sample, `lost` those of which a group was removed unread since.
         """
@@ -48,10 +48,15 @@ class UnseenKills:
             if unseen > 0:
                 self._unsure.update(ended, filter(None, lost))
         self._node = node
-        for key in self._unsure & known.keys():
-            if known[key].oom_kills == 0:
-                (final if key in ended else jobs)[key] = replace(known[key], oom_kills=None)
+        unsure = [key for key in self._unsure & known.keys() if known[key].oom_kills == 0]
         self._unsure -= ended.keys()
+        if not unsure:
+            return jobs, final
+        unknown = {key: replace(known[key], oom_kills=None) for key in unsure}
+        living, gone = dict(jobs), dict(final)
+        living.update((key, each) for key, each in unknown.items() if key not in ended)
+        gone.update((key, each) for key, each in unknown.items() if key in ended)
+        return living, gone
 
 
 def _kills(sample: JobSample | None) -> int:

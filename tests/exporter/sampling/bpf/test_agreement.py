@@ -15,6 +15,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.snapshot import JobSample, ProcessIo
 from tests.exporter.sampling.bpf.conftest import CGROUP
 from tests.running import started, until
@@ -101,12 +102,11 @@ def readers(make_sums):
     with contextlib.ExitStack() as stack:
 
         def make(**more) -> Sampler:
-            sampler = Sampler(clock=SystemClock(), jobs=dict, node_name=NODE, process_io=True, **more)
+            sampler = Sampler(SamplerSettings(node_name=NODE, process_io=True), SystemClock(), **more)
             stack.callback(sampler.close)
             return sampler
 
-        by_proc, by_kernel = make(), make(wants_all=lambda: False)
-        by_kernel.read_by(Choice(make_sums()))
+        by_proc, by_kernel = make(), make(reader=Choice(make_sums()))
 
         def look(sampler: Sampler) -> JobSample:
             return sampler.sample().jobs[KEY]

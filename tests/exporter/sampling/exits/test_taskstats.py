@@ -29,6 +29,7 @@ from jobfeatures_exporter.sampling.exits.exitrecords import (
 )
 from jobfeatures_exporter.sampling.exits.taskstats import ExitRecords
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.running import until
 
 
@@ -114,7 +115,7 @@ def test_without_the_capability_sampling_goes_on_and_says_so(monkeypatch, node, 
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(taskstats.socket, "socket", refuse)
-    sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=clock, jobs=dict, taskstats=True)
+    sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), taskstats=True), clock)
     snapshot = sampler.sample()
     sampler.close()
     assert snapshot.unreadable == {"exit_records_eperm": 1}
@@ -184,8 +185,8 @@ def test_real_processes_that_nobody_waits_for_are_counted_to_their_job(exits):
     )
     key = JobKey("spool", "1")
     jobs = {key: Job(key=key, state=JobState.RUNNING, processes=frozenset({job.pid}))}
-    with_records = Sampler(clock=SystemClock(), jobs=lambda: jobs, taskstats=True)
-    without = Sampler(clock=SystemClock(), jobs=lambda: jobs)
+    with_records = Sampler(SamplerSettings(taskstats=True), SystemClock(), jobs=lambda: jobs)
+    without = Sampler(SamplerSettings(), SystemClock(), jobs=lambda: jobs)
     try:
         for sampler in (with_records, without):
             sampler.sample()

@@ -12,6 +12,7 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import gpudetail
 from jobfeatures_exporter.scrape.collectors import gpus as collector
 from jobfeatures_exporter.snapshot import GpuSample, Kind, Snapshot
@@ -32,7 +33,7 @@ def snapshots():
     monitor = GpuMonitor(["auto"], clock, interval_secs=0.5, paths=Paths(), detail=True)
     if not monitor.readers:
         pytest.skip("no driver of a GPU is loaded")
-    sampler = Sampler(clock=clock, jobs=dict, gpus=monitor)
+    sampler = Sampler(SamplerSettings(), clock, gpus=monitor)
     pause = threading.Event()
     monitor.start()
     try:

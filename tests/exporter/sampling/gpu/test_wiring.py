@@ -10,11 +10,14 @@ from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
 PATIENCE_SECS = 30.0
 
 
 class FakeMonitor:
+    readers = ()
+
     def __init__(self):
         self.jobs = None
 
@@ -28,7 +31,10 @@ def test_a_snapshot_of_the_sampler_has_what_the_monitor_says(node, clock, make_j
     job = make_job("12", gpus=("0",))
     gpus = FakeMonitor()
     sampler = Sampler(
-        procfs=str(node.proc), cgroup=str(node.cgroup), clock=clock, jobs=lambda: {job.key: job}, gpus=gpus
+        SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)),
+        clock,
+        jobs=lambda: {job.key: job},
+        gpus=gpus,
     )
     snapshot = sampler.sample()
     sampler.close()

@@ -13,6 +13,7 @@ from jobfeatures_exporter.sampling.groups import groupwatch as arrivals
 from jobfeatures_exporter.sampling.groups.groupwatch import JOB_SHAPES, JobArrivals, compute_shapes_below
 from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.running import NO_INOTIFY, until
 
 V2 = "system.slice/slurmstepd.scope"
@@ -284,7 +285,7 @@ def test_on_v2_the_real_kernel_tells_when_a_job_runs_empty_and_its_figures_are_w
     watcher, asked = watch(root=root, prefix=prefix)
     job = f"{parent}/job_5"
     os.mkdir(job)
-    sampler = Sampler(cgroup=root, clock=clock, jobs=dict, cgroup_root=prefix)
+    sampler = Sampler(SamplerSettings(cgroup=root, cgroup_root=prefix), clock)
     try:
         watcher.follow()
         clock.advance(60)

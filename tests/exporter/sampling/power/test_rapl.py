@@ -12,6 +12,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy, compute_domain, find_zones, parse_energy
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
 RANGE_UJ = 262_143_328_850
 ZONES = {
@@ -152,7 +153,7 @@ def test_any_bytes_are_a_number_or_refused(data):
 def test_a_job_has_its_part_of_the_package_and_the_node_the_whole(powercap, node, clock):
     node.job_v2("job_4", user_usec=0)
     sysfs = powercap()
-    sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), sysfs=sysfs, clock=clock, jobs=dict)
+    sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), sysfs=sysfs), clock)
     sampler.sample()
     clock.advance(10)
     powercap(z_0=300_000_000, z_0_2=100_000_000, z_2=900_000_000)
@@ -169,7 +170,7 @@ def test_a_job_has_its_part_of_the_package_and_the_node_the_whole(powercap, node
 def test_without_counters_a_job_has_no_joules(node, clock, tmp_path):
     node.job_v2("job_4")
     sampler = Sampler(
-        procfs=str(node.proc), cgroup=str(node.cgroup), sysfs=str(tmp_path), clock=clock, jobs=dict
+        SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), sysfs=str(tmp_path)), clock
     )
     assert sampler.sample().jobs[JobKey("slurm", "4")].energy_joules is None
     sampler.close()

@@ -1,6 +1,5 @@
 """Every way of finding out whose a process is, on made-up nodes, and which of them goes first."""
 
-import gc
 import itertools
 import shutil
 
@@ -10,6 +9,7 @@ from jobfeatures.batch import BatchSettings
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.sampling.processes import attributor
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
 
 EPOCH = 1795247965 - 1577836800
@@ -56,7 +56,9 @@ def make(node, clock):
         batch = BatchSettings()
         vars(batch).update(settings)
         made.append(
-            Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=clock, jobs=jobs, batch=batch)
+            Sampler(
+                SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), batch=batch), clock, jobs=jobs
+            )
         )
         return made[-1]
 
@@ -277,15 +279,3 @@ def test_a_process_that_moves_to_another_unit_is_followed(node, make):
     assert sampler.sample().jobs.keys() == {UnitKey(Kind.SERVICE, "sshd.service")}
     node.process(10, cgroup="0::/user.slice/user-1000.slice/session-3.scope\n")
     assert sampler.sample().jobs.keys() == {UnitKey(Kind.SESSION, "user-1000")}
-
-
-def test_processes_that_end_leave_no_groups_behind(node, make, spool):
-    sampler = make(gridengine_spool_directory=str(spool))
-    for number in range(3):
-        node.process(10, start=number, groups=f"{GID} {number + 1}", cgroup="0::/a.service\n")
-        sampler.sample()
-    assert sampler._members._by_group.keys() == {GID, 3}
-    node.end(10)
-    sampler.sample()
-    gc.collect()
-    assert sampler._members._by_group == sampler._members.units == {}

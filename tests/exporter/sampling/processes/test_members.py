@@ -181,3 +181,19 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(node, members, look):
         os.mkfifo(path / name)
     assert members.memory(look().values()) == MemoryBytes()
     assert members.attributed == {}
+
+
+def test_the_next_process_of_a_number_has_its_own_groups_and_none_is_left_behind(node, members):
+    scanner = ProcessScanner(str(node.proc))
+
+    def holders() -> list[set[int]]:
+        members.update(scanner.scan(), groups=True)
+        return [set(members.pids_of_group(gid)) for gid in (1, 2, 3, 65400)]
+
+    for number in range(3):
+        node.process(10, start=number, groups=f"65400 {number + 1}", cgroup="0::/a.service\n")
+        assert holders() == [*({10} if gid == number + 1 else set() for gid in (1, 2, 3)), {10}]
+    node.end(10)
+    assert holders() == [set()] * 4
+    assert (members.units, members.uid(10)) == ({}, None)
+    scanner.close()

@@ -1,0 +1,186 @@
+"""The thread that samples the node: the sampler, and what else is read at each sample."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.node.supervised import supervised
+from jobfeatures_exporter.sampling.bpf.choice import Choice
+from jobfeatures_exporter.sampling.cpurates import CpuRates
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
+from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
+from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.state.knowledge import Knowledge
+from jobfeatures_exporter.state.latestlook import LatestLook
+from jobfeatures_exporter.state.retention import EndedJob, Retention
+
+LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
+
+
+class SamplingLoop:
+    """Keeps the latest sample of the node, and what follows from it; each result is one assignment.
+
+    `whole_node_jobs` returns the jobs that have the node alone, of which `gives_up_counters` tells whether
+    the hardware counters are left to them. `on_sample` is called after each sample. `config` may be replaced.
+    """
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        clock: Clock,
+        knowledge: Knowledge,
+        reader: Choice,
+        *,
+        whole_node_jobs: Callable[[], Mapping[JobKey, bool]],
+        gives_up_counters: Callable[[JobKey], bool],
+        on_sample: Callable[[Snapshot], None],
+    ) -> None:
+        self.config = config
+        self._clock = clock
+        self._knowledge = knowledge
+        self._whole_node_jobs = whole_node_jobs
+        self._gives_up_counters = gives_up_counters
+        self._on_sample = on_sample
+        self._stopping = False
+        self.unreadable = Unreadable()  # failed reads for documents
+        self.looks = LatestLook(clock)
+        enabled = config.enabled_collectors()
+        self._gpus = GpuMonitor(
+            config.gpu_drivers,
+            clock,
+            interval_secs=config.sample_interval_secs,
+            paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
+            job_map=config.gpu_job_map_directory,
+            detail="gpudetail" in enabled,
+        )
+        self._power = PowerMonitor(config, clock)
+        budget = DescriptorBudget()
+        self._work = WorkMonitor(config, budget)
+        self._last_words = LastWords()
+        self.sampler = Sampler(
+            replace(
+                SamplerSettings.of(config),
+                sysfs=config.path_sysfs,
+                taskstats=config.sample_taskstats,
+                steps=config.jobs_steps,
+                process_io=config.jobs_process_io,
+                top_commands=config.processes_top if "processes" in enabled else 0,
+            ),
+            clock,
+            jobs=knowledge.on_node,
+            gpus=self._gpus,
+            last_words=self._last_words,
+            reader=reader,
+            budget=budget,
+        )
+        self._arrivals = JobArrivals(
+            config.path_cgroup,
+            clock,
+            self.looks.wanted.set,
+            interval_secs=config.sample_interval_secs,
+            on_ending=self._last_words.note,
+        )
+        self._rates = CpuRates()
+        self.cpu_rates: Mapping[JobKey, float] = {}
+        self._retention = Retention(config.jobs_retain_secs)
+        self.ended: Mapping[JobKey, EndedJob] = {}
+        self.shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
+        self._sampled_at = clock.monotonic_secs()  # when the last sample of the node was complete
+        self.sysinfo: SysinfoSample | None = None
+        self.threads = [
+            threading.Thread(target=run, name=name, daemon=True)
+            for name, run in (
+                ("sampling", self._run),
+                ("arrivals", self._arrivals.run),
+                ("last words", self._last_words.run),
+            )
+        ]
+
+    @property
+    def node_busy_cpus(self) -> float | None:
+        """Return the CPUs that were busy between the last two samples."""
+        return self._rates.node_busy_cpus
+
+    def start(self) -> None:
+        """Start all threads."""
+        self._gpus.start()
+        self._power.start()
+        self._sampled_at = self._clock.monotonic_secs()
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Have all threads end; who waits for a sample gets the latest."""
+        self._stopping = True
+        self.looks.wanted.set()
+        for each in (self._arrivals, self._last_words, self._gpus, self._power):
+            each.stop()
+        self.looks.stop()
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether the sampling thread takes too long."""
+        return self._clock.monotonic_secs() - self._sampled_at > self.config.sample_interval_secs + LOOK_SECS
+
+    def reconfigure(self, config: DaemonConfig) -> None:
+        """Apply new settings."""
+        self.config = config
+        self._retention.retain_secs = config.jobs_retain_secs
+
+    def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
+        """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
+        self.looks.wait_for_fresh(fresh_secs, self.config.scrape_deadline_secs, lists_all=True)
+        snapshot = self.looks.snapshot
+        return snapshot if snapshot is not None and snapshot.lists_all else None
+
+    def _wishes(self) -> Wishes:
+        """Return what the next sample has to read, for the settings or a waiting request."""
+        config = self.config
+        are_shown = config.jobs_kinds != (Kind.BATCH.value,) or config.wants("reads_processes")
+        return Wishes(
+            all_processes=are_shown or self.looks.all_are_wanted,
+            cores=config.wants("reads_cores"),
+            open_files=config.wants("reads_open_files"),
+        )
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self.looks.wanted.clear()
+            supervised("sampling", self.sample)
+            self._sampled_at = self._clock.monotonic_secs()
+            self.looks.wanted.wait(self.config.sample_interval_secs)
+        self.sampler.close()
+        self._work.stop()
+
+    def sample(self) -> None:
+        """Take one sample. Only the sampling thread calls it, or a test without that thread."""
+        self._knowledge.begin_look()
+        snapshot = self._power.fill(self.sampler.sample(self._wishes()))
+        snapshot = self._work.fill(snapshot, self._whole_node_jobs, self._gives_up_counters)
+        # Ended jobs are set before the snapshot, so that each job is in at least one of them.
+        snapshot, self.ended = self._retention.take(
+            snapshot, self._knowledge, now_secs=self._clock.monotonic_secs(), shown=self.shown
+        )
+        if self.sysinfo is None:
+            self.sysinfo = read_sysinfo(
+                procfs=self.config.path_procfs,
+                sysfs=self.config.path_sysfs,
+                now_secs=snapshot.taken_at_secs,
+                unreadable=self.unreadable,
+            )
+        self.cpu_rates = self._rates.update(snapshot)
+        self.looks.put(snapshot)
+        self._on_sample(snapshot)

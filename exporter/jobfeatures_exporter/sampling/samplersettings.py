@@ -1,0 +1,50 @@
+"""What a sampler reads, fixed for its life, and what is wanted of one sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobfeatures.batch import BatchSettings
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.config import DaemonConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerSettings:
+    """Where the node's files are, and which optional readings are made.
+
+    With `node_name`, control groups that name another node (several emulated on one host) are ignored, and
+    their processes belong to no job; else all count, and a job on several nodes is summed. `cgroup_root` is
+    the path at which the batch systems' control groups begin, if not ``/`` because the node is a container.
+    """
+
+    procfs: str = "/proc"
+    cgroup: str = "/sys/fs/cgroup"
+    sysfs: str | None = None  # None: no joules are read
+    cgroup_root: str = ""
+    node_name: str | None = None
+    batch: BatchSettings = field(default_factory=BatchSettings)
+    taskstats: bool = False  # the CPU time of processes by their exit records
+    steps: bool = False  # the steps of jobs
+    process_io: bool = False  # what the processes of jobs read and wrote
+    top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
+
+    @classmethod
+    def of(cls, config: DaemonConfig) -> SamplerSettings:
+        """Return the settings for this node, without optional readings."""
+        return cls(
+            procfs=config.path_procfs,
+            cgroup=config.path_cgroup,
+            node_name=config.node_name,
+            batch=config,
+        )
+
+
+class Wishes(NamedTuple):
+    """What one sample reads for those who will see it."""
+
+    all_processes: bool = False  # even if the kernel's sums suffice
+    cores: bool = False  # CPU time on each CPU
+    open_files: bool = False  # by process

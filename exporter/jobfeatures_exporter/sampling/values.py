@@ -1,0 +1,110 @@
+"""What the stages of a sample pass to each other: records that no stage changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.bpf.byjob import Sums
+from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobCgroup, JobFigures
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
+from jobfeatures_exporter.sampling.processes.attributor import Attribution, Key
+from jobfeatures_exporter.snapshot import (
+    CommandSample,
+    JobSample,
+    NodeSample,
+    ProcessIo,
+    ProcessSample,
+    WorkKey,
+)
+
+NO_SUMS: Mapping[str, Sums] = MappingProxyType({})
+
+
+class LastLook(NamedTuple):
+    """What a sample needs of the one before it."""
+
+    key_of: Mapping[str, JobKey | None] = MappingProxyType({})  # as in `Attributed`
+    jobs: Mapping[WorkKey, JobSample] = MappingProxyType({})
+
+
+class NodeLook(NamedTuple):
+    """The node as a whole."""
+
+    node: NodeSample
+    signs: NodeSigns
+    other_devices: Collection[str]  # block devices whose transfers count on others too
+    epoch: int | None  # names process groups over reboots; None: the time of boot is not known
+
+
+class Listed(NamedTuple):
+    """The control groups of jobs, and what was read of them between samples."""
+
+    groups: GroupList
+    heard: Mapping[str, JobFigures]  # by `cpu_source`
+    gone: Mapping[JobKey, Sequence[JobCgroup]]  # removed groups that have such a reading
+
+
+class ProcessesRead(NamedTuple):
+    """The processes read at this sample: all of the node, or with the kernel's sums a few of jobs."""
+
+    processes: Mapping[int, ProcessSample]
+    are_all: bool
+
+
+class Attributed(NamedTuple):
+    """Which processes and control groups belong to which job."""
+
+    keys: Mapping[int, Key]  # by pid
+    key_of: Mapping[str, JobKey | None]  # by `cpu_source` of groups; None: a stranger's
+    groups: Mapping[JobKey, Sequence[JobCgroup]]
+    members: Mapping[Key, Sequence[ProcessSample]]
+
+    def of_jobs(self) -> dict[JobKey, Sequence[ProcessSample]]:
+        """Return the processes of each job, none for one that has only control groups."""
+        found: dict[JobKey, Sequence[ProcessSample]] = dict.fromkeys(self.groups, ())
+        found.update((key, those) for key, those in self.members.items() if isinstance(key, JobKey))
+        return found
+
+
+class Counted(NamedTuple):
+    """What processes have used in all, those that have ended included."""
+
+    ticks: Mapping[Key, CpuTicks]
+    io: Mapping[JobKey, ProcessIo]
+    commands: Mapping[JobKey, tuple[CommandSample, ...]]
+
+
+class LookFacts(NamedTuple):
+    """What records of jobs are made from besides each job's own groups and processes."""
+
+    signs: NodeSigns = NodeSigns()
+    sums: Mapping[str, Sums] = NO_SUMS
+    heard: Mapping[str, JobFigures] = MappingProxyType({})
+    other_devices: Collection[str] = ()
+    reads_cores: bool = False
+    counts_network: bool = False
+
+
+def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
+    """Return the control groups that have processes according to the kernel's sums."""
+    found = (each for each in listed.groups.directories if each.cpu_source in sums)
+    return [each.membership for each in found if sums[each.cpu_source].processes]
+
+
+def gather(found: Attribution, listed: Listed, processes: Mapping[int, ProcessSample]) -> Attributed:
+    """Return groups and processes by job."""
+    key_of: dict[str, JobKey | None] = {}
+    groups: dict[JobKey, list[JobCgroup]] = {}
+    for cgroup in listed.groups.groups:
+        job_key = key_of[cgroup.directory.cpu_source] = found.job_key(cgroup.directory.membership)
+        if job_key is not None:
+            groups.setdefault(job_key, []).append(cgroup)
+    members: dict[Key, list[ProcessSample]] = {}
+    for pid, key in found.keys.items():
+        members.setdefault(key, []).append(processes[pid])
+    return Attributed(found.keys, key_of, groups, members)
