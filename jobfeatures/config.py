@@ -9,6 +9,7 @@ from typing import ClassVar
 from jobfeatures.batch import BatchSettings
 from jobfeatures.settings.resolve import (
     ADDRESS,
+    BOOLEAN,
     COUNT,
     DECIMAL,
     FACTOR,
@@ -20,6 +21,7 @@ from jobfeatures.settings.resolve import (
     SIZE,
     TEXT,
     URL,
+    Kind,
     Table,
     choice,
     node_option,
@@ -147,9 +149,9 @@ class Config(BatchSettings):
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     # Settings of 0.9 that are constants by now.
-    RETIRED: ClassVar[tuple[str, ...]] = (
-        "features.hs23",
-        "machine.cpu_model",
-        "schedule.mode",
-        "slurm.ask_max_nodes",
-    )
+    RETIRED: ClassVar[Mapping[str, Kind]] = {
+        "features.hs23": BOOLEAN,
+        "machine.cpu_model": TEXT,
+        "schedule.mode": TEXT,
+        "slurm.ask_max_nodes": COUNT,
+    }

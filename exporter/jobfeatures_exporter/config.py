@@ -22,6 +22,7 @@ from jobfeatures.settings.resolve import (
     option,
     words,
 )
+from jobfeatures.settings.resolve import Kind as SettingKind
 from jobfeatures.system.logs import FORMATS, LEVELS
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
@@ -160,20 +161,20 @@ class DaemonConfig(WebConfig):
     )
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
 
-    RETIRED: ClassVar[tuple[str, ...]] = (
-        *WebConfig.RETIRED,
-        "controller.fairshare_interval",
-        "controller.licences_interval",
-        "controller.max_connections",
-        "controller.reservations_interval",
-        "controller.scheduler_interval",
-        "jobs.hold",
-        "sonar.send_timeout",
-        "sonar.sending_window",
-        "sonar.silence",
-        "sonar.spool_max_files",
-        "sonar.tree_fsync",
-    )
+    RETIRED: ClassVar[Mapping[str, SettingKind]] = {
+        **WebConfig.RETIRED,
+        "controller.fairshare_interval": DURATION,
+        "controller.licences_interval": DURATION,
+        "controller.max_connections": COUNT,
+        "controller.reservations_interval": DURATION,
+        "controller.scheduler_interval": DURATION,
+        "jobs.hold": DURATION,
+        "sonar.send_timeout": DURATION,
+        "sonar.sending_window": DURATION,
+        "sonar.silence": DURATION,
+        "sonar.spool_max_files": COUNT,
+        "sonar.tree_fsync": BOOLEAN,
+    }
 
     FOLDED: ClassVar[Mapping[str, str]] = {
         "collector": f"--[no-]collector.NAME switches a section of the metrics: {', '.join(COLLECTORS)}. "

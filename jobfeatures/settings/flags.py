@@ -53,8 +53,11 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
             )
         else:
             group.add_argument(each.flag, dest=each.key, metavar=_metavar(each.kind), help=text)
-    for key in getattr(config, "RETIRED", ()):
-        group.add_argument("--" + key.replace("_", "-"), action=_Retired, help=argparse.SUPPRESS)
+    for key, kind in getattr(config, "RETIRED", {}).items():
+        name = key.replace("_", "-")
+        names, count = ((name, f"no-{name}"), 0) if kind is BOOLEAN else ((name,), None)
+        flags = [f"--{each}" for each in names]
+        group.add_argument(*flags, action=_Retired, nargs=count, help=argparse.SUPPRESS)
     if isinstance(parser, Parser):
         parser.show_later(each.key for each in settings if not each.is_common)
         parser.folded = getattr(config, "FOLDED", {})
@@ -90,8 +93,8 @@ class _Set(argparse.Action):
 class _Retired(argparse.Action):
     """The flag of a setting that an earlier release had."""
 
-    def __call__(self, *_: object) -> None:
-        warn_of_retired(self.option_strings[0])
+    def __call__(self, _parser: object, _namespace: object, _value: object, flag: str | None = None) -> None:
+        warn_of_retired(str(flag))
 
 
 def _metavar(kind: Kind) -> str:

@@ -48,7 +48,7 @@ def variable_of(key: str) -> str:
 
 
 def warn_of_retired(origin: str) -> None:
-    """Log that something is no setting any more; a class names those of earlier releases as ``RETIRED``."""
+    """Log that something is no setting any more: of a class, what its ``RETIRED`` has, with former kinds."""
     log.warning("%s: is no setting any more; it is ignored", origin)
 
 

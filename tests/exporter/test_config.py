@@ -8,6 +8,8 @@ from jobfeatures.settings.flags import add_flags
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 
+SWITCHES = {"features.hs23", "sonar.tree_fsync"}  # that were flags without a value
+
 
 @pytest.mark.parametrize("key", ExporterConfig.RETIRED)
 def test_a_setting_of_an_earlier_release_is_named_and_ignored(key, tmp_path, caplog):
@@ -18,8 +20,9 @@ def test_a_setting_of_an_earlier_release_is_named_and_ignored(key, tmp_path, cap
     parser = argparse.ArgumentParser()
     add_flags(parser, ExporterConfig)
     flag = f"--{key.replace('_', '-')}"
-    parser.parse_args([flag, "7", "--set", f"{key}=7"])
-    origins = (f"{file}:2: {key}", variable, flag, f"--set {key}")
+    flags = (flag, f"--no-{flag[2:]}") if key in SWITCHES else (flag,)
+    parser.parse_args([*flags, *(["7"] if key not in SWITCHES else []), "--set", f"{key}=7"])
+    origins = (f"{file}:2: {key}", variable, *flags, f"--set {key}")
     assert [each.getMessage() for each in caplog.records] == [
         f"{origin}: is no setting any more; it is ignored" for origin in origins
     ]
