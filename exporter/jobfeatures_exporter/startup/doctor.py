@@ -272,7 +272,7 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield _wrong(what, str(error), _see("It does not start"))
         return
-    if tls is None or tls.certificate.path is None:
+    if tls is None or not tls.certificate.path:
         yield _note(what, "not in a file of its own", "")
         return
     try:

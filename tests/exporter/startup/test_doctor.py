@@ -2,9 +2,11 @@
 
 import http.server
 import ipaddress
+import json
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -209,6 +211,17 @@ def test_a_certificate_is_judged_by_its_names_and_its_end(
     monkeypatch.setattr(doctor.socket, "getfqdn", lambda: "node.example.org")
     (first, *_) = found(replace(config, web_config_file=str(file)), "certificate")
     assert (first.mark, said in first.words) == (mark, True)
+
+
+def test_a_certificate_written_into_the_web_configuration_is_not_judged(config, tmp_path):
+    from cryptography import x509
+
+    certificate, key = Authority(tmp_path).make("node", x509.DNSName("n1"))
+    file = tmp_path / "web.yml"
+    texts = {"cert": Path(certificate).read_text(), "key": Path(key).read_text()}
+    file.write_text(f"tls_server_config: {json.dumps(texts)}\n")
+    (finding,) = found(replace(config, web_config_file=str(file)), "certificate")
+    assert (finding.mark, finding.words) == (Mark.NOTE, "not in a file of its own")
 
 
 def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
