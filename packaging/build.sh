@@ -22,6 +22,9 @@ if [ -z "$python" ]; then
 fi
 [ -n "$python" ] || fail "no Python from 3.11 on in /usr/bin; PYTHON names another"
 is_new_enough "$python" || fail "PYTHON=$python is no Python from 3.11 on"
+case " $* " in
+  *" --help "* | *" -h "*) PYTHONPATH=$here/tools PYTHONDONTWRITEBYTECODE=1 exec "$python" -m makepackages.options --help ;;
+esac
 "$python" -c 'import ensurepip, venv' 2>/dev/null || fail "$python has no venv (Debian: python3-venv)"
 [ ! -e "$here/../.git" ] || command -v git >/dev/null || fail "git is not installed (Debian: git), which a checkout needs"
 tools=${JOBFEATURES_BUILD_TOOLS:-$here/../build/tools-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import shutil
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from makepackages.deb import build_deb
 from makepackages.files import put, write_checksums
-from makepackages.release import MAINTAINER, Release, maintainer_of
+from makepackages.options import CHECKOUT, KINDS, PROGRAMS, make_parser
+from makepackages.release import Release, maintainer_of
 from makepackages.repository import PROGRAMS as REPOSITORY_PROGRAMS
 from makepackages.repository import build_bundle, build_repository
 from makepackages.rpm import build_rpm
@@ -22,34 +22,12 @@ from makepackages.sbom import write_sbom
 from makepackages.source import build_distributions, collect_wheels, copy_checkout, has_sums, note_revision
 from makepackages.tree import make_tree
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-PROGRAMS = {"deb": "dpkg-deb", "rpm": "rpmbuild"}
 WITHOUT_SUMS = "Their exporter reads processes from /proc only: docs/tuning.md."
-KINDS = ("wheel", "bundle", *PROGRAMS)
 
 
 def main() -> int:
     """Build the requested packages."""
-    parser = argparse.ArgumentParser(prog="packaging/build.sh", description=__doc__)
-    parser.add_argument("--out", type=Path, default=CHECKOUT / "dist", help="output folder (default: dist)")
-    parser.add_argument(
-        "--only", default=",".join(KINDS), metavar="KIND,...", help=f"kinds to build, of {', '.join(KINDS)}"
-    )
-    parser.add_argument("--revision", default="1", help="packages' revision after the version (default: 1)")
-    parser.add_argument(
-        "--extras", default="web,top", metavar="EXTRA,...", help="extras in .deb and .rpm (default: web,top)"
-    )
-    parser.add_argument(
-        "--repository", action="store_true", help="add .deb and .rpm to a signed repository below --out"
-    )
-    parser.add_argument(
-        "--key", default="", help="id or address of the secret key in gpg's keyring that signs it"
-    )
-    parser.add_argument(
-        "--release",
-        action="store_true",
-        help=f"build for others: needs {' and '.join(MAINTAINER)}",
-    )
+    parser = make_parser()
     arguments = parser.parse_args()
     try:
         maintainer = maintainer_of(os.environ, for_others=arguments.release or arguments.repository)
