@@ -109,11 +109,11 @@ def plain(resource: str, amount: int) -> int | float:
     return amount // step if amount % step == 0 else amount / step
 
 
-def split_list(text: str, separator: str = "=") -> list[tuple[str, list[str]]]:
+def split_list(text: str) -> list[tuple[str, list[str]]]:
     """Return ``a=1,b=2,3`` as [("a", ["1"]), ("b", ["2", "3"])]; values before any name get the name ""."""
     found: list[tuple[str, list[str]]] = []
     for piece in text.split(","):
-        name, is_named, value = piece.partition(separator)
+        name, is_named, value = piece.partition("=")
         if is_named:
             found.append((name.strip(), [value.strip()]))
         elif found:

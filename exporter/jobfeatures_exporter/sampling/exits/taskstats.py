@@ -44,7 +44,7 @@ _READ_BYTES = 65536
 class ExitRecords:
     """Exits on all processors, for use by one thread. The last tick of a process is in no record."""
 
-    def __init__(self, unreadable: Unreadable, *, sysfs: str = "/sys") -> None:
+    def __init__(self, unreadable: Unreadable) -> None:
         """Subscribe. Raises OSError if the kernel does not support or allow it, ParseError."""
         self._unreadable = unreadable
         self._socket = socket.socket(
@@ -56,7 +56,7 @@ class ExitRecords:
             self._socket.settimeout(ANSWER_SECS)
             answer = self._ask(make_message(CTRL, CTRL_GET_FAMILY, CTRL_ATTR_FAMILY_NAME, b"TASKSTATS\0"))
             self._family = parse_family(answer)
-            processors = read_file(f"{sysfs}/devices/system/cpu/possible").strip()
+            processors = read_file("/sys/devices/system/cpu/possible").strip()
             self._ask(make_message(self._family, GET, REGISTER_CPUMASK, processors + b"\0"))
             self._socket.setblocking(False)
         except BaseException:
