@@ -62,7 +62,6 @@ class Expectation:
     mode: Mode
     share_cpus: Number
     share_from: str
-    overrun_secs: int
     elapsed_secs: Number
     lower_secs: Number
     full_secs: Number | None
@@ -93,7 +92,7 @@ class Expectation:
         limit_secs = self.facts.limit_secs
         if self.state != WAITS or self.upper_secs is None or limit_secs is None:
             return None
-        return self.upper_secs - limit_secs - self.overrun_secs
+        return self.upper_secs - limit_secs - OVERRUN_SECS
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
@@ -107,7 +106,7 @@ class Expectation:
             first = last = facts.end_secs
         elif self.state == RUNS and facts.start_secs is not None:
             first = max(self.now_secs, facts.start_secs + facts.suspended_secs)  # clocks may be apart
-            longest = most_runtime(facts, self.now_secs, self.mode, self.overrun_secs)
+            longest = most_runtime(facts, self.now_secs, self.mode, OVERRUN_SECS)
             last = facts.start_secs + facts.suspended_secs + longest
         else:
             return None
@@ -121,7 +120,6 @@ def compute_expectation(
     now_secs: float,
     *,
     mode: Mode = Mode.LITERAL,
-    overrun_secs: int = OVERRUN_SECS,
     is_partial: bool = False,
 ) -> Expectation:
     """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
@@ -139,7 +137,7 @@ def compute_expectation(
     *tasks, own_tasks = count_tasks((*earlier, facts))
     ones = [1] * len(earlier)
     _place(low, earlier, [least_runtime(each, now) for each in earlier], ones, scale)
-    most = [most_runtime(each, now, mode, overrun_secs) for each in earlier]
+    most = [most_runtime(each, now, mode, OVERRUN_SECS) for each in earlier]
     latest = _place(high, earlier, most, tasks, scale)
     arrival = whole(facts.submit_secs or 0, mode)
     taken = [_whole(lanes.taken(arrival) / scale) for lanes in (low, high)]
@@ -147,13 +145,13 @@ def compute_expectation(
         each.tasks == count for each, count in zip(earlier, tasks, strict=True)
     )
     [lower] = _place(low.copy(), [facts], [least_runtime(facts, now)], [1], scale)
-    longest = most_runtime(facts, now, mode, overrun_secs)
+    longest = most_runtime(facts, now, mode, OVERRUN_SECS)
     [full] = _place(low, [facts], [longest], [own_tasks], scale)
     [upper] = _place(high, [facts], [longest], [own_tasks], scale)
     verdict = None
     if facts.end_secs is None:
         *_, outlook = compute_outlooks(
-            Lanes(share, mode), (*earlier, facts), now, scale=scale, overrun_secs=overrun_secs
+            Lanes(share, mode), (*earlier, facts), now, scale=scale, overrun_secs=OVERRUN_SECS
         )
         verdict = outlook.verdict
         if is_partial and verdict is Verdict.CERTAINLY_LATE:
@@ -172,7 +170,6 @@ def compute_expectation(
         mode=mode,
         share_cpus=plain(CPU, shares.of(facts.user or "")),
         share_from="given to this user" if facts.user in shares.users else shares.default_from,
-        overrun_secs=overrun_secs,
         elapsed_secs=facts.runtime_secs if facts.end_secs is not None else compute_elapsed(facts, now),
         lower_secs=lower,
         full_secs=full if facts.end_secs is None and full < UNBOUNDED_SECS else None,

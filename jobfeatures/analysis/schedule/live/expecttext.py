@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jobfeatures.analysis.schedule.live.expectation import ENDED, SUSPENDED, WAITS, Ahead, Expectation
 from jobfeatures.analysis.schedule.live.facts import JobFacts
+from jobfeatures.analysis.schedule.live.outlook import OVERRUN_SECS
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import Verdict
@@ -114,11 +115,10 @@ def _expected(found: Expectation, words: Words) -> Iterator[str]:
         of_whom = (
             "it and the earlier jobs use all of their limits" if found.ahead else "it uses all of its limit"
         )
-        more = f", and {span(found.overrun_secs)} more" if found.overrun_secs else ""
         late = ""
         if found.late_secs is not None and found.late_secs[0] is not None:
             late = f", {_lateness(found.late_secs[0])}"
-        yield f"  {words.time(upper)} at the latest: if {of_whom}{more}{late}"
+        yield f"  {words.time(upper)} at the latest: if {of_whom}, and {span(OVERRUN_SECS)} more{late}"
 
 
 def _lateness(secs: Number) -> str:
@@ -157,8 +157,8 @@ def _verdict(found: Expectation, words: Words) -> Iterator[str]:
         Verdict.POSSIBLY_LATE: "It is possibly late: that depends on how long it and the earlier jobs run.",
     }[found.verdict or Verdict.POSSIBLY_LATE]
     if found.limit_end_secs is not None:
-        later = f", or up to {span(found.overrun_secs)} later" if found.overrun_secs else ""
-        yield f"Its own limit ends it {words.time(found.limit_end_secs)}{later}."
+        ends = words.time(found.limit_end_secs)
+        yield f"Its own limit ends it {ends}, or up to {span(OVERRUN_SECS)} later."
 
 
 def _plan(found: Expectation, words: Words) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _why(found: Expectation, words: Words) -> Iterator[str]:
     if asked.components > 1:
         yield f"- It is one of {asked.components} components of a job. Each counts by itself."
     if found.state != ENDED:
-        yield f"- Limits may be exceeded by {span(found.overrun_secs)}: so long may ending a job take."
+        yield f"- Limits may be exceeded by {span(OVERRUN_SECS)}: so long may ending a job take."
     yield f"- Mode {found.mode.value}. Jobs count from their submission, in that order; other users' do not."
 
 
@@ -304,7 +304,7 @@ def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, 
                 for each in found.ahead
             ],
         },
-        "overrun_secs": found.overrun_secs,
+        "overrun_secs": OVERRUN_SECS,
         "is_whole_array": found.asked.is_whole_array,
         "components": found.asked.components,
         "is_partial": found.is_partial,
