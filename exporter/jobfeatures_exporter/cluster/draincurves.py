@@ -64,7 +64,7 @@ class RunningJob:
 
 
 def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) -> tuple[DrainCurve, ...]:
-    """Return a curve for each pool in which jobs run, the largest pool first."""
+    """Return a curve (core seconds by seconds from now) for each pool in which jobs run, the largest first."""
     pools = find_pools(cluster)
     nodes = {node.name: node for node in cluster.nodes}
     by_pool: dict[int, list[Job]] = {}
@@ -128,9 +128,9 @@ def read_running(job: Job, now_secs: float) -> RunningJob | None:
 
 
 def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePoint, ...]:
-    """Return the cost of a shutdown now, and at the end of each job: T counts from now, run from its start.
+    """Return the cost in core seconds of a shutdown in T seconds, for T = 0 and the end of each job.
 
-    Source: `jobfeatures.drains.plan.compute_choice`, with what a queue tells.
+    end: seconds until a job ends; run: for how long it has run. All its work is lost if it is killed.
 
         idle(T): (total − Σ cpus) × T + Σ over jobs with end ≤ T: cpus × (T − end)
         kill(T): Σ over jobs with end > T: cpus × (run + T)

@@ -61,7 +61,7 @@ class Held(NamedTuple):
 def compute_waste_now(
     cpus: Held, memory: Held, gpu_shares: Sequence[float] = (), gpus: float | None = None
 ) -> WasteNow:
-    """Return a job's current waste. `gpu_shares`: how busy its GPUs are; `gpus`: how many the node has."""
+    """Return a job's current waste. `gpu_shares`: how busy its GPUs are, 0 to 1; `gpus`: all of the node."""
     idle_cpus, unused_bytes = cpus.unused, memory.unused
     idle_gpus = float(sum(max(0.0, 1 - each) for each in gpu_shares)) if gpu_shares else None
     pairs = ((idle_cpus, cpus.whole), (unused_bytes, memory.whole), (idle_gpus, gpus))
