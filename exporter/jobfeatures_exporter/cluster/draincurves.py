@@ -64,7 +64,7 @@ class RunningJob:
 
 
 def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) -> tuple[DrainCurve, ...]:
-    """Return a curve (core seconds by seconds from now) for each pool in which jobs run, the largest first."""
+    """Return a curve (core seconds by seconds from now) for each pool that runs jobs, the largest first."""
     pools = find_pools(cluster)
     nodes = {node.name: node for node in cluster.nodes}
     by_pool: dict[int, list[Job]] = {}

@@ -30,7 +30,7 @@ class Demand(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Jobs of some users, user after user, each user's in order of arrival. Times are the log's, in seconds."""
+    """Jobs of some users, user after user, each user's in order of arrival. Times: the log's seconds."""
 
     users: list[str]
     bounds: Array  # user i has the jobs from bounds[i] to bounds[i + 1]
@@ -96,7 +96,7 @@ def _cut(part: Part, first: int, last: int) -> Part:
 
 
 def compute_part(part: Part) -> Array:
-    """Return when each job is expected to end (log seconds), the latest of all resources. Raises ScheduleError."""
+    """Return when each job is expected to end (log seconds): the latest by resource. Raises ScheduleError."""
     latest: Array | None = None
     for demand in part.demands:
         ends = _compute(part, demand)
@@ -105,7 +105,7 @@ def compute_part(part: Part) -> Array:
 
 
 def compute_all(parts: Sequence[Part], *, workers: int = 1, tick: Tick | None = None) -> Array:
-    """Return the same for all parts, in one array in their order, by so many processes. Raises ScheduleError."""
+    """Return the same for all parts, one array in order, by so many processes. Raises ScheduleError."""
     found = []
     for part, ends in zip(parts, _map(parts, workers), strict=True):
         found.append(ends)
