@@ -135,8 +135,7 @@ def plan_drain(
 def order_nodes(plans: Sequence[NodePlan]) -> tuple[NodePlan, ...]:
     """Return the nodes in the best order of draining: least waste per freed CPU first.
 
-    Of equals, the node that is free earlier comes first. Nodes of which too
-    little is known come last.
+    Of equals, the node that is free earlier comes first; nodes of which too little is known come last.
     """
 
     def order(plan: NodePlan) -> tuple[float, float, str]:

@@ -20,7 +20,6 @@ _SLOT = re.compile(
     re.ASCII,
 )
 
-
 HIERARCHY = BatchHierarchy(
     "htcondor",
     (_SLOT,),

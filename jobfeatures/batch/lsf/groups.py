@@ -15,5 +15,4 @@ _JOB = re.compile(
     re.ASCII,
 )
 
-
 HIERARCHY = BatchHierarchy("lsf", (_JOB,), (("lsf", "*", "job.[1-9]*"),))

@@ -106,5 +106,4 @@ _JOB = re.compile(
     r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII
 )
 
-
 HIERARCHY = BatchHierarchy(NAME, (_JOB,), (("torque", "[1-9]*"),))

@@ -24,7 +24,6 @@ _V2 = re.compile(
     re.ASCII,
 )
 
-
 HIERARCHY = BatchHierarchy(
     "slurm", (_V1, _V2), (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*"))
 )
