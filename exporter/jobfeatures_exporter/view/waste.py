@@ -1,6 +1,6 @@
 """A job's current waste: what it is allocated and does not use, of CPUs, memory and GPUs. Pure.
 
-It does not depend on a job's age, so that jobs can be compared; waste accumulated so far is a separate figure.
+It does not depend on a job's age, so that jobs can be compared; waste so far is a separate figure.
 """
 
 from __future__ import annotations
