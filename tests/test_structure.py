@@ -1,5 +1,6 @@
 """The rules of the house: who may import whom, and what may touch the system."""
 
+import ast
 import functools
 import re
 import subprocess
@@ -593,6 +594,19 @@ def test_sampling_names_no_batch_system():
         for match in own.finditer(path.read_text())
     }
     assert found == set()
+
+
+def test_no_part_of_a_sampler_sets_what_belongs_to_another():
+    """What a stage passes on is its answer: nothing but `self.name` and locals' own names are assigned to."""
+    folder = PACKAGES["jobfeatures_exporter"] / "sampling"
+    found = [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if isinstance(node.value, ast.Attribute)
+    ]
+    assert found == []
 
 
 def test_files_can_be_read_in_one_go():

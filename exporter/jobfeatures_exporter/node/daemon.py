@@ -200,7 +200,7 @@ class Daemon:
         self.sampling.reconfigure(config)
         self.hooks.reconfigure(config)
         if self.publishing is not None:
-            self.publishing.publisher.site = self._site
+            self.publishing.reconfigure(self._site)
         if replace_sources is not None:
             replace_sources()
         self._tables_changed()

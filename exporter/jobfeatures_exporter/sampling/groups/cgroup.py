@@ -193,7 +193,7 @@ class JobCgroup:
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
         """Begin a new sample and read only CPU time and memory."""
-        self._files.look += 1
+        self._files.advance()
         if self._is_v2:
             found = self._cpu_stat.known()
             cpu, self._throttled_usecs = found or (None, None)
@@ -222,7 +222,7 @@ class JobCgroup:
         if self._turns is not None and self._turns.waiting:
             self._is_at_rest = True
             return False
-        files.look = look
+        files.advance()
         return True
 
     def _take_turns(self, turns: Turns, node: NodeSigns, use: object) -> None:

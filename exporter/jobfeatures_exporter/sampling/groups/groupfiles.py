@@ -30,7 +30,7 @@ ABSENT: Final = Absence.ABSENT
 class GroupFile(KeptFile, Generic[Parsed]):
     """A file with its last content and parsed value, and when to try again to open it if it is missing."""
 
-    __slots__ = ("_data", "_files", "_gap", "_next_look", "_parse", "_value", "skips")
+    __slots__ = ("_data", "_files", "_gap", "_next_look", "_parse", "_value", "_waits")
 
     def __init__(
         self, path: str, parse: Callable[[str], Parsed], files: GroupFiles, budget: DescriptorBudget
@@ -42,7 +42,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         self._value: Parsed | None = None
         self._gap = 1
         self._next_look = 0
-        self.skips = False  # whether the last value, if there is one, is returned without reading
+        self._waits = False  # whether the last value, if there is one, is returned without reading
 
     def said(self, *, every: int = 1) -> Parsed | Absence | None:
         """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
@@ -54,7 +54,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         if self._data is None:
             if look < self._next_look:
                 return ABSENT
-        elif self.skips or (every != 1 and (not every or look % every)):
+        elif self._waits or (every != 1 and (not every or look % every)):
             return self._value
         try:
             data = self.read(rarely=every != 1)
@@ -77,6 +77,10 @@ class GroupFile(KeptFile, Generic[Parsed]):
         """Return the parsed value; None if the file does not exist or cannot be read."""
         value = self.said(every=every)
         return None if value is ABSENT else value
+
+    def wait(self, *, waits: bool) -> None:
+        """Set whether its last value is returned without reading it again."""
+        self._waits = waits
 
     @property
     def is_known(self) -> bool:
@@ -109,7 +113,7 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 
 
 class GroupFiles:
-    """Files by path; the reader increments `look` at each sample.
+    """Files by path; the reader calls `advance` at each sample.
 
     A controller that is enabled later is noticed within `MAX_GAP_LOOKS` samples.
     """
@@ -119,6 +123,10 @@ class GroupFiles:
         self._files: dict[str, GroupFile[object]] = {}
         self.unreadable = unreadable
         self.look = first_look
+
+    def advance(self) -> None:
+        """Begin the next sample."""
+        self.look += 1
 
     def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
         """Return a file for repeated reads."""

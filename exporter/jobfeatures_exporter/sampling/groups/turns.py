@@ -78,10 +78,11 @@ class Turns:
                 unread.append(turn)
             elif turn.may_differ and left:
                 left -= 1
-                turn.file.skips = turn.may_differ = False
+                turn.may_differ = False
+                turn.file.wait(waits=False)
                 read.append(turn)
             else:
-                turn.file.skips = True
+                turn.file.wait(waits=True)
                 unread.append(turn)
         self._queue = unread + read
         self.waiting = any(turn.may_differ for turn in unread)
