@@ -30,11 +30,6 @@ _MULTIPLIERS = {
 _UNLIMITED = frozenset({"infinity", "inf"})
 
 
-def is_active_name(name: str) -> bool:
-    """Return whether a name in ``active_jobs`` is a job's: ``<job>.<task>``."""
-    return _DIRECTORY.fullmatch(name) is not None
-
-
 def is_number(text: str) -> bool:
     """Return whether a text is a job number."""
     return _PLAIN_ID.match(text) is not None

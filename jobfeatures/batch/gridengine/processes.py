@@ -8,7 +8,7 @@ owned by the daemon's administrator: `addgrpid` and `pid`.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
@@ -16,7 +16,7 @@ from jobfeatures.batch.gridengine.spool import (
     ACTIVE,
     EXECD_COMMAND,
     list_active,
-    list_tasks,
+    list_folders,
     read_config,
     read_number,
 )
@@ -111,7 +111,10 @@ class GridEngineJobs:
             state = (found.st_ino, found.st_mtime_ns)
             if state == known.state and known.complete:
                 return
-            numbers = list(self._numbers(path, owners))
+            numbers = [
+                (read_number(f"{folder}/addgrpid", owners), read_number(f"{folder}/pid", owners))
+                for folder in list_folders(path)
+            ]
             config = read_config(path, owners)
         except (OSError, ParseError) as error:
             self._failures.add("gridengine_job", error)
@@ -127,18 +130,6 @@ class GridEngineJobs:
         )
         known.state = state
         known.complete = all(None not in pair for pair in reported)
-
-    def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
-        """Yield group and shepherd of a job, then those of its tasks here started by `qrsh -inherit`."""
-        for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
-            yield self._number(f"{folder}/addgrpid", owners), self._number(f"{folder}/pid", owners)
-
-    @staticmethod
-    def _number(path: str, owners: Collection[int]) -> int | None:
-        try:
-            return read_number(path, owners)
-        except FileNotFoundError:  # not written yet
-            return None
 
 
 def make_job_processes(config: Any, procfs: str, failures: Failures) -> GridEngineJobs:

@@ -108,8 +108,6 @@ class GridEngineSource(PolledSource):
             node=notice,
         )
 
-    # --- the spool directory
-
     def _read_jobs(self, note: Callable[[Rejected], None]) -> tuple[dict[JobKey, Job], set[str]]:
         """Return the jobs, and the ids that may or may not be jobs on this node."""
         spool = self._spool or find_spool(self._procfs)
@@ -145,7 +143,8 @@ class GridEngineSource(PolledSource):
             state = found.st_ino, found.st_mtime_ns, found.st_ctime_ns
             if known is not None and known.state == state:
                 return known
-            master, *tasks = _read_shepherds(path, owners)
+            # Hosts that run only tasks of a job have no shepherd for the job itself.
+            master, *tasks = [read_number(f"{folder}/pid", owners) for folder in list_folders(path)]
             shepherds = tuple(pid for pid in (master, *tasks) if pid is not None)
             if not shepherds:  # a shepherd writes its pid after everything else
                 return None
@@ -158,8 +157,6 @@ class GridEngineSource(PolledSource):
             state = NEVER
         self._known[name] = _Known(state, job, shepherds, master is not None)
         return self._known[name]
-
-    # --- the master
 
     def _ask_about_jobs(
         self, numbers: Iterable[str], now_secs: float, note: Callable[[Rejected], None]
@@ -227,17 +224,3 @@ class GridEngineSource(PolledSource):
     def _with_wall_limit(self, job: Job) -> Job:
         queue = self._queues.get(job.partition or "")
         return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
-
-
-def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
-    """Return the pids of a job's shepherd and of its tasks' here; None for each not written yet.
-
-    Hosts that run only tasks of a job have no shepherd for the job itself.
-    """
-    found: list[int | None] = []
-    for folder in list_folders(path):
-        try:
-            found.append(read_number(f"{folder}/pid", owners))
-        except FileNotFoundError:
-            found.append(None)
-    return found

@@ -12,7 +12,7 @@ import re
 import stat
 from collections.abc import Collection
 
-from jobfeatures.batch.gridengine.basics import is_active_name
+from jobfeatures.batch.gridengine.basics import parse_job_id
 from jobfeatures.errors import ParseError
 from jobfeatures.system.privatefile import read_owned
 
@@ -33,19 +33,15 @@ def list_active(spool: str) -> tuple[frozenset[str], frozenset[int]]:
     top = os.stat(f"{spool}/{ACTIVE}")
     if top.st_mode & stat.S_IWOTH:
         raise PermissionError(errno.EPERM, "others may write here", spool)
-    return frozenset(filter(is_active_name, os.listdir(f"{spool}/{ACTIVE}"))), frozenset({0, top.st_uid})
-
-
-def list_tasks(path: str) -> list[str]:
-    """Return the directories of a parallel job's tasks here, started by `qrsh -inherit`. Raises OSError."""
-    with os.scandir(path) as entries:
-        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(names)[:MAX_TASKS]
+    names = os.listdir(f"{spool}/{ACTIVE}")
+    return frozenset(name for name in names if parse_job_id(name, "")), frozenset({0, top.st_uid})
 
 
 def list_folders(path: str) -> list[str]:
-    """Return a job's directory and those of its tasks here. Raises OSError."""
-    return [path, *(f"{path}/{name}" for name in list_tasks(path))]
+    """Return a job's directory, and those of its tasks started here by `qrsh -inherit`. Raises OSError."""
+    with os.scandir(path) as entries:
+        tasks = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    return [path, *(f"{path}/{name}" for name in tasks[:MAX_TASKS])]
 
 
 def read_config(path: str, owners: Collection[int]) -> str:
@@ -69,8 +65,11 @@ def parse_number(data: bytes) -> int | None:
 
 
 def read_number(path: str, owners: Collection[int]) -> int | None:
-    """Return the number in one of the daemon's files. Raises OSError or ParseError."""
-    return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
+    """Return the number in a file of the daemon; None until it is written. Raises OSError or ParseError."""
+    try:
+        return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
+    except FileNotFoundError:
+        return None
 
 
 def find_spool(procfs: str) -> str | None:

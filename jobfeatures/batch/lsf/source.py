@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from jobfeatures.batch.basics import Users, is_elsewhere, is_host_name
+from jobfeatures.batch.basics import T, Users, is_elsewhere, is_host_name
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
@@ -110,8 +110,6 @@ class LsfSource(PolledSource):
             node_problem=str(self._node.problem or ""),
         )
 
-    # --- rarely changing data -----------------------------------------------------
-
     def _refresh(self, records: Sequence[Record]) -> tuple[Rejected, ...]:
         """Refresh the other data when due, keeping old values if a query fails; return new problems."""
         now_secs = self._clock.monotonic_secs()
@@ -120,10 +118,15 @@ class LsfSource(PolledSource):
         if due:
             self._refreshed_secs = now_secs
             self._rules = replace(self._rules, unit=read_limit_unit())
-            self._refresh_absolute(problems)
+            absolute = self._abs_runlimit
+            if absolute is None:
+                absolute = self._ask(parse_parameters, problems, "bparams", "-a")
+            if absolute is not None:
+                self._rules = replace(self._rules, absolute=absolute)
         queues = {queue for record in records if is_host_name(queue := record.get("QUEUE", ""))}
         if queues and (due or queues - self._rules.queues.keys()):
-            self._refresh_queues(queues, problems)
+            found = self._ask(parse_queues, problems, "bqueues", "-l", *sorted(queues))
+            self._rules = replace(self._rules, queues={**self._rules.queues, **(found or {})})
         hosts = {self._node_name, *hosts_of_limits(records, self._rules.queues.values())}
         if due or hosts - self._rules.factors.keys() - self._without_factor:
             self._refresh_factors(hosts, problems)
@@ -135,23 +138,14 @@ class LsfSource(PolledSource):
         records = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", self._node_name)
         return parse_notice(records, self._node_name)
 
-    def _refresh_absolute(self, problems: set[Rejected]) -> None:
-        if self._abs_runlimit is not None:
-            return
+    def _ask(
+        self, parse: Callable[[str], T], problems: set[Rejected], command: str, *arguments: str
+    ) -> T | None:
         try:
-            absolute = parse_parameters(self._commands.text("bparams", "-a"))
+            return parse(self._commands.text(command, *arguments))
         except (SourceError, ParseError) as error:
-            problems.add(Rejected("bparams", str(error)))
-        else:
-            self._rules = replace(self._rules, absolute=absolute)
-
-    def _refresh_queues(self, queues: Collection[str], problems: set[Rejected]) -> None:
-        try:
-            found = parse_queues(self._commands.text("bqueues", "-l", *sorted(queues)))
-        except SourceError as error:
-            problems.add(Rejected("bqueues", str(error)))
-        else:
-            self._rules = replace(self._rules, queues={**self._rules.queues, **found})
+            problems.add(Rejected(command, str(error)))
+            return None
 
     def _refresh_factors(self, hosts: Collection[str], problems: set[Rejected]) -> None:
         """Query CPU factors: of this host, then of the hosts that limits name, which may be models."""

@@ -16,9 +16,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.pbs.jobs import Fields, compute_total, parse_whole, requested_cpus, state_of_exit
+from jobfeatures.batch.pbs.jobs import Fields, parse_whole, requested_cpus, state_of_exit
 from jobfeatures.batch.pbs.records import Record
-from jobfeatures.batch.pbs.values import parse_duration, parse_job_id, parse_size, split_array_id
+from jobfeatures.batch.pbs.values import (
+    compute_total,
+    parse_duration,
+    parse_job_id,
+    parse_size,
+    split_array_id,
+)
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable

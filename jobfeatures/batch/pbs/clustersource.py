@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -72,13 +71,9 @@ def local_day(secs: float) -> date:
 
 def file_names(since_secs: float, now_secs: float) -> list[str]:
     """Return the accounting file names of these days; the server is assumed to share this machine's zone."""
-    day, last = local_day(since_secs), local_day(now_secs)
-    day = max(day, last - timedelta(days=MAX_DAYS))
-    names = []
-    while day <= last:
-        names.append(day.strftime("%Y%m%d"))
-        day += timedelta(days=1)
-    return names
+    last = local_day(now_secs)
+    ago = min((last - local_day(since_secs)).days, MAX_DAYS)
+    return [(last - timedelta(days=days)).strftime("%Y%m%d") for days in range(ago, -1, -1)]
 
 
 def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_secs: float) -> Accounting:
@@ -103,5 +98,5 @@ def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_se
 
 def _lines(names: list[str]) -> Iterator[str]:
     for name in names:
-        with ExitStack() as stack:
-            yield from bounded_lines(stack.enter_context(reading(name)), most=MAX_LINE_CHARACTERS)
+        with reading(name) as stream:
+            yield from bounded_lines(stream, most=MAX_LINE_CHARACTERS)

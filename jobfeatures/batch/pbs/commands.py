@@ -97,10 +97,6 @@ class Dialect:
     questions: Mapping[str, Question]
 
 
-def _parse_json(data: bytes, member: str, source: str) -> Records:
-    return parse_json(data.decode("utf-8", "replace"), member=member, source=source)
-
-
 DIALECTS: Mapping[str, Dialect] = {
     "pbs": Dialect(
         states={
@@ -111,7 +107,9 @@ DIALECTS: Mapping[str, Dialect] = {
             "U": JobState.SUSPENDED,  # the workstation is in use by its owner
             "X": None,  # an ended subjob
         },
-        parse=_parse_json,
+        parse=lambda data, member, source: parse_json(
+            data.decode("utf-8", "replace"), member=member, source=source
+        ),
         members={"job": "Jobs", "node": "nodes", "queue": "Queue"},
         questions={
             "jobs": Question("qstat", "job", ("-f", "-F", "json"), ("-f",)),

@@ -8,13 +8,14 @@ Torque: qstat(1B), pbs_job_attributes(7B).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import (
     Share,
+    compute_total,
     memory_limit,
     parse_duration,
     parse_job_id,
@@ -176,12 +177,6 @@ def parse_time(text: str) -> int:
 def parse_whole(text: str) -> int:
     """Parse an integer, which may be negative. Raises ParseError."""
     return -parse_count(text[1:]) if text.startswith("-") else parse_count(text)
-
-
-def compute_total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum of the known numbers; None if none is known."""
-    known = [each for each in numbers if each is not None]
-    return sum(known) if known else None
 
 
 def requested_cpus(fields: Fields) -> int | None:

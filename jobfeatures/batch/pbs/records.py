@@ -219,7 +219,11 @@ def _read_each(text: str, member: str) -> Iterator[tuple[str, Record | ParseErro
 
     Each is parsed from its own slice: computing an error's position takes time from the slice's start.
     """
-    starts = [match for match in _MEMBER.finditer(text) if _is_record(match[1], member)]
+    starts = [
+        match
+        for match in _MEMBER.finditer(text)
+        if (_JOB_NAME.match(match[1]) if member == "Jobs" else match[1] not in _NO_RECORDS)
+    ]
     ends = [*(match.start() for match in starts[1:]), len(text)]
     for match, end in zip(starts, ends, strict=False):
         part = text[match.end() : end]
@@ -227,10 +231,6 @@ def _read_each(text: str, member: str) -> Iterator[tuple[str, Record | ParseErro
             yield match[1], _flatten(match[1], _DECODER.raw_decode(part)[0])
         except (ValueError, RecursionError) as error:
             yield match[1], ParseError(f"not JSON: {_reason(error)}", text=part[:200])
-
-
-def _is_record(name: str, member: str) -> bool:
-    return _JOB_NAME.match(name) is not None if member == "Jobs" else name not in _NO_RECORDS
 
 
 def _flatten(name: str, value: Any) -> Record | ParseError:
@@ -274,13 +274,8 @@ def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
         max_depth=MAX_DEPTH,
         max_elements=MAX_ELEMENTS,
     )
-    return collect_records(_records(root, kind), source=source)
-
-
-def _records(root: Element, kind: str) -> Iterator[tuple[str, Record | ParseError]]:
-    for element in root.children:
-        if element.name == kind:
-            yield _record(element, _NAMES[kind])
+    found = (_record(each, _NAMES[kind]) for each in root.children if each.name == kind)
+    return collect_records(found, source=source)
 
 
 def _record(element: Element, name_field: str) -> tuple[str, Record | ParseError]:

@@ -8,7 +8,7 @@ Torque Administrator Guide, "Requesting resources" and qstat(1B).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import Texts, count_ranges
@@ -157,13 +157,13 @@ def compute_shares(exec_host: str | None, exec_vnode: str | None) -> Mapping[str
 
 
 def _add(one: Share, other: Share) -> Share:
-    return Share(*(_sum(*pair) for pair in zip(one, other, strict=True)))
+    return Share(*map(compute_total, zip(one, other, strict=True)))
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return one + other
+def compute_total(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of the known numbers; None if none is known."""
+    known = [each for each in numbers if each is not None]
+    return sum(known) if known else None
 
 
 def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:

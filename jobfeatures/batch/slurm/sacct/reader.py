@@ -190,7 +190,9 @@ class RecordConverter:
             return _Column(name, place, self._times.column, self._times)
         if convert is None:
             return _Column(name, place, list, None)
-        many = _TOGETHER.get(convert, partial(_each, convert)) if field in _UNLIKE else Kept(convert).column
+        many: Callable[[Sequence[str]], Sequence[Any]] = Kept(convert).column
+        if field in _UNLIKE:
+            many = _TOGETHER.get(convert) or (lambda texts: list(map(convert, texts)))
         return _Column(name, place, many, None if convert in _FAULTLESS else convert)
 
     def each(
@@ -322,10 +324,6 @@ class RecordConverter:
             return [_PLAIN] * len(heads)
         known = Kept(parse_job_id)  # a job's steps follow one another
         return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
-
-
-def _each(convert: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
-    return list(map(convert, texts))
 
 
 def _with_steps(
