@@ -89,7 +89,7 @@ def sift(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, no_waits: bool = False
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
     """Return whether each job counts, how many do not by reason, and arrivals, starts and ends."""
-    arrival = _arrival(log, by)
+    arrival = arrival_of(log, by)
     start, end = log.start, log.end
     if no_waits:
         is_open = (start == -1) & (log.runtime >= 0)
@@ -102,7 +102,8 @@ def sift(
     return reasons == 0, skipped, (arrival, start, end)
 
 
-def _arrival(log: ScheduleLog, by: Arrival) -> Array:
+def arrival_of(log: ScheduleLog, by: Arrival) -> Array:
+    """Return when each job arrives."""
     if by is Arrival.READY and log.could_start is not None:
         return np.where(log.could_start >= 0, log.could_start, log.submit)
     if by is not Arrival.ELIGIBLE or log.eligible is None:

@@ -99,11 +99,11 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
     start = np.where((submit >= 0) & (wait >= 0), submit + wait, UNKNOWN)
     processors, requested = table["processors"], table["requested_processors"]
     cpus = np.where(processors >= 0, processors, requested)
-    asked, used = (_kib(table[each], meaning) for each in ("requested_memory_kib", "memory_kib"))
-    memory = _either(
-        _product(asked, np.where(requested > 0, requested, processors), meaning),
-        _product(used, processors, meaning),
-    )
+    asked, used = table["requested_memory_kib"], table["memory_kib"]
+    if meaning.memory_is_bytes:
+        asked, used = (np.where(each >= 0, -(-each // KIB), each) for each in (asked, used))
+    memory = _product(asked, np.where(requested > 0, requested, processors), meaning)
+    memory = np.where(memory >= 0, memory, _product(used, processors, meaning))
     end = np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN)
     names = Names(header)
     warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
@@ -159,6 +159,8 @@ def from_records(
         for name in ("submit_secs", "start_secs", "end_secs")
     )
     limits = (job.wall_limit_secs for job in jobs)
+    ids = ("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or "")) for job in jobs)
+    names = several_clusters(jobs)
     return ScheduleLog(
         name=name,
         submit=submit,
@@ -180,17 +182,12 @@ def from_records(
         folded=dict(notes.folded),
         warnings=(
             *(f"{count} × unreadable {each}" for each, count in notes.unread.items()),
-            *_on_several_clusters(jobs),
+            *([f"jobs of several clusters ({names}) are taken for one machine's"] if names else ()),
         ),
-        ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
+        ids=np.array([digest(each) - 2**63 for each in ids], dtype=np.int64),
         arrays=_codes([(job.batch_system, job.cluster, job.array_job_id) for job in jobs]),
         workflows=_codes([(job.batch_system, job.cluster, job.workflow_id) for job in jobs]),
     )
-
-
-def _on_several_clusters(jobs: Sequence[JobRecord]) -> tuple[str, ...]:
-    names = several_clusters(jobs)
-    return (f"jobs of several clusters ({names}) are taken for one machine's",) if names else ()
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
@@ -209,11 +206,6 @@ def _runtime(job: JobRecord) -> Number:
     if found != UNKNOWN or job.run_secs is None or job.state.is_on_node or job.state is JobState.PENDING:
         return found
     return job.run_secs if job.run_secs >= 0 else IMPOSSIBLE
-
-
-def _id_of(job: JobRecord) -> int:
-    """Return a number that is equal for equal id, user and cluster."""
-    return digest("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))) - 2**63
 
 
 def digest(text: str) -> int:
@@ -258,20 +250,12 @@ def _looks_like_bytes(*columns: Array) -> list[str]:
     return []
 
 
-def _kib(each: Array, meaning: Meaning) -> Array:
-    return np.where(each >= 0, -(-each // KIB), each) if meaning.memory_is_bytes else each
-
-
 def _product(each: Array, count: Array, meaning: Meaning) -> Array:
     """Return per-processor values × processors, unknown where either is or the product does not fit."""
     if meaning.memory_is_of_job:
         return np.where(each >= 0, each, UNKNOWN)
     fits = (each >= 0) & (count > 0) & (each.astype(float) * count < MOST)
     return np.where(fits, np.where(fits, each, 0) * count, UNKNOWN)
-
-
-def _either(first: Array, second: Array) -> Array:
-    return np.where(first >= 0, first, second)
 
 
 def _label(numbers: Array, name_of: Callable[[int], str | None]) -> Labels:

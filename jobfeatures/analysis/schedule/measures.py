@@ -76,8 +76,8 @@ def describe_groups(values: Array, codes: Array, count: int) -> list[Distributio
     quantiles = _quantiles(ordered, firsts[is_there], sizes[is_there]).tolist()
     least, most = ordered[firsts[is_there]], ordered[(firsts + sizes - 1)[is_there]]
     means = sums[is_there] / sizes[is_there]
-    found = iter(zip(means.tolist(), least.tolist(), quantiles, most.tolist(), strict=True))
-    return [Distribution(size, *_typed(next(found))) if size else Distribution(0) for size in sizes.tolist()]
+    found = iter(zip(means.tolist(), least.tolist(), map(tuple, quantiles), most.tolist(), strict=True))
+    return [Distribution(size, *next(found)) if size else Distribution(0) for size in sizes.tolist()]
 
 
 def describe_runs(runs: Sequence[Run]) -> Distribution:
@@ -96,11 +96,6 @@ def describe_runs(runs: Sequence[Run]) -> Distribution:
     between = ((found[int(at)], found[min(int(at) + 1, size - 1)], at - int(at)) for at in places)
     quantiles = tuple(low + (high - low) * part for low, high, part in between)
     return Distribution(size, math.fsum(sums) / size, found[0], quantiles, found[size - 1])
-
-
-def _typed(found: tuple[float, float, list[float], float]) -> tuple[float, float, tuple[float, ...], float]:
-    mean, least, quantiles, most = found
-    return mean, least, tuple(quantiles), most
 
 
 def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:

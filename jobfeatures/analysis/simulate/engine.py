@@ -50,7 +50,7 @@ def simulate(
         starts[job] = now
         heapq.heappush(ends, (now + runtimes[job], job))
         if fair is not None:
-            fair.started(job)
+            fair.charge(job, 1)
 
     is_followed = bool(jobs.preceding)
     pop, take, give, next_job = heapq.heappop, machine.take, machine.give, queue.head
@@ -71,7 +71,7 @@ def simulate(
             if is_followed:
                 coming.ended(job, now)
             if fair is not None:
-                fair.ended(job)
+                fair.charge(job, -1)
             if backfill is not None:
                 backfill.ended(job, starts[job])
         if fair is not None:

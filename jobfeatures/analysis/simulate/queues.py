@@ -137,15 +137,8 @@ class FairQueue:
         self._used[user] += self._rate[user] * (at - self._since[user])
         self._since[user] = at
 
-    def started(self, job: int) -> None:
-        """Charge a job to its user from now on."""
-        self._charge(job, 1)
-
-    def ended(self, job: int) -> None:
-        """Stop charging a job."""
-        self._charge(job, -1)
-
-    def _charge(self, job: int, sign: int) -> None:
+    def charge(self, job: int, sign: int) -> None:
+        """Charge a job to its user from now on; −1: no longer."""
         user = self._users[job]
         self._settle(user, self._now)
         rate = self._cpus[job] * self._weights[user] * sign

@@ -10,8 +10,7 @@ import numpy as np
 
 from jobfeatures.analysis.schedule.eligibility import UNKNOWN
 from jobfeatures.analysis.schedule.followers import Links
-from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog
-from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.analysis.schedule.jobarrays import ScheduleLog
 from jobfeatures.analysis.schedule.shares import FIELDS
 from jobfeatures.analysis.simulate.pools import Pool
 from jobfeatures.analysis.simulate.workload import Outcome, Workload, remarks, seconds
@@ -37,7 +36,10 @@ def make_logs(
             ends = seconds(starts[before] + runtimes[before], ticks)
             links = Links(before, np.where(thinks >= 0, seconds(thinks, ticks), UNKNOWN))
             could_start = links.could_start(times[0], times[1], ends)
-        found: dict[str, Any] = {each: _taken(getattr(piece, each), which) for each in FIELDS}
+        found: dict[str, Any] = {}
+        for each in FIELDS:
+            labels = getattr(piece, each)
+            found[each] = labels._replace(codes=labels.codes[which])
         for each in KEPT:
             values = getattr(piece, each)
             found[each] = None if values is None else values[which]
@@ -62,10 +64,6 @@ def make_logs(
         warnings, is_first = (), False
         first += count
         workload.columns.release()
-
-
-def _taken(labels: Labels, which: Array) -> Labels:
-    return labels._replace(codes=labels.codes[which])
 
 
 def _totals(pool: Pool) -> dict[str, int]:

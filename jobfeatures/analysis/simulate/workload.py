@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from jobfeatures.analysis.schedule.choosing import ScheduleError
+from jobfeatures.analysis.schedule.choosing import Arrival, ScheduleError, arrival_of
 from jobfeatures.analysis.schedule.eligibility import (
     IMPOSSIBLE,
     NEGATIVE,
@@ -108,7 +108,8 @@ def make_workload(
     """
     made, sizes = Columns(None if store is None else store.folder), Sizes(pool)
     again, is_linked = pieces or (lambda: [log]), is_linked or log.links is not None
-    settled = _settle_links(again(), sizes, made, by_eligible=by_eligible) if is_linked else None
+    by = Arrival.ELIGIBLE if by_eligible else Arrival.SUBMIT
+    settled = _settle_links(again(), sizes, made, by) if is_linked else None
     counted: Counter[int] = Counter()
     users, groups = dict[int | str, str](), defaultdict[str, set[str]](set)
     codes = dict[int | str, int]()
@@ -116,7 +117,7 @@ def make_workload(
     counts = []
     jobs = followers = 0
     for piece in again():
-        arrival = _arrival(piece, by_eligible=by_eligible)
+        arrival = arrival_of(piece, by)
         if ticks < (finer := _ticks(piece, arrival)):
             return make_workload(
                 log, pool, by_eligible=by_eligible, pieces=pieces, store=store, is_linked=is_linked,
@@ -215,12 +216,6 @@ def _find_reasons(log: ScheduleLog, arrival: Array, reasons: Array) -> None:
             np.copyto(reasons, place, where=rules[reason])
 
 
-def _arrival(log: ScheduleLog, *, by_eligible: bool) -> Array:
-    if not by_eligible or log.eligible is None:
-        return log.submit
-    return np.where(log.eligible >= 0, log.eligible, log.submit)
-
-
 class _Settled(NamedTuple):
     """By job: why it is not simulated, which job it follows, its index among the simulated jobs."""
 
@@ -230,12 +225,10 @@ class _Settled(NamedTuple):
     cut: int  # how many follow a job that is not simulated
 
 
-def _settle_links(
-    pieces: Iterable[ScheduleLog], sizes: Sizes, made: Columns, *, by_eligible: bool
-) -> _Settled:
+def _settle_links(pieces: Iterable[ScheduleLog], sizes: Sizes, made: Columns, by: Arrival) -> _Settled:
     """Return which jobs are left out, including their followers without a submit time."""
     for piece in pieces:
-        arrival, (_, reasons) = _arrival(piece, by_eligible=by_eligible), sizes.of(piece)
+        arrival, (_, reasons) = arrival_of(piece, by), sizes.of(piece)
         _find_reasons(piece, arrival, reasons)
         nobody = np.full(len(piece), UNKNOWN)
         made.add("reasons", reasons)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
+from jobfeatures.records.quantities import counted, parse_binary_size, parse_count, parse_slurm_duration
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,7 @@ def test_counts_come_back(number):
 def test_counts_are_plain_ascii_digits_of_63_bits(text):
     with pytest.raises(ParseError):
         parse_count(text)
+
+
+def test_a_count_has_its_noun_in_the_right_number():
+    assert [counted(number, "job") for number in (0, 1, 2000)] == ["0 jobs", "1 job", "2,000 jobs"]

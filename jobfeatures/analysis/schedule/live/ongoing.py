@@ -12,6 +12,7 @@ import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from jobfeatures.analysis.schedule.eet import Lanes, Mode
@@ -102,8 +103,6 @@ class LiveSchedule:
         """Set the users' shares; call this before anything is settled or queried."""
         self.shares = shares
         self._scale = shares.scale
-
-    # --- input --------------------------------------------------------------------
 
     def apply_ended(self, reported: Iterable[JobFacts]) -> None:
         """Apply records of ended jobs; ignore those of unfinished jobs."""
@@ -214,8 +213,6 @@ class LiveSchedule:
         response = facts.end_secs - facts.submit_secs
         self._slowdowns[partition].add(max(1.0, response / max(facts.runtime_secs, TAU_SECS)), times)
 
-    # --- settling -----------------------------------------------------------------
-
     def horizon_secs(self, answered_secs: float) -> float:
         """Return until when records are complete, given an accounting report complete at `answered_secs`.
 
@@ -242,7 +239,8 @@ class LiveSchedule:
                 del self._aside[job_id]
                 self._note_settled(facts, horizon_secs)
         self._forgotten_secs = max(self._forgotten_secs, horizon_secs - REMEMBER_SECS)
-        for job_id in list(_until(self._settled, self._forgotten_secs)):
+        old = takewhile(lambda each: each[1][1] < self._forgotten_secs, self._settled.items())
+        for job_id, _ in list(old):
             del self._settled[job_id]
 
     def _settle_user(self, name: str, user: _User, horizon_secs: float) -> None:
@@ -301,8 +299,6 @@ class LiveSchedule:
             share = self.shares.of(name) * self._scale // STEPS[CPU]
             user.lanes = Lanes(share, self.mode)
         return user.lanes
-
-    # --- queries --------------------------------------------------------------------
 
     def outlooks(self, name: str, now_secs: float) -> list[Outlook]:
         """Return the outlooks of one user's unfinished jobs, in order of arrival."""
@@ -364,13 +360,6 @@ class LiveSchedule:
                 tardiness_secs=user.tardiness,
                 weighted_tardiness_cpu_secs=user.weighted,
             )
-
-
-def _until(settled: Mapping[str, tuple[JobFacts, float]], secs: float) -> Iterator[str]:
-    for job_id, (_, settled_secs) in settled.items():
-        if settled_secs >= secs:
-            return
-        yield job_id
 
 
 def _histograms(tallies: Mapping[str, Tally]) -> dict[str, Histogram]:

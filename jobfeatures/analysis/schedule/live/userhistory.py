@@ -53,9 +53,6 @@ class Asked(NamedTuple):
     unplaced: int = 0  # the user's other unfinished jobs about which too little is reported
 
 
-# --- settings -------------------------------------------------------------------------
-
-
 def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
     """Parse the shares in the settings. Raises ConfigurationError."""
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
@@ -73,9 +70,6 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
     A restart within the next `history_secs` thus mostly computes the same beginning.
     """
     return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
-
-
-# --- what is reported ------------------------------------------------------------------
 
 
 def reported_by_queue(job: Job) -> ReportedJob | None:
@@ -137,9 +131,6 @@ def _names(array: str | None, task: str | None, het: str | None, offset: int | N
     if het is not None and offset is not None:
         found.add(f"{het}+{offset}")
     return frozenset(found)
-
-
-# --- one user's jobs ------------------------------------------------------------------
 
 
 def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -22,7 +23,7 @@ from jobfeatures.analysis.schedule.live.userhistory import (
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
 from jobfeatures.batch.source import ClusterSource, HistorySource, UserSource
 from jobfeatures.errors import SourceError, shown
-from jobfeatures.joblogs.loggedjob import Accounting, Number
+from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.system.clock import Clock
 
 EARLY: Final = "bounds may be too early"
@@ -51,7 +52,9 @@ class UserJobs:
             if user is None:
                 raise NoSuchJobError(f"{self._source.name} has no job {shown(job_id)}; {HIDDEN}")
         reported = self._jobs(user, begin_secs)
-        submit_secs = _submitted(reported, job_id)
+        submit_secs = None
+        with contextlib.suppress(NoSuchJobError):
+            submit_secs = find_job(merge(reported), job_id).facts.submit_secs
         if submit_secs is not None and submit_secs < begin_secs:
             reported = self._jobs(user, compute_begin(submit_secs, self._history_secs))
         elif submit_secs is None and user is not None:
@@ -125,10 +128,3 @@ class UserJobs:
             for facts in ended
             if begin_secs <= (facts.end_secs or 0) < until_secs and why_not(facts) is None
         }
-
-
-def _submitted(reported: Iterable[ReportedJob], job_id: str) -> Number | None:
-    try:
-        return find_job(merge(reported), job_id).facts.submit_secs
-    except NoSuchJobError:
-        return None

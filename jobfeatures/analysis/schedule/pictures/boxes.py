@@ -14,9 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from jobfeatures.analysis.schedule.pictures.drawn import View, counted, share_words
+from jobfeatures.analysis.schedule.pictures.drawn import View, share_words
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, INK, WIDTH, brief, power
 from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.records.quantities import counted
 
 ROW_INCHES: Final = 0.62
 REACH: Final = 1.5  # in box lengths: values further away are outliers

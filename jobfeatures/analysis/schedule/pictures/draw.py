@@ -9,11 +9,12 @@ from typing import Final
 
 from jobfeatures.analysis.schedule.pictures.bars import draw_bars
 from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
-from jobfeatures.analysis.schedule.pictures.drawn import View, counted, short_names
+from jobfeatures.analysis.schedule.pictures.drawn import View, short_names
 from jobfeatures.analysis.schedule.pictures.explained import draw_explained
 from jobfeatures.analysis.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
 from jobfeatures.analysis.schedule.pictures.picture import Picture, render
 from jobfeatures.analysis.schedule.pictures.style import DAY, brief, styled
+from jobfeatures.records.quantities import counted
 
 EXPLAINED: Final = (
     "Five small examples. With the shortest mean wait one of two users may wait for all jobs of the other; "

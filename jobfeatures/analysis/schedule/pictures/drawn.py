@@ -102,11 +102,6 @@ def short_names(names: Sequence[str], most: int = 28) -> list[str]:
     return cut
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def share_words(document: Values) -> str:
     """Return a short description of a schedule's default shares."""
     words = []

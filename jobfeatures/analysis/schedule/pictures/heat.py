@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from jobfeatures.analysis.schedule.pictures.drawn import COLUMNS, View, counted, share_words, shortened
+from jobfeatures.analysis.schedule.pictures.drawn import COLUMNS, View, share_words, shortened
 from jobfeatures.analysis.schedule.pictures.heatmap import (
     Grid,
     compute_heatmap,
@@ -38,6 +38,7 @@ from jobfeatures.analysis.schedule.pictures.style import (
     spaced,
 )
 from jobfeatures.analysis.schedule.runs import Array
+from jobfeatures.records.quantities import counted
 
 MOST_ROWS: Final = 600  # no more than pixels, or some would be invisible
 NAMED_ROWS: Final = 40  # with more rows, users' names do not fit

@@ -11,11 +11,12 @@ from typing import Final
 
 from jobfeatures.analysis.schedule.document import Values, compare
 from jobfeatures.analysis.schedule.eligibility import REASONS
-from jobfeatures.analysis.schedule.pictures.drawn import View, counted, share_words, short_names
+from jobfeatures.analysis.schedule.pictures.drawn import View, share_words, short_names
 from jobfeatures.analysis.schedule.pictures.picture import Picture, render
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, FAINT, GRID, INK
 from jobfeatures.analysis.schedule.tables import TOP, Table, comparison_table, make_tables
 from jobfeatures.errors import shown_name
+from jobfeatures.records.quantities import counted
 
 _TAG = re.compile(r"<[^>]*>")
 _HEAD = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
@@ -37,7 +38,10 @@ class Report:
     def add(self, picture: Picture) -> None:
         """Add a picture to its section."""
         number = 1 + sum(map(len, self._figures.values()))
-        self._figures[picture.kind].append(_figure(picture, f"f{number}-"))
+        drawn = to_inline(render(picture, "svg").decode(), f"f{number}-", picture.alt)
+        self._figures[picture.kind].append(
+            f"<figure><div class='scroll' tabindex='0'>{drawn}</div></figure>\n"
+        )
 
     def page(self) -> str:
         """Return the complete page."""
@@ -105,11 +109,6 @@ def _share_from(document: Values) -> list[str]:
         else f"{shares['total']:,} {shares['unit']}, {sources[shares['total_from']]}, ÷ users of the log"
         for shares in document["shares"].values()
     ]
-
-
-def _figure(picture: Picture, prefix: str) -> str:
-    drawn = to_inline(render(picture, "svg").decode(), prefix, picture.alt)
-    return f"<figure><div class='scroll' tabindex='0'>{drawn}</div></figure>\n"
 
 
 def to_inline(svg: str, prefix: str, alt: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -99,16 +99,13 @@ def time_unit(span_secs: float) -> tuple[int, str]:
 def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
     """Label a time axis, which counts in seconds from the log's time zero."""
     secs, name = time_unit(last_secs - first_secs)
-    locator = MaxNLocator(nbins=10, steps=_steps(name), integer=name == "seconds")
+    steps = (1, 1.5, 2, 3, 6, 10) if name in {"seconds", "minutes"} else (1, 2, 2.5, 5, 10)
+    locator = MaxNLocator(nbins=10, steps=steps, integer=name == "seconds")
     low, high = first_secs / secs, last_secs / secs
     ticks = [each for each in locator.tick_values(low, high) if low <= each <= high]
     axes.xaxis.set_major_locator(FixedLocator([each * secs for each in ticks]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: brief(value / secs)))
     axes.set_xlabel(f"time since the log's time zero ({name})")
-
-
-def _steps(unit: str) -> Sequence[float]:
-    return (1, 1.5, 2, 3, 6, 10) if unit in {"seconds", "minutes"} else (1, 2, 2.5, 5, 10)
 
 
 def brief(value: float) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from jobfeatures.analysis.schedule.pictures.drawn import counted, share_words, short_names, shortened
+from jobfeatures.analysis.schedule.pictures.drawn import share_words, short_names, shortened
 from jobfeatures.joblogs.loggedjob import JobRecord
 
 
@@ -54,4 +54,3 @@ def test_shares_are_told_with_their_units(make_views, make_jobs):
     rules = ShareRules(default={"cpu": 2500, "memory": 3 * 2**20}, users={"ann": {"cpu": 9000}})
     (view,) = make_views(("log", make_jobs(["ann", "bob"])), resources=("cpu", "memory"), rules=rules)
     assert share_words(view.document) == "2.5 CPU (others for some), 3 GiB"
-    assert (counted(1, "job"), counted(2000, "job")) == ("1 job", "2,000 jobs")
