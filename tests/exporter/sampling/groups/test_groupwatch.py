@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,17 @@ def watch(node, clock):
 
     yield start
     for each in made:
-        each._inotify.close()
+        each.stop()
+        each.run()  # which closes what it has
+
+
+def watches():
+    """Return how many watches the kernel has granted to this process."""
+    found = 0
+    for each in os.listdir("/proc/self/fdinfo"):
+        with suppress(FileNotFoundError):  # that of the listing itself
+            found += Path(f"/proc/self/fdinfo/{each}").read_text().count("inotify wd:")
+    return found
 
 
 def looks(watcher, asked):
@@ -87,9 +98,9 @@ def test_groups_that_have_been_removed_need_no_watch(node, watch, monkeypatch, c
     """A control group's removal ends its watch without a notification: 50 jobs a second would use them up."""
     node.job_v2("job_0")
     watcher, asked = watch(max_watches=8)
-    all_notices = watcher._inotify.notices
-    told = lambda: (each for each in all_notices() if not each.mask & inotify.IGNORED)  # noqa: E731
-    monkeypatch.setattr(watcher._inotify, "notices", told)
+    all_notices = inotify.Inotify.notices
+    told = lambda own: (each for each in all_notices(own) if not each.mask & inotify.IGNORED)  # noqa: E731
+    monkeypatch.setattr(inotify.Inotify, "notices", told)
     for number in range(1, 50):
         group = node.job_v2(f"job_{number}")
         (group / "step_0").mkdir()
@@ -131,26 +142,28 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
     assert len(asked) <= BURST_LOOKS
 
 
-def test_watches_go_with_the_jobs(node, watch):
+def test_watches_go_with_the_jobs(node, watch, caplog):
     node.job_v2("job_1")
-    watcher, _ = watch()
-    before = len(watcher._places)
+    watcher, _ = watch(max_watches=8)  # of which none is used up by jobs that have ended
+    before = watches()
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
         watcher.follow()
         node.end_job(f"job_{number}")
         watcher.follow()
-    assert len(watcher._places) == before
+    assert watches() == before
     watcher.rescan()
-    assert len(watcher._places) == before
+    assert watches() == before
+    assert caplog.records == []
 
 
 def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog):
     for number in range(1, 20):
         node.job_v2(f"job_{number}")
+    before = watches()
     watcher, _ = watch(max_watches=5)
     watcher.rescan()
-    assert len(watcher._places) == 5
+    assert watches() == before + 5
     assert len(caplog.records) == 1
 
 
@@ -158,16 +171,17 @@ def test_links_are_not_followed(node, watch, tmp_path):
     (tmp_path / "elsewhere/slurmstepd.scope/job_1").mkdir(parents=True)
     node.job_v2("job_1")
     watcher, _ = watch()
-    before = len(watcher._places)
+    before = watches()
     (node.cgroup / "slurm").symlink_to(tmp_path / "elsewhere")
     (node.cgroup / V2 / "job_9").symlink_to(tmp_path / "elsewhere")
     watcher.follow()
-    assert len(watcher._places) == before
+    assert watches() == before
 
 
 def test_a_missing_root_is_looked_for_again(node, watch):
+    before = watches()
     watcher, asked = watch(root=node.cgroup / "later")
-    assert len(watcher._places) == 0
+    assert watches() == before
     (node.cgroup / "later" / V2).mkdir(parents=True)
     (node.cgroup / "later/cgroup.controllers").write_text("cpu\n")
     watcher.rescan()
@@ -198,7 +212,7 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
     node, monkeypatch, caplog
 ):
     node.job_v2("job_1")
-    real = inotify._libc
+    before = watches()
     monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
     monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
     looked = threading.Event()
@@ -209,9 +223,10 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
         assert not looked.wait(0.2)
         assert thread.is_alive()
         assert caplog.text.count("short jobs may be missed: Too many open files") == 1
-        assert len(watcher._places) == 0
-        monkeypatch.setattr(inotify, "_libc", real)
-        until(lambda: watcher._places)
+        assert watches() == before
+        monkeypatch.undo()
+        monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
+        until(lambda: watches() > before)
         node.job_v2("job_2")
         assert looked.wait(60)
     finally:
@@ -292,9 +307,8 @@ def test_on_v2_the_real_kernel_tells_when_a_job_runs_empty_and_its_figures_are_w
         watcher.follow()
         script = f"echo $$ > {job}/cgroup.procs && i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
         subprocess.run(["/bin/sh", "-c", script], check=True)
-        watcher._inotify.wait(20)
         clock.advance(60)
-        assert looks(watcher, asked) == 1
+        assert until(lambda: looks(watcher, asked)) == 1
         used = sampler.sample().jobs[JobKey("slurm", "5")]
         assert used.user_cpu_secs > 0
         assert used.processes == 0

@@ -1,7 +1,10 @@
 """The last word on a job's groups: read when its first process has ended, kept until a look takes it."""
 
+import contextlib
 import os
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,7 @@ from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 from jobfeatures_exporter.snapshot import MemoryBytes
 from tests.running import started, until
 
+PIDFD = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
 JOB = Membership(batch_system="slurm", job_id="7")
 
 
@@ -27,59 +31,72 @@ def figures(peak, **kills):
     return JobFigures(memory=MemoryBytes(anon=1, peak=peak), counters=counters)
 
 
-@pytest.fixture
-def start():
-    """Return a function that starts the thread; it is stopped at the end."""
-    running = []
-
-    def start(words):
-        thread = threading.Thread(target=words.run, daemon=True)
-        thread.start()
-        running.append((words, thread))
-        return words
-
-    yield start
-    for words, thread in running:
+@contextlib.contextmanager
+def running(words):
+    """Let the thread run; it ends behind a whole round."""
+    thread = threading.Thread(target=words.run, daemon=True)
+    thread.start()
+    try:
+        yield words
+    finally:
         words.stop()
         thread.join(60)
-        assert not thread.is_alive()
+    assert not thread.is_alive()
 
 
-def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended(start):
+def waited_for():
+    """Return the processes that this one holds descriptors of, see pidfd_open(2)."""
+    found = set()
+    for each in os.listdir("/proc/self/fdinfo"):
+        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+            found.update(map(int, PIDFD.findall(Path(f"/proc/self/fdinfo/{each}").read_text())))
+    return found
+
+
+@pytest.fixture
+def rounds(monkeypatch):
+    """Return a list that grows at every round of a thread."""
+    made = []
+    monkeypatch.setattr(lastwords, "most_waited_for", lambda: (made.append(1), lastwords.MAX_WAITED_FOR)[1])
+    return made
+
+
+def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended():
     read = []
 
     def read_all(each):
         read.append(each.path)
         return figures(9)
 
-    words = start(LastWords(read_all))
+    words = LastWords(read_all)
     first, other = directory(), directory("/slurm/uid_1/job_8", 6)
-    with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two:
-        children = one, two
-        words.follow([first, other], {children[0].pid: [first], children[1].pid: [other]})
-        until(lambda: len(words._waiting) == 2)
+    with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two, running(words):
+        words.follow([first, other], {one.pid: [first], two.pid: [other]})
+        until(lambda: waited_for() == {one.pid, two.pid})
         assert words.take() == {}
-        children[0].kill()
+        one.kill()
         heard = until(words.take)
         assert list(heard) == [first.cpu_source]
-        until(lambda: children[0].pid not in words._waiting)
+        until(lambda: waited_for() == {two.pid})
         assert words.take() == {}  # though nobody has waited for it: it is read once
         assert set(read) == {first.path}
-        words.follow([other], {children[1].pid: [other]})
-        until(lambda: not words._ended)
+        words.follow([other], {two.pid: [other], os.getpid(): [other]})
+        until(lambda: waited_for() == {two.pid, os.getpid()})
+        words.follow([first], {one.pid: [first]})  # its number may be that of another process by now
+        assert list(until(words.take)) == [first.cpu_source]
 
 
-def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for():
+def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for(rounds):
     words = LastWords(lambda _: figures(9))
-    with started(["sleep", "1000"]) as child:
+    with started(["sleep", "1000"]) as child, running(words):
         child.kill()
         child.wait()
         words.follow([directory()], {child.pid: [directory()]})
-        words._wait_for_others()
-        assert list(words.take()) == [directory().cpu_source]
-        words._wait_for_others()
-        assert words.take() == {}  # it is read once
-    words.close()
+        assert list(until(words.take)) == [directory().cpu_source]
+        before = len(rounds)
+        words.follow([directory()], {child.pid: [directory()]})
+        until(lambda: len(rounds) > before)
+    assert words.take() == {}  # it is read once
 
 
 def test_what_is_read_later_is_no_lower_and_keeps_what_has_gone():
@@ -139,30 +156,33 @@ def test_a_reading_keeps_no_descriptor(node, open_descriptors):
     assert open_descriptors() == before
 
 
-def test_descriptors_are_given_back_and_no_more_than_a_few_are_taken(start, monkeypatch, open_descriptors):
+def test_descriptors_are_given_back_and_no_more_than_a_few_are_taken(rounds, monkeypatch, open_descriptors):
     monkeypatch.setattr(lastwords, "MAX_WAITED_FOR", 1)
     before = open_descriptors()
     words = LastWords(lambda _: figures(1))
     with started(["sleep", "1000"]) as child:
-        words._wanted = {child.pid: [directory()], os.getpid(): [directory()], 2**22 + 1: [directory()]}
-        words._wait_for_others()
-        assert len(words._waiting) == 1
-        words.close()
+        wanted = {child.pid: [directory()], os.getpid(): [directory()], 2**22 + 1: [directory()]}
+        with running(words):
+            for number in (1, 2):
+                words.follow([], wanted)
+                until(lambda: len(rounds) >= number)  # noqa: B023
+            until(waited_for)
+            assert len(waited_for()) == 1
         words.stop()
         assert open_descriptors() == before
 
 
-def test_a_kernel_without_such_descriptors_is_told_of_once(monkeypatch, caplog):
+def test_a_kernel_without_such_descriptors_is_told_of_once(rounds, monkeypatch, caplog):
     def fail(_):
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", fail)
     words = LastWords(lambda _: figures(1))
-    words._wanted = {1: [directory()], 2: [directory()]}
-    for _ in range(3):
-        words._wait_for_others()
+    with running(words):
+        for number in range(1, 4):
+            words.follow([], {1: [directory()], 2: [directory()]})
+            until(lambda: len(rounds) >= number)  # noqa: B023
     assert caplog.text.count("cannot be waited for") == 1
-    words.close()
 
 
 @pytest.mark.parametrize("soft", [64, 256, 700, 1024, 1500, 20_000, 524_288])

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget
+from jobfeatures_exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.processes.scan import (
     READ_ANYWAY,
     ProcessScanner,
@@ -23,8 +24,13 @@ from jobfeatures_exporter.view.processes import make_tree
 
 
 @pytest.fixture
-def scanner(node):
-    scanner = ProcessScanner(str(node.proc))
+def unreadable():
+    return Unreadable()
+
+
+@pytest.fixture
+def scanner(node, unreadable):
+    scanner = ProcessScanner(str(node.proc), unreadable=unreadable)
     yield scanner
     scanner.close()
 
@@ -67,10 +73,10 @@ def test_garbage_is_an_error(change):
         parse_process_stat(line.replace(*change))
 
 
-def test_a_tree_of_processes_is_scanned(fixtures):
-    scanner = ProcessScanner(str(fixtures / "proc"))
+def test_a_tree_of_processes_is_scanned(fixtures, unreadable):
+    scanner = ProcessScanner(str(fixtures / "proc"), unreadable=unreadable)
     assert sorted(scanner.scan()) == [1, 2, 6659, 6663, 6664]
-    assert scanner._unreadable.counts == {}
+    assert unreadable.counts == {}
     scanner.close()
 
 
@@ -93,18 +99,18 @@ def test_an_unchanged_process_is_the_same_object(node, scanner):
     assert after[11].user_ticks == 5
 
 
-def test_a_vanished_process_is_not_an_error(node, scanner, open_descriptors):
+def test_a_vanished_process_is_not_an_error(node, scanner, open_descriptors, unreadable):
     node.process(10)
     node.process(11)
     scanner.scan()
     before = open_descriptors()
     node.end(10)
     assert list(scanner.scan()) == [11]
-    assert scanner._unreadable.counts == {}
+    assert unreadable.counts == {}
     assert open_descriptors() == before - 1
 
 
-def test_what_is_not_listed_and_still_answers_is_alive(node, scanner, tmp_path):
+def test_what_is_not_listed_and_still_answers_is_alive(node, scanner, tmp_path, unreadable):
     node.process(10)
     node.process(11)
     scanner.scan()
@@ -113,35 +119,39 @@ def test_what_is_not_listed_and_still_answers_is_alive(node, scanner, tmp_path):
     found = scanner.scan()
     assert list(found) == [10, 11]
     assert found[10].user_ticks == 7
-    assert scanner._unreadable.counts == {"process_list_incomplete": 1}
+    assert unreadable.counts == {"process_list_incomplete": 1}
     shutil.rmtree(hidden)
     assert list(scanner.scan()) == [11]
 
 
 @pytest.mark.parametrize("number", [errno.ESRCH, errno.ENOENT])
-def test_a_process_that_vanishes_while_it_is_read_is_not_an_error(node, scanner, fail_opening, number):
+def test_a_process_that_vanishes_while_it_is_read_is_not_an_error(
+    node, scanner, fail_opening, number, unreadable
+):
     node.process(10)
     fail_opening("/10/stat", number)
     assert scanner.scan() == {}
-    assert scanner._unreadable.counts == {}
+    assert unreadable.counts == {}
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
-def test_an_unreadable_process_is_counted_by_kind_and_costs_no_other(node, scanner, fail_opening, number):
+def test_an_unreadable_process_is_counted_by_kind_and_costs_no_other(
+    node, scanner, fail_opening, number, unreadable
+):
     node.process(10)
     node.process(11)
     fail_opening("/10/stat", number)
     assert list(scanner.scan()) == [11]
-    assert scanner._unreadable.counts == {f"process_stat_{errno.errorcode[number].lower()}": 1}
+    assert unreadable.counts == {f"process_stat_{errno.errorcode[number].lower()}": 1}
 
 
-def test_a_forbidden_file_is_counted(node, scanner):
+def test_a_forbidden_file_is_counted(node, scanner, unreadable):
     path = node.process(10) / "stat"
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("root may read everything; the fake failure above stands in for this")
     assert scanner.scan() == {}
-    assert scanner._unreadable.counts == {"process_stat_eacces": 1}
+    assert unreadable.counts == {"process_stat_eacces": 1}
 
 
 def fail_reading(monkeypatch, number, times=1):
@@ -157,27 +167,29 @@ def fail_reading(monkeypatch, number, times=1):
     monkeypatch.setattr(os, "pread", fake)
 
 
-def test_a_number_that_is_another_process_by_now_is_read_anew(node, scanner, monkeypatch):
+def test_a_number_that_is_another_process_by_now_is_read_anew(node, scanner, monkeypatch, unreadable):
     node.process(10, start=100)
     scanner.scan()
     node.end(10)
     node.process(10, start=200)
     fail_reading(monkeypatch, errno.ESRCH)  # as the old descriptor answers on the real /proc
     assert scanner.scan()[10].start_ticks == 200
-    assert scanner._unreadable.counts == {}
+    assert unreadable.counts == {}
 
 
-def test_a_process_that_cannot_be_read_this_time_is_not_taken_for_dead(node, scanner, monkeypatch):
+def test_a_process_that_cannot_be_read_this_time_is_not_taken_for_dead(
+    node, scanner, monkeypatch, unreadable
+):
     node.process(10, user=1)
     before = scanner.scan()
     node.process(10, user=2)
     fail_reading(monkeypatch, errno.EIO)
     assert scanner.scan()[10] is before[10]
-    assert scanner._unreadable.counts == {"process_stat_eio": 1}
+    assert unreadable.counts == {"process_stat_eio": 1}
     assert scanner.scan()[10].user_ticks == 2
 
 
-def test_garbage_is_counted_and_keeps_what_was_known(node, scanner):
+def test_garbage_is_counted_and_keeps_what_was_known(node, scanner, unreadable):
     path = node.process(10)
     node.process(11)
     before = scanner.scan()
@@ -186,10 +198,10 @@ def test_garbage_is_counted_and_keeps_what_was_known(node, scanner):
     (node.process(12) / "stat").write_bytes(b"")
     (node.process(13) / "stat").write_bytes(node.stat_line(99))
     assert sorted(scanner.scan()) == [10, 11]
-    assert scanner._unreadable.counts == {"process_stat_garbage": 4}
+    assert unreadable.counts == {"process_stat_garbage": 4}
 
 
-def test_pipes_and_links_and_odd_names_neither_hang_nor_deceive(node, scanner, tmp_path):
+def test_pipes_and_links_and_odd_names_neither_hang_nor_deceive(node, scanner, tmp_path, unreadable):
     node.process(10)
     os.mkfifo(node.process(11) / "stat2")
     (node.proc / "11/stat").unlink()
@@ -201,7 +213,7 @@ def test_pipes_and_links_and_odd_names_neither_hang_nor_deceive(node, scanner, t
     (node.proc / "013/stat").write_bytes(node.stat_line(13))
     (node.proc / "14").write_text("a file")
     assert list(scanner.scan()) == [10]
-    assert scanner._unreadable.counts == {
+    assert unreadable.counts == {
         "process_stat_espipe": 1,
         "process_stat_eloop": 1,
         "process_stat_garbage": 1,
@@ -227,23 +239,23 @@ def test_beyond_the_limit_processes_are_opened_read_and_closed(node, open_descri
     assert open_descriptors() == before
 
 
-def test_a_process_that_is_not_kept_and_cannot_be_opened_keeps_its_sample(node, fail_opening):
+def test_a_process_that_is_not_kept_and_cannot_be_opened_keeps_its_sample(node, fail_opening, unreadable):
     node.process(10)
-    scanner = ProcessScanner(str(node.proc), max_open=0)
+    scanner = ProcessScanner(str(node.proc), max_open=0, unreadable=unreadable)
     before = scanner.scan()
     fail_opening("/10/stat", errno.EACCES)
     assert scanner.scan()[10] is before[10]
     assert scanner.scan()[10] is before[10]
-    assert scanner._unreadable.counts == {"process_stat_eacces": 2}
+    assert unreadable.counts == {"process_stat_eacces": 2}
     fail_opening("/10/stat", errno.ENOENT)
     assert scanner.scan() == {}
 
 
-def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch):
+def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch, unreadable):
     for pid in (10, 11):
         node.process(pid)
     budget = DescriptorBudget()
-    scanner = ProcessScanner(str(node.proc), budget=budget)
+    scanner = ProcessScanner(str(node.proc), budget=budget, unreadable=unreadable)
     scanner.scan()
     assert budget.open == 2
     node.process(12)
@@ -257,7 +269,7 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
 
     monkeypatch.setattr(os, "open", fake)
     assert sorted(scanner.scan()) == [10, 11, 12]
-    assert scanner._unreadable.counts == {}
+    assert unreadable.counts == {}
     assert budget.open == 0
     assert sorted(scanner.scan()) == [10, 11, 12]
     for _ in range(CALM_LOOKS + 1):
@@ -422,7 +434,7 @@ def test_a_child_that_slept_for_many_looks_is_seen_to_work():
         "threading.Thread(target=work).start()"
     )
     scanner = ProcessScanner("/proc")
-    assert scanner._read_clock is not None
+    assert find_clocks("/proc") is not None
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
@@ -435,7 +447,7 @@ def test_a_child_that_slept_for_many_looks_is_seen_to_work():
                 time.sleep(0.01)
                 sample = scanner.scan()[child.pid]
             spent.append(sample.user_ticks + sample.system_ticks)
-        own = os.pread(scanner._known[str(child.pid)].descriptor, 1024, 0)
+        own = Path(f"/proc/{child.pid}/stat").read_bytes()
         child.stdin.close()
     scanner.close()
     assert parse_process_stat(own).user_ticks == sample.user_ticks
@@ -448,13 +460,13 @@ def test_a_missing_proc_is_an_error(tmp_path):
         ProcessScanner(str(tmp_path / "nothing")).scan()
 
 
-def test_the_children_of_this_process_come_and_go():
-    scanner = ProcessScanner("/proc")
+def test_the_children_of_this_process_come_and_go(unreadable):
+    scanner = ProcessScanner("/proc", unreadable=unreadable)
     scanner.scan()
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
         assert scanner.scan()[child.pid].ppid == os.getpid()
     assert child.pid not in scanner.scan()
-    assert scanner._unreadable.counts == {}
+    assert unreadable.counts == {}
     scanner.close()
 
 
