@@ -21,6 +21,7 @@ from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER
 from jobfeatures_exporter.startup.serve import make_served
 from jobfeatures_exporter.web.app import discovery_route, make_app
+from tests.exporter.controller.polled import poll
 
 
 class StandIn:
@@ -68,11 +69,6 @@ def source(clock, make_job, make_table, monkeypatch):
 
 def config(**changes):
     return ExporterConfig(role=CONTROLLER, **changes)
-
-
-def poll(served):
-    for keeper in served._keepers():
-        keeper.poll_once()
 
 
 def page(served):

@@ -26,6 +26,7 @@ from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.daemon import Controller
 from jobfeatures_exporter.controller.livequality import LiveQuality, compute_begin, make_rules
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
+from tests.exporter.controller.polled import poll
 from tests.jobfeatures.evaluated import evaluate
 
 DAY = 86_400
@@ -68,9 +69,9 @@ class Replayed:
         return Cluster(source="slurm", taken_at_secs=self.clock.now, nodes=(node,))
 
     def poll_accounting(self, since_secs):
-        return self._ended(since_secs, self.clock.now)
+        return self.ended(since_secs, self.clock.now)
 
-    def _ended(self, since_secs, until_secs):
+    def ended(self, since_secs, until_secs):
         self.asked.append((since_secs, until_secs))
         if self.failing:
             self.failing -= 1
@@ -102,7 +103,7 @@ class Chunked(Replayed):
     """One that can be asked for parts of its history."""
 
     def poll_history(self, since_secs, until_secs):
-        return self._ended(since_secs, until_secs)
+        return self.ended(since_secs, until_secs)
 
 
 def make_log(begin, days, *, count=600, seed=1):
@@ -130,13 +131,14 @@ def make_log(begin, days, *, count=600, seed=1):
     return sorted(found, key=lambda each: (each.submit_secs, int(each.job_id)))
 
 
-def watch(source, clock, feed=None, **settings):
+def watch(source, clock, feed=None, *, fed_secs=None, queue=None, **settings):
     return LiveQuality(
         source,
         clock,
         ExporterConfig(role=CONTROLLER, **settings),
         feed=feed or AccountingFeed(source),
-        queue=lambda: KeeperStatus("slurm-queue", source.poll_queue()),
+        fed_secs=fed_secs,
+        queue=queue or (lambda: KeeperStatus("slurm-queue", source.poll_queue())),
         cluster=lambda: KeeperStatus("slurm-nodes", source.poll_cluster()),
     )
 
@@ -289,7 +291,7 @@ def test_where_a_day_of_history_fails_it_goes_on_there(clock, begin):
     made = watch(source, clock, schedule_history_secs=2 * DAY, schedule_share="8")
     undisturbed = watch(source, clock, schedule_history_secs=2 * DAY, schedule_share="8").ask()
     source.asked.clear()
-    source._ended = lambda since, until, ask=source._ended: (
+    source.ended = lambda since, until, ask=source.ended: (
         (_ for _ in ()).throw(SourceError("away"))
         if len(source.asked) == 1 and not source.failing
         else ask(since, until)
@@ -298,7 +300,7 @@ def test_where_a_day_of_history_fails_it_goes_on_there(clock, begin):
         made.ask()
     first = source.asked[0]
     source.failing = 0
-    del source._ended
+    del source.ended
     assert made.ask() == undisturbed
     assert source.asked.count(first) == 1
 
@@ -307,8 +309,7 @@ def test_what_sonars_documents_were_told_is_not_asked_again(clock, begin):
     jobs = make_log(begin, 3)
     source = Chunked(clock, jobs)
     feed = AccountingFeed(source)
-    made = watch(source, clock, feed, schedule_history_secs=DAY, schedule_share="8")
-    made._wait_secs, made._overlap_secs = 600, 600
+    made = watch(source, clock, feed, fed_secs=300, schedule_history_secs=DAY, schedule_share="8")
     made.ask()
     source.asked.clear()
     told = clock.now
@@ -390,11 +391,13 @@ def test_at_the_start_it_waits_for_the_queue(clock, begin, monkeypatch):
     monkeypatch.setattr(livequality, "OTHERS_WAIT_SECS", 0.0)
     source = Replayed(clock, [])
     answers = [KeeperStatus("slurm-queue")] * 3
-    made = watch(source, clock, schedule_share="8")
-    made._queue = lambda: answers.pop() if answers else KeeperStatus("slurm-queue", source.poll_queue())
+
+    def queue():
+        return answers.pop() if answers else KeeperStatus("slurm-queue", source.poll_queue())
+
+    made = watch(source, clock, queue=queue, schedule_share="8")
     assert made.ask().jobs == 0
-    waiting = watch(source, clock, schedule_share="8")
-    waiting._queue = lambda: KeeperStatus("slurm-queue")
+    waiting = watch(source, clock, queue=lambda: KeeperStatus("slurm-queue"), schedule_share="8")
     waiting.stop()
     with pytest.raises(SourceError):
         waiting.ask()
@@ -403,7 +406,7 @@ def test_at_the_start_it_waits_for_the_queue(clock, begin, monkeypatch):
 def test_bad_records_are_handed_on(clock, begin):
     source = Chunked(clock, make_log(begin, 1, count=5))
     bad = Rejected("sacct", "not a job id")
-    source._ended = lambda since, until, ask=source._ended: replace(ask(since, until), rejected=(bad,))
+    source.ended = lambda since, until, ask=source.ended: replace(ask(since, until), rejected=(bad,))
     assert bad in watch(source, clock, schedule_share="8").ask().rejected
 
 
@@ -427,8 +430,7 @@ def served(clock, begin, monkeypatch):
     source = Chunked(clock, make_log(begin - DAY, 3))
     monkeypatch.setattr(controller, "make_cluster_sources", lambda _config, _clock: [source])
     made = Controller(ExporterConfig(role=CONTROLLER, schedule_history_secs=DAY, schedule_top_users=2), clock)
-    for keeper in made._keepers():
-        keeper.poll_once()
+    poll(made)
     return made
 
 
@@ -454,8 +456,7 @@ def test_a_broken_accounting_leaves_the_last_figures_and_shows_in_the_sources(se
     before = served.context().schedules
     served.sources[0].failing = 10**9
     clock.advance(600)
-    for keeper in served._keepers():
-        keeper.poll_once()
+    poll(served)
     text = served.exposition(openmetrics=False).decode()
     assert served.context().schedules == before
     assert 'batch_exporter_source_up{source="slurm-schedule"} 0\n' in text
@@ -474,7 +475,6 @@ def test_where_the_collector_is_off_accounting_is_not_asked(clock, begin, monkey
     source = Chunked(clock, [])
     monkeypatch.setattr(controller, "make_cluster_sources", lambda _config, _clock: [source])
     made = Controller(ExporterConfig(role=CONTROLLER, collector_schedule=False), clock)
-    for keeper in made._keepers():
-        keeper.poll_once()
+    poll(made)
     assert source.asked == []
     assert made.context().schedules == ()

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from jobfeatures.batch.source import Keeper
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.controller import questions
 from jobfeatures_exporter.controller.questions import QUESTIONS, make_keepers
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER, collect
 
@@ -53,13 +55,19 @@ def test_only_what_is_shown_is_asked(source, clock):
     assert source.asked == []
 
 
-def test_each_is_asked_once_at_its_own_interval(source, clock):
+def test_each_is_asked_once_at_its_own_interval(source, clock, monkeypatch):
     config = ExporterConfig(role=CONTROLLER, collector_fairshare=True, controller_interval_secs=30.0)
-    keepers = list(make_keepers(config, [source], clock))
-    for each in keepers:
+    intervals = {}
+
+    def keep(name, ask, *, interval_secs, **more):
+        intervals[name] = interval_secs
+        return Keeper(name, ask, interval_secs=interval_secs, **more)
+
+    monkeypatch.setattr(questions, "Keeper", keep)
+    for each in make_keepers(config, [source], clock):
         each.poll_once()
     assert source.asked == ["poll_scheduler", "poll_licences", "poll_shares", "poll_reservations"]
-    assert {each.status.name: each._interval_secs for each in keepers} == {
+    assert intervals == {
         "slurm-scheduler": 30.0,
         "slurm-licences": 30.0,
         "slurm-fairshare": 150.0,

@@ -1,5 +1,7 @@
 """Intel's cards in a constructed /sys and /proc."""
 
+import os
+
 import pytest
 
 from jobfeatures_exporter.sampling.gpu import intel
@@ -84,10 +86,18 @@ def test_utilisation_is_the_sum_over_the_clients_from_the_second_look_on(xe, rea
     )
 
 
-def test_where_not_every_process_can_be_looked_at_utilisation_is_unknown(xe, clock, unreadable):
-    driver = intel.make_driver(xe.paths, clock, unreadable)
-    list(driver.read())
-    clock.advance(10)
-    driver._clients.is_whole = False
-    [sample] = driver.read()
+def test_where_not_every_process_can_be_looked_at_utilisation_is_unknown(xe, read, clock, monkeypatch):
+    real = os.listdir
+
+    def refused(path):
+        if str(path).endswith("/11/fd"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", refused)
+    for busy in (0, 300):
+        for pid in (10, 11):
+            xe.client(pid, 3, "/dev/dri/renderD128", fdinfo(pid, busy, 1000 + busy))
+        [sample] = read()
+        clock.advance(10)
     assert (sample.ce_util_percent, sample.memory_used_bytes) == (None, None)

@@ -152,15 +152,11 @@ def test_cards_before_the_one_that_hangs_are_told(watch, driver, clock):
     clock.advance(30)
     seen = []
 
-    class Hanging:
-        def read(self):
-            yield GpuSample(card=GpuCard(uuid="GPU-1"), taken_at_secs=clock.now_secs())
-            seen.append(watch.fill(snapshot(), {}))
+    def hang():
+        yield GpuSample(card=GpuCard(uuid="GPU-1"), taken_at_secs=clock.now_secs())
+        seen.append(watch.fill(snapshot(), {}))
 
-        def close(self):
-            pass
-
-    watch.readers[0]._driver = Hanging()
+    driver.read = hang
     watch.readers[0].read_once()
     [filled] = seen
     assert [clock.now_secs() - gpu.taken_at_secs for gpu in filled.gpus] == [0, 30]

@@ -140,10 +140,12 @@ def test_a_number_that_is_a_strangers_after_a_blind_look_counts_no_more():
 
 def test_processes_that_were_missed_for_long_are_forgotten():
     jobs = ProcessJobs()
+    again = table(process(10), process(11))  # whose parent has ended
     jobs.update(table(process(10), process(11, 10)), job(processes=(10,)))
-    for _ in range(MISSED_LOOKS + 1):
-        jobs.update(table(process(10)), job(processes=(10,)))
-    assert jobs._members.keys() == {10}
+    for missed, expected in ((MISSED_LOOKS - 1, {10: A, 11: A}), (MISSED_LOOKS + 1, {10: A})):
+        for _ in range(missed):
+            jobs.update(table(process(10)), job(processes=(10,)))
+        assert jobs.update(again, job(processes=(10,))) == expected
 
 
 @given(

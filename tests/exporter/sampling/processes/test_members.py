@@ -8,6 +8,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.snapshot import MemoryBytes
+from tests.held import count_held
 
 JOB = "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n"
 
@@ -103,13 +104,15 @@ def test_a_reused_number_inherits_nothing(node, members, look):
 
 
 def test_the_ended_are_forgotten(node, members, look):
+    look()
+    before = count_held(members)
     node.process(10, cgroup=JOB)
     look()
     node.end(10)
     look()
     assert members.attributed == {}
     assert members.uid(10) is None
-    assert members._known == {}
+    assert count_held(members) == before
 
 
 def test_the_owner_is_that_of_the_directory(node, members, look):
