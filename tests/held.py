@@ -11,7 +11,12 @@ SHARED = (type, types.ModuleType, types.CodeType, types.BuiltinFunctionType, log
 
 
 def count_held(*things: Any) -> int:
-    """Return the number of objects that these hold, themselves included, without modules, classes and their like."""
+    """Return the number of objects that these hold."""
+    return len(things_held(*things))
+
+
+def things_held(*things: Any) -> list[Any]:
+    """Return all that these hold, themselves included, without modules, classes and their like."""
     found: dict[int, Any] = {}
     waiting = list(things)
     while waiting:
@@ -25,4 +30,4 @@ def count_held(*things: Any) -> int:
             waiting += [*each.keys(), *each.values()]
         else:
             waiting += gc.get_referents(each)
-    return len(found)
+    return list(found.values())

@@ -155,7 +155,7 @@ def test_what_could_not_be_done_is_given_up_at_the_end_of_its_job_or_in_time(
 
 
 def test_a_job_that_another_writer_holds_is_tried_again_soon_in_its_order_and_delays_no_other(
-    intake, tree, served, put
+    clock, tree, served, put
 ):
     held = {"1"}
 
@@ -165,7 +165,8 @@ def test_a_job_that_another_writer_holds_is_tried_again_soon_in_its_order_and_de
             raise TimeoutError("held by another writer")
         served(request, note)
 
-    intake._serve = serve
+    intake = Intake(tree, clock, serve)
+    intake.beat()
     put("publish", "1", age_secs=3)
     put("remove", "1", age_secs=2)
     put("publish", "2", age_secs=1)

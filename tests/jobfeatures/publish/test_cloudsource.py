@@ -23,7 +23,6 @@ class Metadata:
         self.asked: list[tuple[str, float]] = []
 
     def get(self, server, path="", *, timeout_secs=30.0, **_):
-        assert server._max_bytes == MAX_BYTES
         self.asked.append((f"{server.name}{path}", timeout_secs))
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -32,7 +31,13 @@ class Metadata:
 
 @pytest.fixture
 def metadata(monkeypatch):
-    service = Metadata()
+    service, begin = Metadata(), httpget.Server.__init__
+
+    def bounded(server, url, *, max_bytes, **more):
+        assert max_bytes == MAX_BYTES
+        begin(server, url, max_bytes=max_bytes, **more)
+
+    monkeypatch.setattr(httpget.Server, "__init__", bounded)
     monkeypatch.setattr(
         httpget.Server, "get", lambda server, path="", **more: service.get(server, path, **more)
     )

@@ -20,13 +20,21 @@ from jobfeatures.publish.writing import write_job
 from jobfeatures.records.model import JobKey, JobState, Limits
 
 
+class Driven(Publisher):
+    """A publisher whose tree is at hand, as the daemon has both."""
+
+    def __init__(self, tree, *parts):
+        super().__init__(tree, *parts)
+        self.tree = tree
+
+
 def update(publisher, tables, roster=None, **more):
     """Do what the daemon does with one round of answers; without a roster it has just begun."""
     if roster is None:
         roster = Roster()
         roster.remember(publisher.remembered())
     now_secs = max((each.taken_at_secs for each in tables), default=0)
-    published, sources = publisher._tree.published(), {"slurm", "hooks"}
+    published, sources = publisher.tree.published(), {"slurm", "hooks"}
     publisher.update(roster.judge(tables, now_secs=now_secs, published=published, sources=sources), **more)
 
 
@@ -37,7 +45,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def publisher(tree, clock):
-    return Publisher(tree, Site(Config(machine_total_cpu=16, machine_hs06="171.04")), clock)
+    return Driven(tree, Site(Config(machine_total_cpu=16, machine_hs06="171.04")), clock)
 
 
 def test_a_job_gets_its_directories_and_loses_them_when_it_ends(
@@ -119,7 +127,7 @@ def test_what_a_later_version_knew_of_a_job_is_left_alone_and_costs_no_directory
     known = tmp_path / "features/known/slurm-12.json"
     text = '{"format": 2, "job": {"id": "12"}}'
     known.write_text(text)
-    again = Publisher(tree, Site(Config()), clock)
+    again = Driven(tree, Site(Config()), clock)
     update(again, [])
     assert len(tree.published()) == 1
     roster = Roster()
@@ -140,13 +148,13 @@ def test_a_restart_keeps_the_living_and_removes_the_dead(tree, clock, make_job, 
     for job_id in ("1", "2"):
         tree.write_job(make_job(job_id).key, {"job_id": job_id})
     clock.now = 2e10
-    update(Publisher(tree, Site(Config()), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
+    update(Driven(tree, Site(Config()), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
     assert [key.job_id for key in tree.published()] == ["1"]
 
 
 def test_a_restart_without_an_answer_keeps_everything(tree, clock, make_job):
     tree.write_job(make_job().key, {"job_id": "12"})
-    update(Publisher(tree, Site(Config()), clock), [])
+    update(Driven(tree, Site(Config()), clock), [])
     assert len(tree.published()) == 1
 
 
@@ -166,7 +174,7 @@ def test_job_files_belong_to_the_job_s_user_where_the_text_of_2014_is_kept(
 ):
     job = make_job(uid=6001, allocated_cpus=4)
     site = Site(Config(features_profile=profile))
-    update(Publisher(tree, site, clock), [make_table(job, taken_at_secs=clock.now)])
+    update(Driven(tree, site, clock), [make_table(job, taken_at_secs=clock.now)])
     folder = tmp_path / "features/jobfeatures/slurm-12"
     given = profile != "2016" and os.geteuid() == 0
     assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {6001 if given else os.geteuid()}
@@ -181,7 +189,7 @@ def test_no_key_of_a_site_in_the_profile_of_2016_has_a_name_that_it_forbids(
 ):
     config = Config(machine_hs06="1", machine_hs23="2", machine_jobslots=3, job_grace_secs=4)
     job = make_job(allocated_cpus=4, limits=Limits(wall_secs=60, memory_bytes=2**31, scratch_bytes=10**10))
-    update(Publisher(tree, Site(config), clock), [make_table(job, taken_at_secs=clock.now)])
+    update(Driven(tree, Site(config), clock), [make_table(job, taken_at_secs=clock.now)])
     folders = (tmp_path / "features/machinefeatures", tmp_path / "features/jobfeatures/slurm-12")
     names = [path.name for folder in folders for path in folder.iterdir()]
     assert {"hs23", "hs23_job", "grace_secs_job"} <= set(names)
@@ -189,7 +197,7 @@ def test_no_key_of_a_site_in_the_profile_of_2016_has_a_name_that_it_forbids(
 
 
 def test_an_update_that_changes_nothing_writes_nothing(tree, clock, make_job, make_table, tmp_path):
-    publisher = Publisher(tree, Site(Config(features_profile="both")), clock)
+    publisher = Driven(tree, Site(Config(features_profile="both")), clock)
     tables = [make_table(make_job(uid=os.getuid(), allocated_cpus=4), taken_at_secs=clock.now)]
     update(publisher, tables)
 
@@ -251,7 +259,7 @@ def test_a_restart_of_the_daemon_takes_no_key_away_while_the_controller_is_silen
     assert before["wall_limit_secs"] == "1200\n"
     assert {"max_rss_bytes", "jobstart_secs"} <= before.keys()
     clock.advance(60)
-    update(Publisher(tree, publisher.site, clock), [read_table(tree, clock)])
+    update(Driven(tree, publisher.site, clock), [read_table(tree, clock)])
     assert {path.name: path.read_text() for path in folder.iterdir()} == before
 
 
@@ -294,7 +302,7 @@ def test_a_held_lock_delays_one_job_and_no_other(publisher, tree, clock, make_jo
 
 def test_what_another_user_left_under_an_id_goes_with_its_secret(tree, clock, make_job, make_table, tmp_path):
     """Alice's job has ended unnoticed; Bob's has her id now, and nobody has told the daemon but the controller."""
-    publisher = Publisher(tree, Site(Config()), clock)
+    publisher = Driven(tree, Site(Config()), clock)
     alices = make_job(uid=6001, limits=Limits(wall_secs=60))
     update(publisher, [make_table(alices, taken_at_secs=clock.now)])
     token = tree.make_token(alices.key)
@@ -314,7 +322,7 @@ def test_a_kept_answer_about_the_user_before_gives_him_nothing_of_the_next(
     tree, clock, make_job, make_table, tmp_path
 ):
     """The controller gives nothing usable any more, so its source tells at each poll what it knew of Alice's job."""
-    publisher = Publisher(tree, Site(Config()), clock)
+    publisher = Driven(tree, Site(Config()), clock)
     alices = make_job(uid=6001, user="alice", name="secret", limits=Limits(wall_secs=60))
     asked_secs = clock.now
     clock.advance(60)

@@ -14,7 +14,7 @@ from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import job_origins
 from jobfeatures.publish.site import Cores, Site, parse_cpu_model, read_cores, read_cpu_model
 from jobfeatures.records.model import UNLIMITED, Limits
-from jobfeatures.settings.resolve import load_config, tables_of
+from jobfeatures.settings.resolve import load_config, settings_of, tables_of
 
 EPYC = "AMD EPYC 7763 64-Core Processor"
 FILE = """
@@ -156,7 +156,7 @@ def test_a_hook_passes_over_names_in_tables_that_it_does_not_know(load, make_job
 
 
 def test_every_name_in_a_table_is_the_name_of_a_plain_setting():
-    plain = {key.rpartition(".")[2] for key in Site(Config())._settings}
+    plain = {key.rpartition(".")[2] for key in (each.key for each in settings_of(Config))}
     for group in tables_of(Config):
         assert group.values.keys() <= plain
 

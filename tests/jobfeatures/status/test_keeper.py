@@ -12,7 +12,7 @@ from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.system import inotify
 from jobfeatures.system.clock import SystemClock
-from tests.running import NO_INOTIFY, until
+from tests.running import NO_INOTIFY, count_watches, until
 
 HOUR = 3600.0
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
@@ -35,9 +35,10 @@ def run(board, jobs, monkeypatch):
     """Return a function that runs a keeper in a thread."""
     running = []
 
-    def start(interval_secs=HOUR, min_interval_secs=0.01):
+    def start(interval_secs=HOUR, min_interval_secs=0.01, clock=None):
         monkeypatch.setattr(module, "MIN_INTERVAL_SECS", min_interval_secs)
-        keeper = StatusKeeper(board, lambda: dict(jobs), SystemClock(), interval_secs=interval_secs)
+        clock = clock or SystemClock()
+        keeper = StatusKeeper(board, lambda: dict(jobs), clock, interval_secs=interval_secs)
         thread = threading.Thread(target=keeper.run)
         thread.start()
         running.append((keeper, thread))
@@ -65,13 +66,14 @@ def test_a_change_is_seen_long_before_the_next_interval(run, board, tmp_path):
 
 
 def test_a_change_is_seen_at_intervals_where_the_kernel_tells_nothing(run, board, tmp_path, monkeypatch):
+    before = count_watches()
     monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
-    keeper = run(interval_secs=0.05)
+    run(interval_secs=0.05)
     (tmp_path / "1/used_CPU").write_text("4\n")
     until(lambda: used(board, ONE) == 4)
-    assert not keeper._watch.watched
+    assert count_watches() == before
     monkeypatch.undo()  # others have freed theirs: from the next look on the kernel tells
-    until(lambda: keeper._watch.watched)
+    until(lambda: count_watches() > before)
 
 
 def test_a_new_job_and_a_directory_made_late_are_watched_after_a_word(run, board, jobs, tmp_path):
@@ -98,7 +100,7 @@ def test_a_change_of_the_allocation_alone_is_a_reason_to_look(run, board, jobs, 
     until(lambda: board.violations["used_exceeds_allocated"])
 
 
-def test_only_what_has_changed_is_read(board, jobs, tmp_path, monkeypatch, clock):
+def test_only_what_has_changed_is_read(run, board, jobs, tmp_path, monkeypatch, clock):
     read = []
 
     def note(path, **rest):
@@ -107,17 +109,17 @@ def test_only_what_has_changed_is_read(board, jobs, tmp_path, monkeypatch, clock
 
     real = module.StatusBoard.refresh.__globals__["read_status"]
     monkeypatch.setitem(module.StatusBoard.refresh.__globals__, "read_status", note)
-    keeper = StatusKeeper(board, lambda: jobs, clock, interval_secs=10)
-    keeper.look()
-    keeper.look()
+    keeper = run(clock=clock)
+    keeper.refresh()
+    until(lambda: keeper.looks == 2)
     assert read == [jobs[ONE].path, jobs[TWO].path]
-    (tmp_path / "2/used_CPU").write_text("1\n")
-    keeper._watch.wait(20)
-    keeper.look()
+    (tmp_path / "new").write_text("1\n")
+    os.rename(tmp_path / "new", tmp_path / "2/used_CPU")  # one change
+    until(lambda: used(board, TWO) == 1)
     assert read == [jobs[ONE].path, jobs[TWO].path, jobs[TWO].path]
-    clock.advance(10)
-    keeper.look()
-    assert len(read) == 5
+    clock.advance(HOUR)
+    keeper.refresh()
+    until(lambda: len(read) == 5)
     assert used(board, TWO) == 1
 
 

@@ -3,7 +3,6 @@ import shutil
 import subprocess
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from jobfeatures_exporter.sampling.groups.groupwatch import JOB_SHAPES, JobArriv
 from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from tests.running import NO_INOTIFY, until
+from tests.running import NO_INOTIFY, count_watches, until
 
 V2 = "system.slice/slurmstepd.scope"
 
@@ -37,15 +36,6 @@ def watch(node, clock):
     for each in made:
         each.stop()
         each.run()  # which closes what it has
-
-
-def watches():
-    """Return how many watches the kernel has granted to this process."""
-    found = 0
-    for each in os.listdir("/proc/self/fdinfo"):
-        with suppress(FileNotFoundError):  # that of the listing itself
-            found += Path(f"/proc/self/fdinfo/{each}").read_text().count("inotify wd:")
-    return found
 
 
 def looks(watcher, asked):
@@ -145,25 +135,25 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
 def test_watches_go_with_the_jobs(node, watch, caplog):
     node.job_v2("job_1")
     watcher, _ = watch(max_watches=8)  # of which none is used up by jobs that have ended
-    before = watches()
+    before = count_watches()
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
         watcher.follow()
         node.end_job(f"job_{number}")
         watcher.follow()
-    assert watches() == before
+    assert count_watches() == before
     watcher.rescan()
-    assert watches() == before
+    assert count_watches() == before
     assert caplog.records == []
 
 
 def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog):
     for number in range(1, 20):
         node.job_v2(f"job_{number}")
-    before = watches()
+    before = count_watches()
     watcher, _ = watch(max_watches=5)
     watcher.rescan()
-    assert watches() == before + 5
+    assert count_watches() == before + 5
     assert len(caplog.records) == 1
 
 
@@ -171,17 +161,17 @@ def test_links_are_not_followed(node, watch, tmp_path):
     (tmp_path / "elsewhere/slurmstepd.scope/job_1").mkdir(parents=True)
     node.job_v2("job_1")
     watcher, _ = watch()
-    before = watches()
+    before = count_watches()
     (node.cgroup / "slurm").symlink_to(tmp_path / "elsewhere")
     (node.cgroup / V2 / "job_9").symlink_to(tmp_path / "elsewhere")
     watcher.follow()
-    assert watches() == before
+    assert count_watches() == before
 
 
 def test_a_missing_root_is_looked_for_again(node, watch):
-    before = watches()
+    before = count_watches()
     watcher, asked = watch(root=node.cgroup / "later")
-    assert watches() == before
+    assert count_watches() == before
     (node.cgroup / "later" / V2).mkdir(parents=True)
     (node.cgroup / "later/cgroup.controllers").write_text("cpu\n")
     watcher.rescan()
@@ -212,7 +202,7 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
     node, monkeypatch, caplog
 ):
     node.job_v2("job_1")
-    before = watches()
+    before = count_watches()
     monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
     monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
     looked = threading.Event()
@@ -223,10 +213,10 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
         assert not looked.wait(0.2)
         assert thread.is_alive()
         assert caplog.text.count("short jobs may be missed: Too many open files") == 1
-        assert watches() == before
+        assert count_watches() == before
         monkeypatch.undo()
         monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
-        until(lambda: watches() > before)
+        until(lambda: count_watches() > before)
         node.job_v2("job_2")
         assert looked.wait(60)
     finally:

@@ -9,15 +9,19 @@ import shutil
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.htcondor import clustersource
+from jobfeatures.batch.htcondor import source as source_module
 from jobfeatures.batch.htcondor.clustersource import CondorPool
 from jobfeatures.batch.htcondor.site import is_here, make_cluster_source, make_source
 from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
+from jobfeatures.batch.programs import Programs
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
     NO_DRAINS,
@@ -33,6 +37,7 @@ from jobfeatures.jobs.evidence import Presence
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.records.model import JobKey, JobState, NodeNotice
+from jobfeatures.system import watch
 from tests.running import HandClock, until
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "htcondor"
@@ -198,10 +203,10 @@ def test_the_same_job_may_start_again(node, make):
     assert states(source.poll_jobs((KEY,))) == {"12.0": JobState.RUNNING}
 
 
-def test_a_directory_without_ads_is_looked_at_again_at_once_while_it_is_young(node, make, clock):
-    source = make()
-    notified = []
-    source._request_poll = lambda: notified.append(1)  # as a watch sets it
+def test_a_directory_without_ads_is_looked_at_again_at_once_while_it_is_young(node, make, clock, monkeypatch):
+    monkeypatch.setattr(watch, "watch_directory", lambda *_, **__: nullcontext())
+    source, notified = make(), []
+    source.watch(lambda: notified.append(1))
     path = node.job(500)
     (path / ".machine.ad").rename(path / "x")
     table = source.poll_jobs(())
@@ -369,16 +374,20 @@ def test_machine_ads_rate_processors_and_jobs_get_their_shares(
 )
 def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, clock, command, body):
     good = command("condor_status", show("direct.json"))
-    source = make(condor_status=good, node_refresh_secs=300.0, timeout_secs=60.0)
-    source.poll_jobs(())
+    timeout_secs = 0.3 if body and "sleep" in body else 60.0
+    source = make(condor_status=good, node_refresh_secs=300.0, timeout_secs=timeout_secs)
+
+    def ask():
+        clock.secs += 301
+        return source.poll_jobs(())
+
+    until(lambda: ask().node is not None)  # on a busy machine the good answer may be late, too
     if body is None:
         Path(good).unlink()
     else:
         command("condor_status", body)
-    source._timeout_secs = 0.3 if body and "sleep" in body else 60.0
     node.job(500)
-    clock.secs = 301
-    table = source.poll_jobs(())
+    table = ask()
     assert states(table) == {"12.0": JobState.RUNNING}
     assert table.node == NodeNotice(True, (1795250000,))
     assert ["cannot read the node's drain state" in each.reason for each in table.rejected] == [True]
@@ -518,7 +527,9 @@ def test_an_empty_pool_is_no_answer(pool):
 # ---------------------------------------------------------------- settings
 
 
-def test_the_configuration_makes_both_sources(tmp_path, clock, command):
+def test_the_configuration_makes_both_sources(tmp_path, clock, command, monkeypatch):
+    monkeypatch.setattr(source_module, "CondorSource", lambda _clock, **settings: settings)
+    monkeypatch.setattr(clustersource, "CondorPool", lambda _clock, **settings: settings)
     status = command("condor_status", "")
     config = Config(
         htcondor_execute_directory=str(tmp_path),
@@ -526,9 +537,11 @@ def test_the_configuration_makes_both_sources(tmp_path, clock, command):
         htcondor_wall_limit_attributes="Walltime, MaxRuntime",
     )
     source, pool = make_source(config, clock, "wn1"), make_cluster_source(config, clock, 5.0)
-    assert source._site_limits == pool._site_limits == ("Walltime", "MaxRuntime")
-    assert pool._programs.path("condor_q") == f"{tmp_path}/condor_q"
-    assert make_cluster_source(Config(), clock, 5.0)._programs.path("condor_history") == "condor_history"
+    assert source["site_limits"] == pool["site_limits"] == ("Walltime", "MaxRuntime")
+    assert source["condor_status"] == pool["condor_status"] == status
+    assert Programs(status, "condor_status").path("condor_q") == f"{tmp_path}/condor_q"
+    default = make_cluster_source(Config(), clock, 5.0)["condor_status"]
+    assert Programs(default, "condor_status").path("condor_history") == "condor_history"
 
 
 def test_htcondor_is_here_where_its_folder_or_its_command_is(tmp_path, command):

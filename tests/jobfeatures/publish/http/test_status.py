@@ -228,17 +228,15 @@ async def test_a_directory_swapped_for_a_link_is_not_entered(site, tmp_path):
 
 
 async def test_a_full_disk_is_told_and_the_old_set_stays(site, monkeypatch):
-    from jobfeatures.status import write
-
     await site.ask("PUT", site.status, SET)
-    before, real = files(site), write._overwrite
+    before, real = files(site), os.pwrite
 
-    def full(file, content):
+    def full(file, content, offset):
         if content == b"1700000000\n":
             raise OSError(28, "No space left on device")
-        real(file, content)
+        return real(file, content, offset)
 
-    monkeypatch.setattr(write, "_overwrite", full)
+    monkeypatch.setattr(os, "pwrite", full)
     answer = await site.ask("POST", site.status, b'{"used_CPU": 1, "last_job_start": 1700000000}')
     assert (answer.status, answer.body) == (507, b"")
     assert files(site) == before
