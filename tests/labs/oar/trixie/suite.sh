@@ -1,0 +1,77 @@
+#!/bin/bash
+# A private OAR 2.6.1 of Debian 13 with one node, in a throw-away machine with control groups v2 alone, which it needs.
+#
+#   suite.sh MACHINE LAB COMMAND...
+#
+# MACHINE is uml (User Mode Linux: quick, but one CPU and no cpuset) or qemu (Debian 13's kernel: every controller, slow).
+# There systemd, which makes OAR's slices, runs in namespaces of its own (tests/labs/systemd/container.sh). The kept folder
+# of the suite lies below and is not written to; above it is a layer of the lab's own with Python's environment
+# /opt/jobfeatures-exporter, the hooks, and /opt/lab, whose up.sh starts OAR; above that what is written, in memory.
+# COMMAND runs as root there once OAR is up; LAB/seen is its /mnt, its exit status is ours. Must run as root.
+set -euo pipefail
+export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$(cd "$here/../../../.." && pwd) labs=$(cd "$here/../.." && pwd)
+die() { echo "oar suite: $*" >&2; exit 1; }
+
+if [ "$1" = --inside ]; then # in the machine: files of the lab are below /mnt
+    folder=$2
+    python3 -c 'import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.syscall(313, os.open(sys.argv[1], os.O_RDONLY), b"", 0): sys.exit("overlay: " + os.strerror(ctypes.get_errno()))' /mnt/overlay.ko
+    mkdir /run/lab
+    mount -t tmpfs -o mode=755,size=80% tmpfs /run/lab
+    mkdir /run/lab/{upper,work,root}
+    mount -t overlay overlay -o "lowerdir=/mnt/layer:$folder,upperdir=/run/lab/upper,workdir=/run/lab/work" /run/lab/root
+    CONTAINER_TIMEOUT=3000 exec /mnt/labs/systemd/container.sh /run/lab/root /mnt/seen bash -c '/opt/lab/up.sh && exec "$@"' sh "${@:3}"
+fi
+
+[ "$(id -u)" = 0 ] || die "must be root"
+[ $# -ge 3 ] || die "MACHINE LAB COMMAND..."
+machine=$1 L=$2
+shift 2
+folder=$("$labs/suites/folder.sh" trixie oar-server oar-user oar-node oar-server-pgsql oar-user-pgsql openssh-server \
+    postgresql libjson-perl hwloc-nox systemd systemd-sysv dbus)
+mkdir -p "$L"/seen "$L"/layer/opt/{lab,jobfeatures-exporter/{bin,oar}} "$L"/layer/etc "$L"/labs
+chmod 755 "$L" "$L"/layer{,/opt,/opt/*,/etc}
+
+# --- what the node has of its own
+u=$L/layer product=$L/layer/opt/jobfeatures-exporter # as pip makes a virtual environment of it
+if [ ! -e "$product/pyvenv.cfg" ]; then
+    uv=$project/.venv/bin/uv
+    [ -x "$uv" ] || uv=$(command -v uv) || die "needs uv, which installs this project for the Python of Debian 13"
+    ln -s /usr/bin/python3 "$product/bin/python3"
+    "$uv" pip install -q --target "$product/lib/python3.13/site-packages" --python-version 3.13 \
+        --refresh-package jobfeatures-exporter "$project"
+    for command in jobfeatures:jobfeatures.__main__:run jobfeatures-exporter:jobfeatures_exporter.cli:main; do
+        IFS=: read -r name module function <<<"$command"
+        printf '#!/opt/jobfeatures-exporter/bin/python3\nimport sys\nfrom %s import %s\nsys.exit(%s())\n' \
+            "$module" "$function" "$function" >"$product/bin/$name"
+    done
+    cp -L "$project"/packaging/oar/*.sh "$product/oar/"
+    chmod 755 "$product"/bin/jobfeatures* "$product"/oar/*
+    echo 'home = /usr/bin' >"$product/pyvenv.cfg"
+fi
+cp "$here"/{up.sh,kinds.py} "$u/opt/lab/"
+mkdir -p "$u/etc/default"
+echo JOBFEATURES_HOOK_TIMEOUT=20 >"$u/etc/default/jobfeatures" # what counts is which values there are, not how fast
+printf '127.0.0.1 localhost oar1\n' >"$u/etc/hosts"
+echo oar1 >"$u/etc/hostname"
+cp -r "$labs"/{isolated.sh,systemd} "$L/labs/"
+cp "$here/suite.sh" "$L/boot.sh"
+
+case $machine in
+uml) modules=(/usr/lib/uml/modules/*) machine=("$labs/uml/run.sh" -m "${OAR_LAB_MEMORY:-2500M}") ;;
+qemu)
+    kernel=$("$labs/suites/folder.sh" trixie prometheus-node-exporter linux-image-cloud-amd64) # run.sh's
+    modules=("$kernel"/lib/modules/*) machine=("$labs/qemu/run.sh" -m "${OAR_LAB_MEMORY:-2500M}" -c 2)
+    ;;
+*) die "no machine $machine" ;;
+esac
+overlay=$(find "${modules[@]}" -name 'overlay.ko*' | sort | tail -n 1)
+case $overlay in
+*.xz) xz -dc "$overlay" >"$L/overlay.ko" ;;
+*.ko) cp "$overlay" "$L/overlay.ko" ;;
+*) die "no overlay.ko in ${modules[*]}" ;;
+esac
+exec "${machine[@]}" "$L" bash /mnt/boot.sh --inside "$folder" "$@"
