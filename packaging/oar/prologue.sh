@@ -10,8 +10,8 @@ exec </dev/null >/dev/null 2>&1
 
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
-if [ "$EUID" != 0 ]; then # OAR's own command runs this again as root, and passes variables that root lacks
-  [ $# -gt 3 ] || oardodo "$0" "${1-}" "${2-}" "${3-}" "${OAR_JOB_WALLTIME_SECONDS-}" "${OAR_JOB_NAME-}" \
+if [ "$EUID" != 0 ]; then # OAR gives 3 or 4 arguments; root gets 6, among them what it lacks in its environment
+  [ $# -ge 6 ] || oardodo "$0" "${1-}" "${2-}" "${3-}" "${OAR_JOB_WALLTIME_SECONDS-}" "${OAR_JOB_NAME-}" \
     "${OAR_PROJECT_NAME-}"
   exit 0
 fi
@@ -30,7 +30,7 @@ export OAR_JOB_ID=${1-}
 hook_job=${OAR_JOB_ID:-?}
 if [ "$action" = publish ]; then
   export OAR_USER=${2-}
-  [ $# -le 3 ] || export OAR_JOB_WALLTIME_SECONDS=$4 OAR_JOB_NAME=${5-} OAR_PROJECT_NAME=${6-}
+  [ $# -lt 6 ] || export OAR_JOB_WALLTIME_SECONDS=$4 OAR_JOB_NAME=$5 OAR_PROJECT_NAME=$6
   printf -v OAR_HOOK_START '%(%s)T' -1
   # the directory service may be stuck: wait for id's answer only, not for its end
   read -r -t 1 OAR_HOOK_UID < <(timeout -s KILL 1 id -u -- "$OAR_USER")

@@ -113,11 +113,15 @@ def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subproc
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-def test_as_oar_s_user_it_has_oardodo_run_it_with_what_only_it_knows(open_folder: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("9",)], ids=["OAR 2.5", "OAR 2.6, with the wall limit"])
+def test_as_oar_s_user_it_has_oardodo_run_it_with_what_only_it_knows(
+    more: tuple[str, ...], open_folder: Path
+) -> None:
     log = open_folder / "log"
     log.touch()
     log.chmod(0o666)
-    assert is_silent(run_as_nobody(open_folder, f'printf "%s|" "$@" >{log}; exit 3', "10", "alice", "/x/10"))
+    oardodo = f'printf "%s|" "$@" >{log}; exit 3'
+    assert is_silent(run_as_nobody(open_folder, oardodo, "10", "alice", "/x/10", *more))
     assert log.read_text() == f"{open_folder}/prologue.sh|10|alice|/x/10|9|a b|p|"
 
 
