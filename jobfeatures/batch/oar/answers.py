@@ -1,4 +1,4 @@
-"""The JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5: jobs, records of jobs, nodes. Pure.
+"""The JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5 and 2.6: jobs, records of jobs, nodes. Pure.
 
 Each is one object, keyed by job or resource id; without jobs or resources, the answer is empty. Times are
 epoch seconds, 0: not yet; ``walltime`` is in seconds; ``exit_code`` is a wait status, null for killed and for
@@ -30,7 +30,8 @@ STATES: Mapping[str, JobState] = {
 }
 # A job without these is rejected; any other value may be unknown.
 NEEDED = frozenset({"Job_Id", "state", "submissionTime", "startTime", "stopTime", "assigned_resources"})
-_DRAINED = {"Absent": "DOWN", "Dead": "DOWN", "Suspected": "DOWN"}
+_DOWN = {"Absent", "Dead", "Suspected"}
+_OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of OAR 2.5, of 2.6
 _HEAD = re.compile(
     r'\s*\{\s*"[1-9][0-9]{0,9}"\s*:\s*\{.{0,4096}?"(?:assigned_resources|cpuset_name|launchingDirectory)"\s*:',
     re.DOTALL,
@@ -76,29 +77,39 @@ class Values:
         return tuple(map(str, value))
 
 
+def events_of(job: Values) -> dict[str, dict[str, Any]]:
+    """Return the last event of each type. Never raises."""
+    events = job.asked.get("events")
+    found = (each for each in (events if isinstance(events, list) else ()) if isinstance(each, dict))
+    return {str(each.get("type")): each for each in found}
+
+
+def reason_of(job: Values) -> str | None:
+    """Return why a pending job may not start, None if it may."""
+    if job.text("state") == "Hold":
+        return "JobHeld"
+    if (job.text("message") or "").startswith("Cannot determine scheduling time due to dependency"):
+        return "Dependency"
+    return None if (job.text("reservation") or "None") == "None" else "BeginTime"
+
+
 def state_of(job: Values) -> tuple[JobState, str | None]:
     """Return a job's state, and what ended it unless it ended by itself.
 
     ``events`` say why a job is in Error; a WALLTIME event may also mean that the wall limit was changed.
     """
-    word = job.text("state") or ""
-    events = job.asked.get("events")
-    reported = {
-        str(each.get("type")): str(each.get("description"))
-        for each in (events if isinstance(events, list) else ())
-        if isinstance(each, dict)
-    }
+    word, events = job.text("state") or "", events_of(job)
     if word in STATES:
         return STATES[word], None
     if word == "Terminated":
         return (JobState.FAILED if job.count("exit_code") else JobState.COMPLETED), None
     if word not in {"Error", "toError"}:
         return JobState.UNKNOWN, word
-    if "(Elapsed)" in reported.get("WALLTIME", ""):
+    if _OVERTIME.search(str(events.get("WALLTIME"))):
         return JobState.TIMEOUT, None
-    if "BESTEFFORT_KILL" in reported:
+    if "BESTEFFORT_KILL" in events:
         return JobState.PREEMPTED, None
-    return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in reported else JobState.FAILED), None
+    return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in events else JobState.FAILED), None
 
 
 def array_of(values: Any) -> str | None:
@@ -138,6 +149,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
         submit_secs=job.count("submissionTime"),
         start_secs=start if resources and state is not JobState.PENDING else None,
         planned_secs=job.count("scheduledStart") if state is JobState.PENDING else None,
+        reason=reason_of(job) if state is JobState.PENDING else None,
         end_secs=job.count("stopTime") if state.is_finished else None,
         nodes=job.names("assigned_network_address"),
         total_cpus=total_cpus,
@@ -153,7 +165,7 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
     asked, notes = Values(values).asked, notes or Notes()
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     # redundant, or only planned
-    asked.names |= {"job_user", "cpuset_name", "scheduledStart"}
+    asked.names |= {"job_user", "cpuset_name", "scheduledStart", "reservation"}
     count_not_taken(notes, asked)
     return record
 
@@ -161,7 +173,9 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
 def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
     job, resources = make_job(answer.asked, arrays)
     state, word = state_of(answer)
-    end = None if state.is_on_node or state is JobState.PENDING else answer.count("stopTime")
+    end = None
+    if not state.is_on_node and state is not JobState.PENDING:  # deleted before it ran: OAR gives no end
+        end = answer.count("stopTime") or Values(events_of(answer).get("FRAG_JOB_REQUEST", {})).count("date")
     if not resources and end == answer.count("startTime"):
         end = None  # of a reservation that was refused: a time that was only planned
     code = answer.asked.get("exit_code")
@@ -235,7 +249,7 @@ def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
             continue
         cpus[node] += 1
         busy[node] += is_busy
-        words.setdefault(node, set()).update({_DRAINED[state]} if state in _DRAINED else set())
+        words.setdefault(node, set()).update({"DOWN"} if state in _DOWN else set())
         words[node].update({"DRAIN"} if is_drained else set())
     nodes = []
     for node in sorted(cpus):

@@ -118,7 +118,11 @@ class OarCluster:
         """Return the pending and running jobs, and those that have ended since then."""
         taken_at_secs = self._clock.now_secs()
         since = max(0, math.floor(since_secs))
-        answers = (self._ask("-J", "-f"), self._ask("-J", "-f", "--sql", f"stop_time >= {since}"))
+        never_ran = (
+            "stop_time = 0 and state = 'Error' and job_id in (select job_id from event_logs where date >="
+        )
+        ended = f"stop_time >= {since} or {never_ran} {since})"
+        answers = (self._ask("-J", "-f"), self._ask("-J", "-f", "--sql", ended))
         arrays = arrays_in(answers)
         records: dict[str, JobRecord] = {}
         rejected: list[Rejected] = []

@@ -1,6 +1,6 @@
 """The jobs of this node from the files that OAR keeps there, without any query.
 
-Source: oarexec and bipbip of OAR 2.5.9. OAR_RUNTIME_DIRECTORY on each node of a job holds, from Launching
+Source: OAR's own scripts, 2.5.9 and 2.6.1. OAR_RUNTIME_DIRECTORY on each node of a job holds, from Launching
 until the job ends: ``alice_10.env``, shell lines such as ``export OAR_JOB_NAME='fit'``, written within 2 s of
 the start, and ``10``, the node file, with a line for each resource of the whole job. OAR escapes nothing: a
 name with a newline can inject arbitrary lines, so a variable that is set twice is treated as unknown.
@@ -12,9 +12,10 @@ import contextlib
 import os
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 from jobfeatures.batch.basics import Users, count_hosts, find_host
-from jobfeatures.batch.oar.values import NAME, make_limits
+from jobfeatures.batch.oar.values import NAME, is_plain_id, make_limits
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
@@ -88,6 +89,8 @@ class OarSource(PolledSource):
                 left.add(job_id)
                 continue
             jobs[job.key] = job
+        for key in jobs.keys() & {JobKey(NAME, job.array_job_id or "") for job in jobs.values()}:
+            jobs[key] = replace(jobs[key], array_job_id=key.job_id, array_task_id="1")
         present = frozenset(JobKey(NAME, job_id) for job_id in files.keys() - left)
         known = {*self._gone, *self._here} & {*seen, *claimed, *self._here}
         known |= {key for key in {*claimed}.difference(seen) if key.batch_system == NAME}
@@ -126,6 +129,8 @@ class OarSource(PolledSource):
         here = find_host(hosts, self._node_name)
         wall = reported.get("OAR_JOB_WALLTIME_SECONDS")
         total_cpus = sum(hosts.values()) or None
+        array, index = reported.get("OAR_ARRAYID", ""), reported.get("OAR_ARRAYINDEX", "")
+        in_array = is_plain_id(array) and is_plain_id(index) and index != "1"  # 1: perhaps a plain job
         return Job(
             key=JobKey(NAME, job_id),
             state=JobState.RUNNING,
@@ -133,6 +138,8 @@ class OarSource(PolledSource):
             user=user,
             uid=self._users.uid(user),
             account=reported.get("OAR_PROJECT_NAME"),
+            array_job_id=array if in_array else None,
+            array_task_id=index if in_array else None,
             start_secs=int(changed_secs),
             nodes=tuple(hosts),
             total_cpus=total_cpus,

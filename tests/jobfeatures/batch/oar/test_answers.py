@@ -1,4 +1,4 @@
-"""oarstat's and oarnodes' JSON, constructed."""
+"""oarstat's and oarnodes' JSON: constructed, and captured from OAR 2.6.1."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.oar.answers import (
+    NEEDED,
+    arrays_in,
     make_job,
     make_record,
     parse_answer,
@@ -27,6 +29,58 @@ from jobfeatures.records.model import Job, JobKey, JobState, Limits
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "oar"
 ACTIVE = json.loads((FIXTURES / "oarstat.json").read_text())
 ENDED = json.loads((FIXTURES / "ended.json").read_text())
+
+
+def captured(name: str) -> dict[str, dict[str, object]]:
+    """Return the answer of OAR 2.6.1 by the script that a job ran, in order."""
+    answer = json.loads((FIXTURES / f"{name}-2.6.1.json").read_text())
+    found = sorted(answer.values(), key=lambda each: each["Job_Id"])
+    return {Path(each["command"]).stem or each["name"]: each for each in found}
+
+
+def test_jobs_of_oar_2_6_are_told() -> None:
+    answer = captured("oarstat")
+    assert set(NEEDED) <= set.intersection(*(set(each) for each in answer.values()))
+    arrays = arrays_in([json.loads((FIXTURES / "oarstat-2.6.1.json").read_text())])
+    jobs = {name: make_job(each, arrays)[0] for name, each in answer.items()}
+    plain, held = jobs["plain"], jobs["held"]
+    assert (plain.name, plain.user, plain.account) == ('weird | "name" ü', "alice", "physics")
+    assert (plain.partition, plain.total_cpus, plain.nodes) == ("default", 2, ("oar1",))
+    assert plain.limits == Limits(wall_secs=1620, cpu_secs=3240)
+    assert (held.state, held.reason, held.start_secs) == (JobState.PENDING, "JobHeld", None)
+    assert {name for name, job in jobs.items() if job.reason} == {"held"}
+    assert (jobs["array"].array_job_id, jobs["array"].array_task_id) == ("2", "2")
+    assert jobs["besteffort"].partition == "besteffort"
+
+
+def test_the_nodes_of_oar_2_6_are_told() -> None:
+    text = (FIXTURES / "oarnodes-2.6.1.json").read_text()
+    [node] = parse_cluster(text, source="oarnodes", taken_at_secs=1.0).nodes
+    assert (node.name, node.states, node.cpus, node.allocated_cpus) == ("oar1", ("MIXED",), 32, 24)
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "status", "signal"),
+    [
+        ("plain", JobState.COMPLETED, 0, None),
+        ("preempted", JobState.PREEMPTED, None, None),
+        ("deleted", JobState.CANCELLED, None, None),
+        ("failed", JobState.FAILED, 3, None),
+        ("crashed", JobState.FAILED, None, 11),
+        ("overtime", JobState.TIMEOUT, None, None),
+        ("signalled", JobState.FAILED, 9, None),
+        ("prolonged", JobState.COMPLETED, 0, None),
+        ("shell", JobState.COMPLETED, None, None),
+    ],
+)
+def test_each_end_in_oar_2_6_is_told(
+    script: str, state: JobState, status: int | None, signal: int | None
+) -> None:
+    notes = Notes()
+    record = make_record(captured("ended")[script], notes)
+    assert (record.state, record.exit_status, record.exit_signal) == (state, status, signal)
+    assert record.end_secs is not None
+    assert not {"state", "events", "exit_code", "walltime", "reservation"} & notes.not_taken.keys()
 
 
 def test_a_job_s_wall_limit_is_the_one_that_was_changed() -> None:
@@ -65,6 +119,16 @@ def test_states_are_told_apart(job_id: str, state: JobState) -> None:
 def test_a_reservation_to_come_has_not_started() -> None:
     job, resources = make_job(ACTIVE["103"])
     assert (job.start_secs, job.planned_secs, resources) == (None, 1795250000, ())
+    assert job.reason == "BeginTime"
+
+
+def test_a_job_that_was_deleted_before_it_ran_ended_when_that_was_asked() -> None:
+    """OAR gives it neither start nor end."""
+    record = make_record({
+        **ENDED["96"], "startTime": 0, "stopTime": 0, "assigned_resources": [], "assigned_network_address": [],
+        "events": [{"type": "FRAG_JOB_REQUEST", "description": "", "date": 1795246500}],
+    })  # fmt: skip
+    assert (record.state, record.start_secs, record.end_secs) == (JobState.CANCELLED, None, 1795246500)
 
 
 def test_a_job_of_an_array_names_it() -> None:

@@ -1,8 +1,9 @@
-"""OAR's files on a node, constructed after those of OAR 2.5.9."""
+"""OAR's files on a node: constructed after those of OAR 2.5.9, captured from OAR 2.6.1."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ export OAR_JOB_WALLTIME_SECONDS='240'
 export OAR_NODEFILE=$OAR_FILE_NODES
 """
 KEY = JobKey("oar", "10")
+CAPTURED = Path(__file__).parents[3] / "fixtures/oar/node-2.6.1"
 
 
 @pytest.fixture
@@ -64,6 +66,50 @@ def test_a_job_is_told_by_its_files(folder: Path) -> None:
     assert (table.complete, table.gone) == (True, {})
     assert source(folder).read_job("10") == table.jobs[KEY]
     assert source(folder).read_job("11") is None
+
+
+@pytest.fixture
+def captured(folder: Path) -> OarSource:
+    shutil.rmtree(folder)
+    shutil.copytree(CAPTURED, folder)
+    return source(folder, booted_secs=0)
+
+
+def test_the_files_of_oar_2_6_tell_the_jobs(captured: OarSource) -> None:
+    table = captured.poll_jobs(())
+    assert table.complete
+    found = {key.job_id: job for key, job in table.jobs.items()}
+    plain, imitating = found["1"], found["16"]
+    assert (plain.name, plain.user, plain.account) == ('weird | "name" ü', "alice", "physics")
+    assert (plain.allocated_cpus, plain.limits) == (2, Limits(wall_secs=1620, cpu_secs=3240))
+    assert (imitating.name, imitating.account) == (None, "default")
+
+
+def test_jobs_of_an_array_name_it_and_its_first_one_if_another_is_here(
+    captured: OarSource, folder: Path
+) -> None:
+    def arrays() -> dict[str, tuple[str | None, str | None]]:
+        jobs = captured.poll_jobs(()).jobs
+        return {key.job_id: (job.array_job_id, job.array_task_id) for key, job in jobs.items()}
+
+    assert arrays() == {"1": (None, None), "2": ("2", "1"), "3": ("2", "2"), "16": (None, None)}
+    assert (captured.read_job("3") or plain_job()).array_task_id == "2"
+    (folder / "bob_3.env").unlink()
+    assert arrays()["2"] == (None, None)  # as a plain job has it
+
+
+@pytest.mark.parametrize("changed", ["OAR_ARRAYID='x'", "OAR_ARRAYINDEX='x'", "OAR_ARRAYINDEX='1'"])
+def test_no_array_is_made_up(changed: str, folder: Path) -> None:
+    """A job that is resubmitted keeps the array of its first run, with index 1."""
+    lines = {"OAR_ARRAYID": "OAR_ARRAYID='7'", "OAR_ARRAYINDEX": "OAR_ARRAYINDEX='2'"}
+    lines[changed.partition("=")[0]] = changed
+    more = "".join(f"export {line}\n" for line in lines.values())
+    (folder / "nobody_here_10.env").write_text(LINES + more)
+    assert source(folder).poll_jobs(()).jobs[KEY].array_job_id is None
+
+
+def plain_job() -> Job:
+    return Job(key=KEY, state=JobState.RUNNING)
 
 
 def test_a_folder_that_is_too_full_is_no_answer(folder: Path, monkeypatch) -> None:

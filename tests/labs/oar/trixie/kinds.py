@@ -203,7 +203,9 @@ def begin() -> None:
         processes.append(subprocess.Popen(list(map(str, command)), stdout=log, stderr=log))
     for address in (FILES, CONTROLLER, ASKING):
         if not until(lambda address=address: page(address, "/-/ready"), f"{address} is ready", 120):
-            raise RuntimeError((FOLDER / "asking.log").read_text() + run("journalctl", "-n", "80", check=False))
+            raise RuntimeError(
+                (FOLDER / "asking.log").read_text() + run("journalctl", "-n", "80", check=False)
+            )
 
 
 # --- the jobs -------------------------------------------------------------------------------------
@@ -286,7 +288,9 @@ def kernel(job_id: str, user: str) -> dict[str, object]:
     """Return the kernel's files on a job, and its processes with their io."""
     found: dict[str, object] = {"processes": {}}
     group = GROUPS / f"oar-u{UIDS[user]}.slice/oar-u{UIDS[user]}-j{job_id}.slice"
-    found["groups"] = sorted(str(each.relative_to(GROUPS)) for each in (group, *group.rglob("*")) if each.is_dir())
+    found["groups"] = sorted(
+        str(each.relative_to(GROUPS)) for each in (group, *group.rglob("*")) if each.is_dir()
+    )
     for path in sorted(group.glob("*")):
         if path.name.startswith(("cpu", "memory.", "io.", "pids.", "cgroup.freeze")):
             with contextlib.suppress(OSError):
@@ -353,7 +357,10 @@ def observe_live() -> None:
     tool = PRODUCT / "bin/jobfeatures-exporter"
     words = (tool, "report", plain, "--socket", FEATURES / "own", "--format", "json")
     seen["report"] = run(*words, user="alice", check=False)
-    environ = [f"JOBFEATURES={FEATURES}/jobfeatures/oar-{plain}", f"MACHINEFEATURES={FEATURES}/machinefeatures"]
+    environ = [
+        f"JOBFEATURES={FEATURES}/jobfeatures/oar-{plain}",
+        f"MACHINEFEATURES={FEATURES}/machinefeatures",
+    ]
     words = ("env", *environ, PRODUCT / "bin/jobfeatures", "remaining")
     seen["remaining"] = [run(*words, user="alice", check=False).strip(), time.time()]
     captures()
@@ -411,10 +418,10 @@ def end() -> None:
 
     def all_gone() -> bool:
         gone = True
-        for address in ever:
+        for address, names in ever.items():
             text = page(address)
             for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
-                ever[address].add(job_id)
+                names.add(job_id)
                 last[address][job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
             gone &= "batch_job_info{" not in text
         return gone
@@ -429,7 +436,9 @@ def end() -> None:
         for path in (FEATURES / kind).glob("oar-*")
     ]
     seen["left_of_oar"] = sorted(str(path) for path in GROUPS.glob("*/*-j*.slice"))
-    seen["ran"] = [str(folder / "ran") for folder in (OAR, Path("/home/alice"), Path("/")) if (folder / "ran").exists()]
+    seen["ran"] = [
+        str(folder / "ran") for folder in (OAR, Path("/home/alice"), Path("/")) if (folder / "ran").exists()
+    ]
     seen["hooks"] = {path.name: path.read_text().splitlines() for path in Path("/var/log/hooks").iterdir()}
     seen["alive"] = run("oarnodes", "-s").count("Alive")
 
