@@ -136,7 +136,7 @@ def test_the_service_sees_all_processes_and_the_graphics_cards():
 def test_each_variant_stands_on_the_page_with_its_exposure(path, installed, tmp_path):
     row = re.search(rf"^\| `{re.escape(path.name)}` \| .* \| ([0-9.]+) \|$", PAGE.read_text(), re.MULTILINE)
     assert row
-    name = "jobfeatures-exporter.service"
+    name = re.search(r"/etc/systemd/system/(\S+\.service)\.d/", path.read_text())[1]
     both = tmp_path / name  # what comes later counts, as in a drop-in
     both.write_text(f"{(installed / name).read_text()}\n{path.read_text()}")
     level, _ = exposures(both)

@@ -168,7 +168,6 @@ def every(secs: int) -> str:
 
 def begin() -> None:
     """Lock the gate, and start the daemon and the controller role by their units, and a daemon that asks it."""
-    GATE.touch(0o644)
     gate.append(GATE.open())
     fcntl.flock(gate[0], fcntl.LOCK_EX)
     SOCKET.parent.mkdir(mode=0o755, exist_ok=True)
@@ -196,7 +195,8 @@ def begin() -> None:
         flags = (
             *("--batch.sources", "oar", "--oar.ask", "controller", "--controller.url", "http://127.0.0.1:9821"),
             *("--controller.token-file", token, "--web.listen-address", ASKING, "--node.name", "oar1"),
-            *("--features.root", "/run/jobfeatures-asking", "--batch.interval", every(2)),
+            *("--features.root", "/run/jobfeatures-asking", "--web.own-socket", SOCKET),
+            *("--batch.interval", every(2)),
             *("--sample.interval", every(2), "--jobs.retain", every(20)),
         )  # fmt: skip
         command = [PRODUCT / "bin/jobfeatures-exporter", "serve", *flags]
@@ -221,6 +221,17 @@ def script_of(name: str, user: str, text: str) -> Path:
 def oarsub(name: str, user: str, *options: str) -> list[str]:
     said = run("oarsub", *options, script_of(name, user, KINDS.get(name, ("", (), WAIT))[2]), user=user)
     return re.findall(r"(?m)^OAR_JOB_ID=(\d+)$", said)
+
+
+def try_hooks_alone() -> None:
+    """Run a job while there is no daemon: its prologue and epilogue do all."""
+    GATE.touch(0o644)
+    ids["hooked"] = oarsub("hooked", "bob", "-l", "core=1,walltime=0:5:0")
+    until(lambda: ready("hooked"), "a job without a daemon has begun")
+    [job_id] = ids["hooked"]
+    until(lambda: told_by_oar("-j", job_id)[job_id]["state"] == "Terminated", "it has ended")
+    seen["left_by_hooks"] = sorted(str(path) for path in FEATURES.glob("job*/*"))
+    del ids["hooked"]
 
 
 def submit() -> None:
@@ -456,7 +467,10 @@ from jobs j left join moldable_job_descriptions m on m.moldable_id = j.assigned_
 def accounting() -> None:
     query = f"select json_agg(x) from ({TABLE}) x"
     seen["table"] = json.loads(run("psql", "-qAt", "-h", "127.0.0.1", "-U", "oar", "oar", "-c", query))
-    capture("ended.json", "oarstat", "-J", "-f", "--sql", "stop_time >= 1")
+    ended = "stop_time >= 1 or stop_time = 0 and state = 'Error'"  # which never ran
+    capture("ended.json", "oarstat", "-J", "-f", "--sql", ended)
+    tool = PRODUCT / "bin/jobfeatures-exporter"
+    seen["sonar"] = run(tool, "sonar", "jobs", "--cluster", "lab", "--batch.sources", "oar")
     capture("oar.log", "cat", "/var/log/oar.log")
     converted = {}
     for kind in ("swf", "sss", "sonar"):
@@ -472,7 +486,7 @@ def main() -> None:
     CAPTURED.mkdir(parents=True, exist_ok=True)
     took = {}
     try:
-        for step in (begin, submit, wait_for_ready, observe_live, change, end, accounting):
+        for step in (try_hooks_alone, begin, submit, wait_for_ready, observe_live, change, end, accounting):
             began = time.monotonic()
             step()
             took[step.__name__] = round(time.monotonic() - began, 1)
@@ -481,11 +495,12 @@ def main() -> None:
         seen["failures"].append(traceback.format_exc())
     finally:
         seen["told"], seen["took"] = told(), took
+        seen["cpu_secs"] = int(Path("/sys/fs/cgroup/cpu.stat").read_text().split()[1]) / 1e6
         for process in processes:
             process.terminate()
         (FOLDER / "journal.log").write_text(run("journalctl", "-u", "jobfeatures*", check=False))
         (FOLDER / "seen.json").write_text(json.dumps(seen))
-    print(json.dumps({"took": took, "failures": seen["failures"]}, indent=1))
+    print(json.dumps({"took": took, "cpu_secs": seen["cpu_secs"], "failures": seen["failures"]}, indent=1))
 
 
 main()

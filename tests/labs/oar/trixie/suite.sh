@@ -73,7 +73,7 @@ qemu)
     kernel=$("$labs/suites/folder.sh" trixie prometheus-node-exporter linux-image-cloud-amd64) # run.sh's
     modules=("$kernel"/lib/modules/*) machine=("$labs/qemu/run.sh" -m "${OAR_LAB_MEMORY:-2500M}" -c 2)
     ;;
-*) die "no machine $machine" ;;
+*) die "no such machine" ;;
 esac
 overlay=$(find "${modules[@]}" -name 'overlay.ko*' | sort | tail -n 1)
 case $overlay in

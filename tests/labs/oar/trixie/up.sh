@@ -35,6 +35,7 @@ set_conf JOB_RESOURCE_MANAGER_FILE /etc/oar/job_resource_manager_systemd.pl
 set_conf SUSPEND_RESUME_FILE /etc/oar/suspend_resume_manager_systemd.pl
 install -d -m 1777 /var/log/hooks
 for hook in prologue epilogue; do # as packaging/oar/README.md has it beside a script of the site's own
+    # shellcheck disable=SC2016  # the hook's
     printf '#!/bin/bash\n(echo "$*"; env) >/var/log/hooks/%s.$1.$EUID.env\n%s "$@" || true\n' $hook $product/oar/$hook.sh >/etc/oar/$hook
     chmod 755 /etc/oar/$hook
     set_conf ${hook^^}_EXEC_FILE /etc/oar/$hook
@@ -71,5 +72,6 @@ systemctl start oar-server.service
     psql -h 127.0.0.1 -U oar oar -c "insert into resources (network_address, state, host, cpu, core, cpuset)
         select 'oar1', 'Alive', 'oar1', 1, n, (n - 1) % $(nproc) from generate_series(2, $cores) n"
 } >/var/log/resources.log 2>&1 || { cat /var/log/resources.log >&2; die "no resources"; }
+# shellcheck disable=SC2016
 wait_for 120 sh -c '[ $(oarnodes -s | grep -c Alive) -ge "$0" ]' $cores
 echo "OAR is up after $SECONDS s"
