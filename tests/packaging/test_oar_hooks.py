@@ -91,7 +91,9 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_as_nobody(
+    folder: Path, oardodo: str | None, *arguments: str, wall: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a copy of the prologue as OAR does, as a user who is not root, with a stand-in for oardodo."""
     text = (SCRIPTS / "prologue.sh").read_text()
     script = folder / "prologue.sh"
@@ -100,7 +102,8 @@ def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subproc
         (folder / "oardodo").write_text(f"#!/bin/sh\n{oardodo}\n")
         (folder / "oardodo").chmod(0o755)
     script.chmod(0o755)
-    environment = {"OAR_JOB_NAME": "a b", "OAR_PROJECT_NAME": "p", "OAR_JOB_WALLTIME_SECONDS": "9"}
+    wall = {"OAR_JOB_WALLTIME_SECONDS": "9"} if wall is None else wall
+    environment = {"OAR_JOB_NAME": "a b", "OAR_PROJECT_NAME": "p", **wall}
     return subprocess.run(
         ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-p", script, *arguments],
         env={"PATH": os.environ["PATH"], **environment},
@@ -113,15 +116,19 @@ def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subproc
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-@pytest.mark.parametrize("more", [(), ("9",)], ids=["OAR 2.5", "OAR 2.6, with the wall limit"])
+@pytest.mark.parametrize(
+    ("more", "wall"),
+    [((), None), (("9",), None), (("9",), {})],
+    ids=["OAR 2.5", "OAR 2.6, with the wall limit", "OAR 2.6, a job of type cosystem"],
+)
 def test_as_oar_s_user_it_has_oardodo_run_it_with_what_only_it_knows(
-    more: tuple[str, ...], open_folder: Path
+    more: tuple[str, ...], wall: dict[str, str] | None, open_folder: Path
 ) -> None:
     log = open_folder / "log"
     log.touch()
     log.chmod(0o666)
     oardodo = f'printf "%s|" "$@" >{log}; exit 3'
-    assert is_silent(run_as_nobody(open_folder, oardodo, "10", "alice", "/x/10", *more))
+    assert is_silent(run_as_nobody(open_folder, oardodo, "10", "alice", "/x/10", *more, wall=wall))
     assert log.read_text() == f"{open_folder}/prologue.sh|10|alice|/x/10|9|a b|p|"
 
 
