@@ -50,11 +50,11 @@ def read_listing(location: str, kind: Kind | None = None, profile: Profile | Non
     kind = kind or guess_kind(location, entries)
     if kind is None:
         raise CannotCheckError("neither its keys nor its name show its kind: use --kind")
-    rights = _rights(location) if location.startswith("/") else ()
+    rights = read_rights(location) if location.startswith("/") else ()
     return Listing(location, entries, kind, is_cut, missing, rights, profile)
 
 
-def _rights(path: str) -> tuple[Rights, ...]:
+def read_rights(path: str) -> tuple[Rights, ...]:
     """Return owner and mode of a directory and its parents, up to the first that cannot be inspected."""
     found = []
     for each in (Path(path), *Path(path).parents):

@@ -71,6 +71,23 @@ from jobfeatures_exporter.state.retention import EndedJob
 NOW = 1_800_000_000.0
 
 
+@pytest.fixture
+def note_made(monkeypatch):
+    """Return a function that keeps what a module makes of a class: (module, name) → the list of what it has made."""
+
+    def note(module, name):
+        made, real = [], getattr(module, name)
+
+        def make(*parts, **more):
+            made.append(real(*parts, **more))
+            return made[-1]
+
+        monkeypatch.setattr(module, name, make)
+        return made
+
+    return note
+
+
 @pytest.fixture(autouse=True, scope="session")
 def hooks_are_served_by_nobody():
     """Give daemons a process for hooks that only waits for their end: the real one costs more than most tests."""

@@ -12,7 +12,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
-from tests.running import until
+from tests.running import count_watches, until
 
 pytestmark = pytest.mark.program
 
@@ -47,9 +47,10 @@ def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path)
         "sample.interval": "1h",
     }
     daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}))
+    before = count_watches()
     daemon.start()
     try:
-        until(lambda: daemon.is_ready and daemon._arrivals._places)
+        until(lambda: daemon.is_ready and count_watches() > before)
         job = f"{parent}/job_7"
         os.mkdir(job)
         script = f"echo $$ > {job}/cgroup.procs && exec {sys.executable} -S -c '{BUSY}'"
@@ -61,7 +62,7 @@ def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path)
 
         until(lambda: used_secs() >= 0.3)
         os.rmdir(job)
-        until(lambda: KEY in daemon._ended)
+        until(lambda: KEY in daemon.sampling.ended)
         page = daemon.exposition(openmetrics=False).decode()
     finally:
         daemon.stop()

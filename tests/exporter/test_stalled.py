@@ -12,6 +12,8 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.samplingloop import LOOK_SECS
+from jobfeatures_exporter.node.sources import NodeSources
+from jobfeatures_exporter.service.reload import Change
 from tests.running import NO_INOTIFY, until
 
 
@@ -54,9 +56,10 @@ def no_inotify(monkeypatch):
 
 def test_a_kernel_without_a_watch_to_spare_is_no_death(no_inotify, site):
     daemon, _, _ = site
+    others = threading.enumerate()
     daemon.start()
     until(lambda: daemon.is_ready)
-    for thread in daemon._threads:
+    for thread in set(threading.enumerate()).difference(others):
         thread.join(0.05)
     assert daemon.stalled() == []
 
@@ -110,26 +113,32 @@ def test_a_source_that_hangs_is_none(site, monkeypatch):
     assert "spool has not answered yet" in daemon.summary()
 
 
-def test_a_thread_that_has_ended_is_death(site):
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_has_ended_is_death(site, monkeypatch):
     daemon, _, _ = site
-    daemon._sources._keepers[-1]._thread = threading.Thread(target=lambda: None)
+
+    def end(*_):
+        raise SystemExit
+
+    monkeypatch.setattr(SpoolSource, "poll_jobs", end)
     daemon.start()
     until(lambda: daemon.stalled() == ["source spool"])
 
 
-def test_sources_that_are_replaced_are_none_meanwhile(site):
+def test_sources_that_are_replaced_are_none_meanwhile(site, monkeypatch):
     daemon, _, _ = site
     daemon.start()
     until(lambda: daemon.is_ready)
     seen = []
-    stop = daemon._sources.stop
+    stop = NodeSources.stop
 
-    def stop_slowly():
-        stop()
+    def stop_slowly(sources):
+        stop(sources)
         seen.append(daemon.stalled())
 
-    daemon._sources.stop = stop_slowly
-    daemon._sources.prepare(daemon._config)()
+    with monkeypatch.context() as patch:
+        patch.setattr(NodeSources, "stop", stop_slowly)
+        daemon.reconfigure(Change(daemon.sampling.config, ("batch.sources",), ()))
     assert seen == [[]]
     assert daemon.stalled() == []
 

@@ -87,7 +87,7 @@ def test_a_file_system_of_a_users_own_holds_up_neither_pages_nor_other_jobs_nor_
         [left] = filter(
             os.path.ismount, (site.root / "staging").glob("*/used_CPU")
         )  # moved aside with its mount, which keeps it there
-        hanging._path = str(left)
+        hanging.path = str(left)
     finally:
         hanging.close()
     left.unlink()

@@ -33,7 +33,7 @@ class BlockingFile:
     FLAGS = 0
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self._device},rootmode=100444,user_id=0,group_id=0"
@@ -46,7 +46,7 @@ class BlockingFile:
 
     def let_go(self) -> None:
         """Take the file away; readers get an error."""
-        self._libc.umount2(self._path.encode(), MNT_FORCE | MNT_DETACH)  # force: whoever waits is let go
+        self._libc.umount2(self.path.encode(), MNT_FORCE | MNT_DETACH)  # force: whoever waits is let go
         self._thread.join(5)
 
     def close(self) -> None:

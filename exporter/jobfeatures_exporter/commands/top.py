@@ -94,7 +94,7 @@ def _print_once(pages: Pages, order: str) -> None:
     print("\n".join(line.text for line in lines))
 
 
-def _own_socket(config: DaemonConfig) -> str:
+def own_socket(config: DaemonConfig) -> str:
     """Return the URL of the socket that shows users their own jobs; empty for root or without one."""
     path = config.web_own_socket
     return f"unix:{path}" if path is not None and os.geteuid() != 0 and os.path.exists(path) else ""
@@ -116,7 +116,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
         raise ConfigurationError("--local", "asks no daemon, so that there can be no --url")
     config = config_of(arguments)
     if not arguments.local:
-        url = arguments.url or _own_socket(config) or address_of(config.web_listen_address)
+        url = arguments.url or own_socket(config) or address_of(config.web_listen_address)
         is_socket = url.startswith("unix:/")  # the kernel identifies the caller: no passwords
         access = Access(url) if is_socket else access_of(arguments, "--url", url)
         daemon = DaemonPages(replace(access, url=metrics_address(access.url)), config)

@@ -24,16 +24,24 @@ def narrow_limits(monkeypatch):
 
 
 @pytest.fixture
-async def post(site):
+def users(request):
+    """Return who may send: anybody, or whom a fixture of this name returns."""
+    return request.getfixturevalue(request.param) if hasattr(request, "param") else None
+
+
+@pytest.fixture
+async def post(site, users):
     """Return a function that posts to a listener on a free port, and gives status and text."""
-    listener = SonarListener(site.intake, None, site.clock)
+    listener = SonarListener(site.intake, users, site.clock)
     async with listening(listener, "127.0.0.1:0") as address, aiohttp.ClientSession() as session:
 
-        async def send(path, body, method="POST", **headers):
+        async def send(path, body, method="POST", expect100=None, **headers):
             headers = {name.replace("_", "-"): value for name, value in headers.items()}
             headers.setdefault("Content-Type", "application/json")
             url = f"http://{address}{path}"
-            async with session.request(method, url, data=body, headers=headers) as answer:
+            async with session.request(
+                method, url, data=body, headers=headers, expect100=expect100
+            ) as answer:
                 return answer.status, await answer.text(), answer.headers
 
         send.listener, send.address = listener, address
@@ -95,11 +103,16 @@ async def test_a_body_of_unknown_length_is_bounded(post):
     assert status == 413
 
 
-async def test_users_are_asked_for_their_password(post, site, make, tmp_path):
+@pytest.fixture
+def one_user(tmp_path):
     path = tmp_path / "users"
     path.write_text("hpc.example.org:secret\n")
     path.chmod(0o600)
-    post.listener._users = Users(str(path))
+    return Users(str(path))
+
+
+@pytest.mark.parametrize("users", ["one_user"], indirect=True)
+async def test_users_are_asked_for_their_password(post, make):
     body = json.dumps(make.sample())
     status, _, headers = await post("/sample", body)
     assert (status, headers["WWW-Authenticate"]) == (401, 'Basic realm="sonar"')
@@ -117,15 +130,16 @@ async def test_who_sends_too_often_has_to_wait(post, make):
 
 
 async def test_more_at_once_than_there_is_room_for_are_refused(post, make):
-    go = asyncio.Event()
+    go, begun = asyncio.Event(), []
 
     async def slowly():
+        begun.append(1)  # the listener has room: it said so
         yield b" "
         await go.wait()
         yield json.dumps(make.sample()).encode()
 
-    waiting = [asyncio.create_task(post("/sample", slowly())) for _ in range(MAX_AT_ONCE)]
-    while post.listener._places:
+    waiting = [asyncio.create_task(post("/sample", slowly(), expect100=True)) for _ in range(MAX_AT_ONCE)]
+    while len(begun) < MAX_AT_ONCE:
         await asyncio.sleep(0.01)
     assert (await post("/sample", b"{}"))[:2] == (429, "busy\n")
     go.set()

@@ -11,8 +11,11 @@ from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures.system import command
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.node import daemon as daemon_module
 from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.snapshot import Accounting, JobSample
 from tests.running import PATIENCE_SECS, own_folder, until
 
@@ -88,7 +91,8 @@ def test_a_job_comes_is_told_and_goes(make_daemon, spool, tmp_path):
     until(lambda: not folder.exists())
 
 
-def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_daemon, spool):
+def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_daemon, spool, note_made):
+    known = note_made(daemon_module, "Knowledge")
     daemon = make_daemon()
     daemon.start()
     spool(document())
@@ -100,7 +104,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert any(line.startswith("batch_job_info{") for line in told)
     assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
     assert not any("remaining" in line or "waste" in line for line in told)
-    assert not any(KEY in keys for keys in daemon._knowledge.seen(daemon.sampling.looks.snapshot))
+    assert not any(KEY in keys for keys in known[0].seen(daemon.sampling.looks.snapshot))
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
@@ -301,12 +305,14 @@ def test_many_scrapes_at_once_share_a_look(make_daemon):
         release.wait(60)
         return original(wishes)
 
+    asked, ask = [], daemon.sampling.looks.wanted.set
+    daemon.sampling.looks.wanted.set = lambda: (asked.append(1), ask())
     daemon.sampling.sampler.sample = held
     until(lambda: time.time() - daemon.sampling.looks.snapshot.taken_at_secs > 0.6)
     scrapes = [threading.Thread(target=text_of, args=(daemon,)) for _ in range(8)]
     for scrape in scrapes:
         scrape.start()
-    until(lambda: looks and len(daemon.sampling.looks._taken._waiters) == 8)
+    until(lambda: looks and len(asked) >= 8)
     release.set()
     for scrape in scrapes:
         scrape.join()
@@ -319,7 +325,7 @@ def test_a_look_that_is_fresh_is_not_taken_again(make_daemon, monkeypatch):
     until(lambda: daemon.is_ready)
     taken_at = daemon.sampling.looks.snapshot.taken_at_secs
     asked = []
-    monkeypatch.setattr(daemon._clock, "now_secs", lambda: taken_at + 0.1)
+    monkeypatch.setattr(SystemClock, "now_secs", lambda _: taken_at + 0.1)
     monkeypatch.setattr(daemon.sampling.looks.wanted, "set", lambda: asked.append(1))
     text_of(daemon)
     monkeypatch.undo()
@@ -365,13 +371,21 @@ def test_a_features_tree_that_cannot_be_read_costs_no_job_its_metrics(make_daemo
     until((jobs / "spool-j.1").is_dir)
 
 
-def test_a_job_gives_the_counters_up_by_a_file_in_its_status_directory(make_daemon, spool, tmp_path):
+def test_a_job_gives_the_counters_up_by_a_file_in_its_status_directory(
+    make_daemon, spool, tmp_path, monkeypatch
+):
+    class Asking(SamplingLoop):
+        def __init__(self, *parts, gives_up_counters, **more):
+            super().__init__(*parts, gives_up_counters=gives_up_counters, **more)
+            self.gives_up = gives_up_counters
+
+    monkeypatch.setattr(daemon_module, "SamplingLoop", Asking)
     daemon = make_daemon()
     daemon.start()
     spool(document())
     folder = until(lambda: next(iter((tmp_path / "features/jobstatus").glob("*/")), None))
-    until(lambda: KEY in daemon._knowledge.status_targets(daemon._tree))
-    assert not daemon._gives_up_counters(KEY)
+    until(lambda: KEY in daemon.known().statuses)
+    assert not daemon.sampling.gives_up(KEY)
     (folder / "profiling").touch()
-    assert daemon._gives_up_counters(KEY)
-    assert not daemon._gives_up_counters(JobKey("spool", "unheard of"))
+    assert daemon.sampling.gives_up(KEY)
+    assert not daemon.sampling.gives_up(JobKey("spool", "unheard of"))

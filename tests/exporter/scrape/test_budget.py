@@ -28,6 +28,7 @@ from jobfeatures_exporter.scrape.budget import (
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.exposition import Family, histogram_samples
 from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, MemoryBytes
+from tests.held import count_held
 
 JOB = ("batch_system", "job_id")
 FORMER = OWN_SERIES - len(METRICS)  # series that stand under a former name too
@@ -213,12 +214,15 @@ def test_nothing_of_a_forgotten_job_is_left_to_one_of_its_name_and_the_rest_stay
 def test_jobs_that_ended_are_forgotten():
     pages = Pages(8)
     weights = {job: 10 - job for job in range(8)}
+    pages(families({1: 1.0}), weights)
+    one, held = count_held(pages.budget), []
     for round_number in range(50):
         jobs = {**dict.fromkeys(range(8), 1.0), **{f"{round_number}.{each}": 1.0 for each in range(20)}}
         pages(families(jobs), weights, now=round_number * FORGET_SECS)
-    assert len(pages.budget._jobs) <= 2 * 28
-    pages(families({1: 1.0}), weights)
-    assert pages.budget._jobs == {}
+        held.append(count_held(pages.budget))
+    assert max(held) <= 1.1 * max(held[:4])
+    pages(families({1: 1.0}), weights, now=51 * FORGET_SECS)
+    assert count_held(pages.budget) <= one + 20
 
 
 def test_labels_without_end_do_not_fill_the_memory():
@@ -227,7 +231,8 @@ def test_labels_without_end_do_not_fill_the_memory():
     for round_number in range(30):
         words = [((*of(1), f"{round_number}.{each}"), 1) for each in range(100)]
         assert len(pages([Family(wild, words)])) <= 50
-    assert len(pages.budget._totals) <= MAX_TOTALS
+    pages.budget.limit(0)  # all that it has is shown
+    assert 0 < sum("other" in labels for _name, labels in pages([Family(wild, words)])) <= MAX_TOTALS
 
 
 def test_series_that_users_name_are_never_summed():
@@ -412,21 +417,25 @@ class NothingEverFalls(RuleBasedStateMachine):
         self.pages = Pages(max_series)
         self.used = {}
         self.weights = {}
+        self.names = {}  # of the living: a number is given again, to another job
+        self.begun = 0
         self.told = {}
         self.all_used = 0.0
 
     @rule(job=st.integers(0, 9), secs=st.integers(0, 50), weight=st.integers(0, 20))
     def work(self, job, secs, weight):
-        self.used[job] = self.used.get(job, 0) + secs
-        self.weights[job] = weight
+        self.begun += job not in self.names
+        name = self.names.setdefault(job, f"{job}.{self.begun}")
+        self.used[name] = self.used.get(name, 0) + secs
+        self.weights[name] = weight
         self.all_used += secs
 
     @rule(job=st.integers(0, 9))
     def end(self, job):
-        if self.used.pop(job, None) is not None:
-            for key in [key for key in self.told if key[1][:2] == of(job)]:
-                del self.told[key]  # the next of this number is another job
-            self.pages.budget._jobs.pop(of(job), None)
+        if (name := self.names.pop(job, None)) is not None:
+            del self.used[name]
+            for key in [key for key in self.told if key[1][:2] == of(name)]:
+                del self.told[key]
 
     @rule(times=st.integers(1, 3))
     def look(self, times):

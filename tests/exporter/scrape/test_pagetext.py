@@ -6,11 +6,13 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape import pagetext
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.exposition import SPARE_TEXTS
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
 from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes, Snapshot
+from tests.held import things_held
 
 
 def node(jobs, *, at=1.0, first=0):
@@ -90,29 +92,31 @@ def test_two_scrapes_of_one_look_say_the_same():
     assert counters(pages.render(look, openmetrics=False), openmetrics=False) == first
 
 
-def test_labels_of_jobs_that_ended_are_forgotten():
+def test_labels_of_jobs_that_ended_are_forgotten(note_made):
+    made = note_made(pagetext, "LabelTexts")
     pages = PageMaker({"jobs", "allocation"}, PROFILES, 300)
     look = node(200)
     series = sum(len(family.samples) for family in PageMaker({"jobs", "allocation"}, (), 0).families(look))
     for generation in range(40):
         pages.render(node(200, at=1.0 + generation, first=1000 * generation), openmetrics=False)
-    assert kept_texts(pages) <= 2 * series + SPARE_TEXTS + series < 40 * 200
+    assert kept_texts(made) <= 2 * series + SPARE_TEXTS + series < 40 * 200
 
 
-def kept_texts(pages):
-    return sum(len(each) for each in pages._texts._kept.values())
+def kept_texts(made):
+    return sum(isinstance(each, str) and each.startswith("{") for each in things_held(*made))
 
 
-def test_labels_of_jobs_that_live_are_kept():
+def test_labels_of_jobs_that_live_are_kept(note_made):
+    made = note_made(pagetext, "LabelTexts")
     pages = PageMaker({"jobs"}, (), 0)
     pages.render(node(100), openmetrics=False)
-    first = pages._texts.of(("batch_system", "job_id", "mode"))
-    text = first[("slurm", "7", "user")]
-    kept = kept_texts(pages)
+    [texts], names = made, ("batch_system", "job_id", "mode")
+    text = texts.of(names)[("slurm", "7", "user")]
+    kept = kept_texts(made)
     assert kept > 200
     pages.render(node(100, at=2.0), openmetrics=True)
-    assert kept_texts(pages) == kept
-    assert pages._texts.of(("batch_system", "job_id", "mode"))[("slurm", "7", "user")] is text
+    assert kept_texts(made) == kept
+    assert texts.of(names)[("slurm", "7", "user")] is text
 
 
 def test_jobs_that_use_gpus_or_are_large_are_the_ones_that_stay():

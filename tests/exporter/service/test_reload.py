@@ -18,10 +18,13 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.node import daemon as node
+from jobfeatures_exporter.node import sources as sources_module
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, NODE
-from jobfeatures_exporter.service.reload import compute_change, live_roles
+from jobfeatures_exporter.service.reload import Change, compute_change, live_roles
 from jobfeatures_exporter.service.supervision import Notifier
+from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.startup.serve import _at_work
 from tests.running import readable, started, until
@@ -188,9 +191,11 @@ def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
     assert "sampling" in daemon.stalled()
 
 
-def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path):
-    daemon = Daemon(ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=()))
-    [keeper] = daemon._sources._keepers
+def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path, note_made):
+    config = ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=())
+    made, keepers = note_made(node, "NodeSources"), note_made(sources_module, "Keeper")
+    Daemon(config)
+    [sources], [keeper] = made, keepers
     stop = keeper.stop
 
     def fail_at_last(timeout_secs):
@@ -198,12 +203,12 @@ def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path):
         stop(timeout_secs)
 
     keeper.stop = fail_at_last
-    daemon._sources.prepare(daemon._config)()
+    sources.prepare(config)()
     try:
-        [status] = daemon._sources.statuses
+        [status] = sources.statuses
         assert status.failures >= 7
     finally:
-        daemon._sources.stop()
+        sources.stop()
 
 
 def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch):
@@ -214,9 +219,10 @@ def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch
         raise ConfigurationError("machine.hs06", "of no use")
 
     monkeypatch.setattr("jobfeatures_exporter.node.daemon.make_site", fail)
+    wanted = replace(running, machine_hs06="10", jobs_kinds=tuple(Kind))
     with pytest.raises(ConfigurationError):
-        daemon.reconfigure(compute_change(running, replace(running, machine_hs06="10")))
-    assert daemon._config is running
+        daemon.reconfigure(Change(wanted, ("machine.hs06", "jobs.kinds"), ()))
+    assert daemon.known().kinds == frozenset(map(Kind, running.jobs_kinds))
 
 
 async def test_work_beside_the_listeners_that_ends_is_told(caplog):

@@ -9,6 +9,7 @@ from jobfeatures.errors import SourceError
 from jobfeatures.formats.sonar.envelopes import SAMPLE, data_envelope
 from jobfeatures_exporter.sonar import sender as module
 from jobfeatures_exporter.sonar.sender import Sender
+from tests.running import until
 
 
 class FakeKeeper:
@@ -89,11 +90,13 @@ def test_a_fault_of_ours_is_sent_without_its_inside(sender, keepers, caplog):
     assert "could not be made" in caplog.text
 
 
-def test_a_number_that_json_has_not_ends_nothing(sender, keepers, document, caplog):
-    broken = data_envelope(sender._origin, SAMPLE, {"load1": float("nan")})
-    sender._supervised(SAMPLE, lambda: [broken])
-    assert "sending failed" in caplog.text
-    sender.send(SAMPLE, lambda: [document])
+def test_a_number_that_json_has_not_ends_nothing(sender, origin, keepers, document, caplog, clock):
+    rounds = [[document], [data_envelope(origin, SAMPLE, {"load1": float("nan")})]]
+    sender.add(SAMPLE, 60.0, lambda: rounds.pop() if rounds else [], at_start=True)
+    sender.start()
+    until(lambda: "sending failed" in caplog.text)
+    clock.advance(60)
+    keepers[0].wait_for(1)
     assert len(keepers[0].taken) == 1
 
 

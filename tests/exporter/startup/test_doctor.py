@@ -7,6 +7,7 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,18 @@ def daemon():
         yield f"127.0.0.1:{server.server_address[1]}", answer
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Return a function that lets batch systems answer without jobs."""
+
+    def answer(source, *, complete=True):
+        table = JobTable(source=source, jobs={}, taken_at_secs=1.0, complete=complete)
+        made = SimpleNamespace(poll_jobs=lambda _seen: table)
+        monkeypatch.setattr(doctor, "make_source", lambda *_: made)
+
+    return answer
 
 
 def found(config, what):
@@ -136,12 +149,14 @@ def test_a_batch_system_that_does_not_answer_is_quoted_with_what_may_help(config
 
 
 @pytest.mark.program
-def test_a_hook_that_slurm_calls_and_that_is_not_here_is_named(config, tmp_path):
+def test_a_hook_that_slurm_calls_and_that_is_not_here_is_named(config, tmp_path, answer):
+    answer(source="slurm")
     command = tmp_path / "scontrol"
     for prolog, mark in (("/no/prolog.sh", Mark.WRONG), ("/bin/true", Mark.NOTE), ("(null)", Mark.NOTE)):
         command.write_text(SLURM.replace("{prolog}", prolog))
         command.chmod(0o755)
-        hooks = list(doctor._hooks("slurm", replace(config, slurm_scontrol=str(command))))
+        asked = replace(config, batch_sources=("slurm",), slurm_scontrol=str(command))
+        hooks = found(asked, "slurm hooks")
         assert [each.mark for each in hooks] == [mark, Mark.NOTE, Mark.NOTE]
         assert "Prolog" in hooks[0].words
 
@@ -205,8 +220,8 @@ def test_a_certificate_is_judged_by_its_names_and_its_end(
     certificate, key = Authority(tmp_path).make("node", named)
     file = tmp_path / "web.yml"
     file.write_text(f"tls_server_config:\n  cert_file: {certificate}\n  key_file: {key}\n")
-    ends = doctor._decode(str(certificate))["notAfter"]
-    end_secs = doctor.ssl.cert_time_to_seconds(ends)
+    ends = x509.load_pem_x509_certificate(Path(certificate).read_bytes()).not_valid_after_utc
+    end_secs = ends.timestamp()
     monkeypatch.setattr(doctor.time, "time", lambda: end_secs - days * 86_400.0)
     monkeypatch.setattr(doctor.socket, "getfqdn", lambda: "node.example.org")
     (first, *_) = found(replace(config, web_config_file=str(file)), "certificate")
@@ -235,12 +250,14 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
     assert away.words == "Connection refused"
 
 
-def test_an_answer_that_hides_jobs_names_what_lets_them_be_seen():
-    table = JobTable(source="pbs", jobs={}, taken_at_secs=1.0, complete=False)
-    answers, hidden = doctor._answer("pbs", table)
+def test_an_answer_that_hides_jobs_names_what_lets_them_be_seen(config, answer):
+    asked = replace(config, batch_sources=("pbs",), pbs_home=str(config.path_procfs))
+    answer(source="pbs", complete=False)
+    answers, hidden = (each for each in examine(asked) if each.what == "pbs")
     assert (answers.mark, hidden.mark) == (Mark.GOOD, Mark.NOTE)
     assert "query_other_jobs" in hidden.remedy
-    assert len(list(doctor._answer("pbs", replace(table, complete=True)))) == 1
+    answer(source="pbs")
+    assert len([each for each in examine(asked) if each.what == "pbs"]) == 1
 
 
 def test_a_daemon_that_no_other_machine_can_scrape_says_so(config, daemon):
@@ -251,13 +268,13 @@ def test_a_daemon_that_no_other_machine_can_scrape_says_so(config, daemon):
 
 
 @pytest.mark.parametrize(("state", "mark"), [(0, Mark.GOOD), (5, Mark.NOTE)])
-def test_the_kernel_says_whether_somebody_keeps_the_clock_right(monkeypatch, state, mark):
+def test_the_kernel_says_whether_somebody_keeps_the_clock_right(config, monkeypatch, state, mark):
     class Library:
         def adjtimex(self, _structure):
             return state
 
     monkeypatch.setattr(doctor.ctypes, "CDLL", lambda _: Library())
-    assert doctor._clock().mark is mark
+    assert [each.mark for each in found(config, "clock")] == [mark]
 
 
 @pytest.mark.program

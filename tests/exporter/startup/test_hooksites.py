@@ -2,14 +2,19 @@
 
 import os
 import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.records.model import JobTable
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor, hooksites
-from jobfeatures_exporter.startup.doctor import Mark
+from jobfeatures_exporter.startup.doctor import Mark, examine
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, mentions_us, named_hooks, program_of
+from tests.exporter.sampling.conftest import FakeNode
+from tests.running import own_folder
 
 OURS, LOST = "/opt/jobfeatures-exporter/x.sh", "/no/such/hook.sh"
 
@@ -34,7 +39,14 @@ def found(tmp_path, script, monkeypatch):
     monkeypatch.setattr(hooksites, "OAR_CONFIGURATION", str(tmp_path / "oar.conf"))
     monkeypatch.setattr(hooksites, "LSF_SUDOERS", str(tmp_path / "lsf.sudoers"))
     monkeypatch.setattr(hooksites, "PROFILE", str(tmp_path / "profile.d"))
+    table = JobTable(source="", jobs={}, taken_at_secs=1.0, complete=True)
+    monkeypatch.setattr(doctor, "make_source", lambda *_: SimpleNamespace(poll_jobs=lambda _seen: table))
+    node = FakeNode(own_folder(tmp_path / "node"))
     config = ExporterConfig(
+        path_procfs=str(node.proc),
+        path_cgroup=str(node.cgroup),
+        features_root=str(tmp_path / "features"),
+        web_listen_address="127.0.0.1:1",
         slurm_scontrol=str(tmp_path / "scontrol"),
         gridengine_qstat=str(tmp_path / "qstat"),
         htcondor_condor_status=str(tmp_path / "condor_status"),
@@ -47,7 +59,8 @@ def found(tmp_path, script, monkeypatch):
     def find(system, **printed):
         for name, text in printed.items():
             script(name, text if text.startswith("#!") else f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
-        return [(each.mark, each.words) for each in doctor._hooks(system, config)]
+        asked = replace(config, batch_sources=(system,))
+        return [(each.mark, each.words) for each in examine(asked) if each.what == f"{system} hooks"]
 
     return find
 

@@ -10,12 +10,9 @@ from tests.running import free_port, until
 def test_a_collector_that_is_damaged_is_told_at_the_start_and_not_only_at_a_scrape(
     tmp_path, monkeypatch, caplog
 ):
-    def load(collector, real=collectors._load):
-        if collector.name == "waste":
-            raise SyntaxError("invalid syntax")
-        return real(collector)
-
-    monkeypatch.setattr(collectors, "_load", load)
+    (tmp_path / "damaged.py").write_text("def families(:\n")
+    monkeypatch.setattr(collectors, "__path__", [*collectors.__path__, str(tmp_path)])
+    monkeypatch.setitem(collectors.COLLECTORS, "waste", collectors.Collector("damaged", ""))
     flags = {
         "batch.sources": "",
         "features.root": str(tmp_path / "features"),

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyte
 import pytest
+from textual.widgets import Input
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.cli import main
@@ -246,7 +247,7 @@ class Node:
 
 
 def shown(app):
-    table = app._table
+    table = app.query_one("#jobs")
     return [[cell.plain.strip() for cell in table.get_row_at(row)] for row in range(table.row_count)]
 
 
@@ -270,12 +271,15 @@ async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly
         await pilot.press("r")
         await wait(pilot, lambda: shown(app)[0][0] == "60")
         await pilot.press("j", "end")
-        await wait(pilot, lambda: app._table.cursor_row == 59 and app._table.scroll_offset.y > 0)
+        await wait(
+            pilot,
+            lambda: app.query_one("#jobs").cursor_row == 59 and app.query_one("#jobs").scroll_offset.y > 0,
+        )
         await pilot.press("home", "down", "down", "enter")
         await wait(pilot, lambda: [row[0] for row in shown(app)][2:5] == ["3", "└70", "└71"])
         assert shown(app)[4][-1] == "wor\ufffd[31mker"
         await pilot.press("m")  # the cursor stays with its job
-        await wait(pilot, lambda: shown(app)[app._table.cursor_row][0] == "3")
+        await wait(pilot, lambda: shown(app)[app.query_one("#jobs").cursor_row][0] == "3")
         await pilot.press("enter")
         await wait(pilot, lambda: len(shown(app)) == 60)
         await pilot.press("slash", *"ALICE 4", "enter")
@@ -293,9 +297,9 @@ async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly
         await wait(pilot, lambda: isinstance(app.screen, Keys))
         await pilot.press("slash")  # any key closes it: nothing is filtered behind it
         await wait(pilot, lambda: not isinstance(app.screen, Keys))
-        assert not app._box.has_class("shown")
+        assert not app.query_one(Input).has_class("shown")
         await pilot.resize_terminal(46, 12)
-        await wait(pilot, lambda: len(shown(app)[0]) < 8 and app._table.max_scroll_x == 0)
+        await wait(pilot, lambda: len(shown(app)[0]) < 8 and app.query_one("#jobs").max_scroll_x == 0)
         await pilot.click("#jobs", offset=(1, 0))  # the head of JOB
         await wait(pilot, lambda: shown(app)[0][0] == "1")
         await pilot.press("q")

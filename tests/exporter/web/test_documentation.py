@@ -100,10 +100,11 @@ async def test_where_no_pages_are_installed_it_says_so(client, monkeypatch, tmp_
     assert (answer.status, await answer.text()) == (404, ABSENT)
 
 
-async def test_without_the_extra_pages_are_markdown(client, monkeypatch):
+async def test_without_the_extra_pages_are_markdown(client, monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "markdown_it", None)
-    documentation._render.cache_clear()
-    answer = await client.get("/docs/runbook.md")
+    monkeypatch.setattr(documentation, "FOLDER", str(tmp_path))
+    (tmp_path / "another.md").write_text("# Another\n")
+    answer = await client.get("/docs/another.md")
     assert (answer.status, answer.content_type) == (200, "text/plain")
     assert (await answer.text()).startswith("# ")
 

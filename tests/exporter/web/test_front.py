@@ -11,6 +11,7 @@ from aiohttp import web
 
 from jobfeatures.status.board import StatusView
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.node import daemon as node
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.web import app as front
 from jobfeatures_exporter.web.app import KINDS, Front, read_asset
@@ -202,7 +203,8 @@ def test_opening_the_page_does_not_look_at_the_node(daemon):
     assert "logical cores" in text
 
 
-def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
+def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job, note_made):
+    known, boards = note_made(node, "Knowledge"), note_made(node, "StatusBoard")
     daemon = Daemon(
         ExporterConfig(
             features_root=str(tmp_path / "features"),
@@ -212,8 +214,8 @@ def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
         )
     )
     job = make_job(user="geheimrat", name="secret-project", account="hidden")
-    daemon._knowledge.jobs = {job.key: job}
-    daemon._board.view = {job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")}
+    known[0].jobs = {job.key: job}
+    boards[0].view = {job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")}
     daemon.sampling.sample()
     text = daemon.html()
     daemon.stop()

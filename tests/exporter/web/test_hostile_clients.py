@@ -48,7 +48,7 @@ async def attacked(daemon, first=CURL):
         _, writer = await connect()
         address = writer.get_extra_info("peername")
         writer.close()
-        await until(lambda: not table_of(listeners).count)
+        await until(lambda: not listeners.table.count)
         with contextlib.ExitStack() as stack:
 
             async def client(request=first):
@@ -63,13 +63,8 @@ async def attacked(daemon, first=CURL):
             yield listeners, client
 
 
-def table_of(listeners):
-    [(table, _, _)] = listeners._servers.values()
-    return table
-
-
 def unsent(listeners):
-    return sum(each.get_write_buffer_size() for each in table_of(listeners)._open.values())
+    return sum(each.get_write_buffer_size() for each in listeners.table.transports.values())
 
 
 async def until(condition):
@@ -126,7 +121,7 @@ async def test_who_asks_and_goes_leaves_little_to_be_made(request_bytes):
     async with attacked(daemon, request_bytes) as (listeners, client):
         for _ in range(100):
             vanish(await client())
-        await until(lambda: table_of(listeners).count <= 100)
+        await until(lambda: listeners.table.count <= 100)
         stays = await client()
         await asyncio.sleep(0.05)
         daemon.go.set()
@@ -142,7 +137,7 @@ async def test_pages_that_all_differ_are_made_for_those_who_are_still_there():
         await until(lambda: daemon.made)
         for number in range(100):
             vanish(await client(PAGE.replace(b"/ ", b"/?find=%d " % number)))
-        await until(lambda: table_of(listeners).count == 1)
+        await until(lambda: listeners.table.count == 1)
         daemon.go.set()
         await answered(held, b"page of".ljust(10))
     assert daemon.made == 1
@@ -163,7 +158,7 @@ async def test_answers_to_many_at_once_are_bounded_before_anybody_looks(monkeypa
         )
         for _ in range(12):
             await client()
-        await until(lambda: table_of(listeners).count == 12)
+        await until(lambda: listeners.table.count == 12)
         daemon.go.set()
         await until(lambda: len(most) == 12)
         assert max(most) <= 24 * MIB  # and the answer behind
@@ -199,7 +194,7 @@ async def test_a_page_asked_for_just_before_the_listener_ends_is_sent_to_its_end
         daemon.go.clear()
         last = await client(PAGE.replace(b"/ ", b"/?find=last "))
         made = daemon.made
-        await until(lambda: daemon.made > made if is_up else table_of(listeners).count)
+        await until(lambda: daemon.made > made if is_up else listeners.table.count)
         left = socket.socket(fileno=last.detach())
         ending = asyncio.create_task(stack.pop_all().aclose())
     await until(lambda: daemon.made > made)
@@ -225,7 +220,7 @@ async def test_floods_of_resets_leave_neither_connections_nor_messages(caplog, m
             if number % 5:
                 await asyncio.sleep(0)
             vanish(one)
-        await until(lambda: table_of(listeners).count == 0)
+        await until(lambda: listeners.table.count == 0)
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import re
+import select
 import socket
 import stat
 import tempfile
@@ -174,8 +175,10 @@ def test_one_user_has_so_many_connections_and_no_more(own, sockets):
     assert asyncio.run(run()) == b""
 
 
-def test_one_user_asks_so_often_and_no_more_and_others_are_not_held_up():
-    rates = OwnSocket(lambda: None, lambda *_: None)._rates
+def test_one_user_asks_so_often_and_no_more_and_others_are_not_held_up(note_made):
+    made = note_made(ownsocket, "Rates")
+    OwnSocket(lambda: None, lambda *_: None)
+    [rates] = made
     answers = [rates.take(1000, 50.0) for _ in range(25)]
     assert answers == [True] * 20 + [False] * 5
     assert rates.take(1001, 50.0)
@@ -192,7 +195,9 @@ def test_a_caller_that_does_not_read_is_sent_away(known, sockets, monkeypatch):
             with socket.socket(socket.AF_UNIX) as caller:
                 caller.connect(str(path))
                 caller.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                while not any(each.is_closing() for each in own._open.get(os.getuid(), ())):
+                poll = select.poll()
+                poll.register(caller, 0)  # that the other side has closed is told unasked
+                while not poll.poll(0):
                     await asyncio.sleep(0.01)
 
     asyncio.run(run())
@@ -283,8 +288,8 @@ def test_top_shows_what_the_socket_gives(own, sockets, capsys, monkeypatch):
 def test_top_of_a_plain_user_asks_the_socket_by_itself(sockets, monkeypatch):
     config = ExporterConfig(web_own_socket=str(sockets / "own"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert top._own_socket(config) == ""  # there is none
+    assert top.own_socket(config) == ""  # there is none
     (sockets / "own").touch()
-    assert top._own_socket(config) == f"unix:{sockets / 'own'}"
+    assert top.own_socket(config) == f"unix:{sockets / 'own'}"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert top._own_socket(config) == ""
+    assert top.own_socket(config) == ""

@@ -47,13 +47,39 @@ async def answer_to(reader):
     return head[0], headers, await reader.readexactly(int(headers.get("Content-Length", 0)))
 
 
+class Table(ConnectionTable):
+    """A table whose connections are at hand."""
+
+    def __init__(self, limits):
+        super().__init__(limits)
+        self.transports = {}
+
+    def count_in(self, one, transport, *, is_new):
+        self.transports[one] = transport
+        super().count_in(one, transport, is_new=is_new)
+
+    def count_out(self, one):
+        self.transports.pop(one, None)
+        super().count_out(one)
+
+
+class Served(Listeners):
+    """Listeners with the table of the one that is scraped."""
+
+    def make_table(self, limits):
+        self.table = Table(limits)
+        return self.table
+
+
 @contextlib.asynccontextmanager
 async def served(daemon=None, **settings):
     """Give the listeners and a function that opens a connection."""
-    listeners = Listeners(**settings)
-    async with listeners.serving(daemon or StandInDaemon(), "127.0.0.1:0") as address:
-        host, _, port = address.rpartition(":")
-        yield listeners, lambda: asyncio.open_connection(host, int(port))
+    listeners = Served(**settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listener, "ConnectionTable", listeners.make_table)
+        async with listeners.serving(daemon or StandInDaemon(), "127.0.0.1:0") as address:
+            host, _, port = address.rpartition(":")
+            yield listeners, lambda: asyncio.open_connection(host, int(port))
 
 
 @contextlib.asynccontextmanager
@@ -71,8 +97,7 @@ async def served_by_aiohttp(daemon=None):
 
 
 def is_web_server_up(listeners):
-    [(table, _, _)] = listeners._servers.values()
-    return any(type(each).__name__ == "Connection" for each in table._open)
+    return any(type(each).__name__ == "Connection" for each in listeners.table.transports)
 
 
 async def ask(connect, *requests):

@@ -26,8 +26,8 @@ VARIABLES = ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS")
 @pytest.fixture
 def provider(tmp_path, monkeypatch):
     """Three good directories, in the environment of a job; what pytest made above them is not looked at."""
-    rights_of = reading._rights
-    monkeypatch.setattr(reading, "_rights", lambda path: rights_of(path)[:1])
+    rights_of = reading.read_rights
+    monkeypatch.setattr(reading, "read_rights", lambda path: rights_of(path)[:1])
     mask = os.umask(0o022)  # a good one can be read by the job
     for folder, values in FILES.items():
         (tmp_path / folder).mkdir()
@@ -240,7 +240,7 @@ def test_rights_are_judged_by_mode_also_by_root(provider, capsys, monkeypatch):
 
 
 def test_the_text_that_is_meant_is_said_or_seen(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reading, "_rights", lambda path: ())
+    monkeypatch.setattr(reading, "read_rights", lambda path: ())
     for name, value in (("log_cores", 8), ("phys_cores", 4)):
         (tmp_path / name).write_text(f"{value}\n")
         (tmp_path / name).chmod(0o644)
@@ -253,7 +253,7 @@ def test_the_folders_above_are_looked_at(tmp_path):
     closed = tmp_path / "closed"
     (closed / "jobfeatures").mkdir(parents=True)
     closed.chmod(0o700)
-    rights = reading._rights(str(closed / "jobfeatures"))
+    rights = reading.read_rights(str(closed / "jobfeatures"))
     assert [each.path for each in rights][:2] == [str(closed / "jobfeatures"), str(closed)]
     assert rights[1].mode & 0o777 == 0o700
     assert rights[-1].path == "/"

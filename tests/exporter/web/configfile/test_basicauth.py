@@ -8,6 +8,7 @@ import pytest
 from jobfeatures_exporter.web.configfile import basicauth
 from jobfeatures_exporter.web.configfile.basicauth import MAX_KEPT, MAX_WAITING, BasicAuth, Verdict
 from tests.exporter.web.conftest import HASH, PASSWORD
+from tests.held import count_held
 
 USERS = {"alice": HASH}
 
@@ -27,14 +28,17 @@ async def auth():
 def checks(monkeypatch):
     """The checks that were made: cost of the hash and whether it was right."""
     made = []
-    original = basicauth._matches
+    original = bcrypt.checkpw
 
     def count(password, stored):
-        found = original(password, stored)
-        made.append((stored[:7], found))
+        found = False
+        try:
+            found = original(password, stored)
+        finally:
+            made.append((stored[:7], found))
         return found
 
-    monkeypatch.setattr(basicauth, "_matches", count)
+    monkeypatch.setattr(bcrypt, "checkpw", count)
     return made
 
 
@@ -117,9 +121,12 @@ async def test_few_wait_for_a_check(auth, monkeypatch):
 
 async def test_what_is_kept_is_bounded(auth, monkeypatch):
     monkeypatch.setattr(basicauth, "_matches", lambda _password, _stored: False)
+    held = []
     for number in range(MAX_KEPT + 50):
-        await auth.judge(header("alice", str(number)), number, USERS, now_secs=0)
-    assert len(auth._wrong) == MAX_KEPT
+        await auth.judge(header("alice", str(number)), "c", USERS, now_secs=number)
+        held.append(count_held(auth))
+    assert held[MAX_KEPT - 1] > held[0] + MAX_KEPT - 10
+    assert held[-1] <= held[MAX_KEPT - 1] + 10
 
 
 async def test_hashes_of_other_programs_are_understood(auth):
