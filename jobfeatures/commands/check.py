@@ -121,17 +121,13 @@ def _wanted(
     """Return what to check; relative paths on the command line are relative to the working directory."""
     given = list(locations)
     if given:
-        return [(each if "://" in each else _absolute(each), kind) for each in given]
+        return [(each if "://" in each else os.path.join(os.getcwd(), each), kind) for each in given]
     found = [(environ[name], each) for name, each in VARIABLES.items() if environ.get(name)]
     wanted: list[tuple[str, Kind | None]] = [each for each in found if kind in {None, each[1]}]
     if not wanted:
         names = ", ".join(f"${name}" for name in VARIABLES)
         raise ConfigurationError("DIR-URL-or-FILE", f"is needed: none of {names} is set")
     return wanted
-
-
-def _absolute(path: str) -> str:
-    return path if path.startswith("/") else os.path.join(os.getcwd(), path)
 
 
 class _TimeIsUpError(Exception):

@@ -96,9 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 1
 
 
-# --- set and cancel -------------------------------------------------------------
-
-
 def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     at_secs = _time(arguments.at, "--at", now_secs)
     tree, site = FeatureTree(config.features_root), Site(config)
@@ -214,9 +211,6 @@ def _who(environ: Mapping[str, str]) -> str:
     except KeyError:
         own = str(os.getuid())
     return environ.get("SUDO_USER") or own
-
-
-# --- show and plan ------------------------------------------------------------------
 
 
 class _Shutdown(NamedTuple):

@@ -107,9 +107,6 @@ def run(arguments: argparse.Namespace) -> int:
     return TOO_LITTLE_KNOWN if is_partial else DONE
 
 
-# --- a log ----------------------------------------------------------------------------
-
-
 def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | None) -> Found:
     """Find a job in a log. Raises LogFileError, ParseError, KindError, NoSuchJobError, ConfigurationError."""
     at_secs = None if arguments.at is None else parse_time("--at", arguments.at, zone)
@@ -152,9 +149,6 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
         raise ConfigurationError(
             key, f"must be epoch seconds or a time such as 2026-11-20T14:02:30+01:00, not {shown(text)}"
         ) from None
-
-
-# --- a batch system -------------------------------------------------------------------
 
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import tzinfo
 from functools import cache
@@ -95,10 +95,7 @@ def parse_zone(name: str | None) -> tzinfo | None:
         raise ConfigurationError("--zone", f"no such zone: {name!r}{near}") from None
 
 
-@cache
-def _zones() -> Collection[str]:
-    """Return the known names, which takes a walk through the whole data base."""
-    return available_timezones()
+_zones = cache(available_timezones)  # it walks through the whole data base
 
 
 def need_numpy(command: str) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import FrameType
 
 from jobfeatures.batch.spool.source import SUFFIX
@@ -95,26 +96,24 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+@dataclass(slots=True)
 class Player:
     """Writes the documents of jobs when they start, and removes them when they end."""
 
-    def __init__(
-        self, spool: str, clock: Clock, sleep: Callable[[float], None], *, speed: float, node: str
-    ) -> None:
-        self._spool = spool
-        self._clock = clock
-        self._sleep = sleep
-        self._speed = speed
-        self._node = node
-        self._there: set[str] = set()
+    spool: str
+    clock: Clock
+    sleep: Callable[[float], None]
+    speed: float
+    node: str
+    _there: set[str] = field(default_factory=set)
 
     def play(self, plan: Plan) -> None:
         """Replay all events, then return. Raises OSError if a document cannot be written."""
-        began_secs = self._clock.now_secs()
-        began = self._clock.monotonic_secs()
+        began_secs = self.clock.now_secs()
+        began = self.clock.monotonic_secs()
         for event in plan.events:
-            while (left := began + event.at_secs - self._clock.monotonic_secs()) > 0:
-                self._sleep(min(left, LONGEST_SLEEP_SECS))
+            while (left := began + event.at_secs - self.clock.monotonic_secs()) > 0:
+                self.sleep(min(left, LONGEST_SLEEP_SECS))
             if event.starts:
                 self._show(event, began_secs, plan.log_began_secs)
             else:
@@ -122,7 +121,7 @@ class Player:
 
     def _show(self, event: Event, began_secs: float, log_began_secs: float) -> None:
         job = make_job(
-            event, began_secs=began_secs, log_began_secs=log_began_secs, speed=self._speed, node=self._node
+            event, began_secs=began_secs, log_began_secs=log_began_secs, speed=self.speed, node=self.node
         )
         try:
             text = format_job(job)
@@ -130,14 +129,14 @@ class Player:
             complain(f"job {event.job_id!r} is not shown: {error}")
             return
         name = _file_name(event)
-        aside = os.path.join(self._spool, f".{name}")
+        aside = os.path.join(self.spool, f".{name}")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._there.add(name)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
-        os.rename(aside, os.path.join(self._spool, name))
+        os.rename(aside, os.path.join(self.spool, name))
 
     def remove_documents(self) -> None:
         """Remove the remaining documents; leave those that cannot be removed."""
@@ -148,7 +147,7 @@ class Player:
         self._there.discard(name)
         for each in (name, f".{name}"):
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self._spool, each))
+                os.unlink(os.path.join(self.spool, each))
 
 
 def _file_name(event: Event) -> str:

@@ -109,13 +109,13 @@ def one(way: str, path: str) -> tuple[float, float]:
     from jobfeatures.analysis.schedule.jobarrays import from_swf
     from jobfeatures.analysis.schedule.result import Options, evaluate
     from jobfeatures.analysis.schedule.shares import CPU, Shares
-    from jobfeatures.formats.swf.columns import read_columns
+    from jobfeatures.formats.swf.columns import read_pieces
 
     if way == "numpy.loadtxt":
         return clocked(lambda: numpy.loadtxt(path, dtype=numpy.int64, comments=";"))
     if way == "read":
-        return clocked(lambda: from_swf(read_columns(path), path))
-    log = from_swf(read_columns(path), path)
+        return clocked(lambda: from_swf(next(read_pieces(path, sys.maxsize)), path))
+    log = from_swf(next(read_pieces(path, sys.maxsize)), path)
     if way == "evaluate":
         share = Shares(resource=CPU, default=SHARE * 1000, total=0, total_from="given", default_from="given")
         return clocked(lambda: sum(evaluate(log, Options(), [share]).violated))

@@ -5,7 +5,7 @@ way in a process of its own, so that its memory is its own too:
 
 split            line.split() of every line, nothing else
 numpy.loadtxt    numpy's reader alone, whole numbers
-columns          read_columns(): the header, numpy's reader, and its checks
+columns          read_pieces(): the header, numpy's reader, and its checks
 stream           SwfReader: a record a line
 stream and write the same, each record written again
 check            check_log(): every fault by line
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from ways import compare, measure_one
 
 from jobfeatures.formats.swf.check import check_log
-from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.formats.swf.columns import read_pieces
 from jobfeatures.formats.swf.lines import SwfReader, format_job
 from jobfeatures.joblogs.logfiles import bounded_lines, reading, writing
 
@@ -61,7 +61,7 @@ def loadtxt(path: str) -> int:
 
 
 def columns(path: str) -> int:
-    return len(read_columns(path))
+    return len(next(read_pieces(path, sys.maxsize)))
 
 
 def stream(path: str) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.slurm.groups import is_sluid
+from jobfeatures.batch.slurm.groups import checked_sluid
 
 pytestmark = pytest.mark.timeout(1500)  # all of it happens before the first test
 SUITE = Path(__file__).parents[1] / "labs/slurm/suite.sh"
@@ -159,7 +159,7 @@ def test_labels_are_the_servers(seen):
         assert found["name"] == server["name"], kind
         assert found["accounting"] == "cgroup"
         if seen["is_26"]:
-            assert is_sluid(found["sluid"])
+            assert checked_sluid(found["sluid"])
             assert found["sluid"] == server["step_id"]["sluid"]
         else:
             assert found["sluid"] == ""

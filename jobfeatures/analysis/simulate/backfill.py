@@ -52,8 +52,12 @@ class Backfill:
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start the jobs that may go before the head, in queue order.
 
-        `behind` jobs have arrived. `start` is called with each job that was placed.
+        `behind` jobs have arrived. `start` is called with each job that was placed. No job at the head:
+        all have started.
         """
+        if head == WAITING:
+            self._known = behind
+            return
         fresh = self._add_lines(behind)
         if head == self._reserved and now <= self._shadow:
             lines = fresh  # refused jobs still cannot start
@@ -65,10 +69,6 @@ class Backfill:
                 self._reserved = head
         if lines:
             self._start_some(lines, now, start)
-
-    def no_one_waits(self, behind: int) -> None:
-        """Note that all of the `behind` jobs that arrived have started."""
-        self._known = behind
 
     def _add_lines(self, behind: int) -> list[Line]:
         """Put new arrivals into lines; return the lines that have one of them as their first job."""

@@ -90,7 +90,4 @@ def simulate(
                 backfill.started(head, now)
             head = next_job()
         if backfill is not None:
-            if head == WAITING:
-                backfill.no_one_waits(come)
-            else:
-                backfill.fill(now, head, come, start)
+            backfill.fill(now, head, come, start)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from jobfeatures.batch.lsf.basics import NAME, count_slots
+from jobfeatures.batch.lsf.values import ENDS_BY_NUMBER
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.joblogs.nottaken import says_something
@@ -26,21 +27,6 @@ JOB_FINISH: Final = "JOB_FINISH"
 # Also in lsb.acct: ended reservations, and jobs whose allocation grew or shrank.
 OTHER_RECORDS: Final = frozenset({"EVENT_ADRSV_FINISH", "JOB_RESIZE"})
 USAGE_FIELDS: Final = 19  # of lsfRusage, from user time to exact user time
-
-# exitInfo: bacct(1), "Termination reasons displayed by bacct".
-ENDS: Mapping[int, JobState] = {
-    1: JobState.PREEMPTED,
-    5: JobState.TIMEOUT,  # run limit
-    6: JobState.TIMEOUT,  # termination deadline
-    8: JobState.CANCELLED,  # killed by its owner at once
-    9: JobState.CANCELLED,  # … by an administrator
-    12: JobState.TIMEOUT,  # CPU limit
-    14: JobState.CANCELLED,  # killed by its owner
-    15: JobState.CANCELLED,  # … by an administrator
-    16: JobState.OUT_OF_MEMORY,
-    20: JobState.OUT_OF_MEMORY,  # swap limit
-    23: JobState.CANCELLED,  # bkill -b
-}
 
 _HEAD = re.compile(r'\s*"(?:JOB_FINISH|EVENT_ADRSV_FINISH|JOB_RESIZE)" "[0-9]{1,3}(?:\.[0-9]{1,6})?" [0-9]')
 _FIELD = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"|([^\s"]++)')
@@ -296,8 +282,8 @@ def _state(status: int, exit_info: int, has_started: bool) -> JobState:
         return JobState.COMPLETED
     if status != EXIT:
         return JobState.UNKNOWN
-    if exit_info in ENDS:
-        return ENDS[exit_info]
+    if exit_info in ENDS_BY_NUMBER:
+        return ENDS_BY_NUMBER[exit_info]
     return JobState.FAILED if has_started else JobState.CANCELLED
 
 

@@ -29,20 +29,23 @@ STATES: Mapping[str, JobState] = {
     "ZOMBI": JobState.UNKNOWN,
 }
 
-# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bacct, "Termination reasons"
-ENDS: Mapping[str, JobState] = {
-    "TERM_PREEMPT": JobState.PREEMPTED,
-    "TERM_RUNLIMIT": JobState.TIMEOUT,
-    "TERM_DEADLINE": JobState.TIMEOUT,
-    "TERM_CPULIMIT": JobState.TIMEOUT,
-    "TERM_MEMLIMIT": JobState.OUT_OF_MEMORY,
-    "TERM_SWAP": JobState.OUT_OF_MEMORY,
-    "TERM_OWNER": JobState.CANCELLED,
-    "TERM_FORCE_OWNER": JobState.CANCELLED,
-    "TERM_ADMIN": JobState.CANCELLED,
-    "TERM_FORCE_ADMIN": JobState.CANCELLED,
-    "TERM_BUCKET_KILL": JobState.CANCELLED,
-}
+# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bacct, "Termination reasons": the keyword
+# that bjobs prints, and the number in lsb.acct (exitInfo).
+_ENDS = (
+    ("TERM_PREEMPT", 1, JobState.PREEMPTED),
+    ("TERM_RUNLIMIT", 5, JobState.TIMEOUT),
+    ("TERM_DEADLINE", 6, JobState.TIMEOUT),
+    ("TERM_FORCE_OWNER", 8, JobState.CANCELLED),
+    ("TERM_FORCE_ADMIN", 9, JobState.CANCELLED),
+    ("TERM_CPULIMIT", 12, JobState.TIMEOUT),
+    ("TERM_OWNER", 14, JobState.CANCELLED),
+    ("TERM_ADMIN", 15, JobState.CANCELLED),
+    ("TERM_MEMLIMIT", 16, JobState.OUT_OF_MEMORY),
+    ("TERM_SWAP", 20, JobState.OUT_OF_MEMORY),
+    ("TERM_BUCKET_KILL", 23, JobState.CANCELLED),  # bkill -b
+)
+ENDS = {keyword: state for keyword, _, state in _ENDS}
+ENDS_BY_NUMBER = {number: state for _, number, state in _ENDS}
 
 UNITS = {unit: 1024**power for power, unit in enumerate("BKMGTPEZ")}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

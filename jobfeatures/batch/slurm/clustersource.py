@@ -37,7 +37,7 @@ from jobfeatures.batch.slurm.refused import (
     make_separator,
     queue_environment,
 )
-from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_SOURCE, accounting_format, parse_accounting
+from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
 from jobfeatures.errors import ParseError, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
@@ -207,7 +207,7 @@ class SlurmCluster:
         text = self._programs.ask(
             *("sacct", "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
             *("-S", f"now-{ago_secs}seconds", "-E", f"now-{until}seconds" if until else "now"),
-            *("-o", accounting_format()),
+            *("-o", ",".join(ACCOUNTING_FIELDS)),
             environment={**ENVIRONMENT, "SLURM_BITSTR_LEN": "0"},
         )
         with failing_source(ACCOUNTING_SOURCE, ParseError):

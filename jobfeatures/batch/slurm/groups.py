@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from jobfeatures.batch.groups import BatchHierarchy
+from jobfeatures.errors import ParseError
 
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _ID = r"[1-9][0-9]{0,9}"
@@ -29,6 +30,8 @@ HIERARCHY = BatchHierarchy(
 )
 
 
-def is_sluid(text: str) -> bool:
-    """Return whether a text is a SLUID."""
-    return re.fullmatch(SLUID, text, re.ASCII) is not None
+def checked_sluid(text: str, *, field: str = "") -> str:
+    """Return a text that is a SLUID. Raises ParseError for any other."""
+    if re.fullmatch(SLUID, text, re.ASCII) is None:
+        raise ParseError("not a SLUID", field=field, text=text)
+    return text

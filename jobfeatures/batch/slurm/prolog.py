@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id
-from jobfeatures.batch.slurm.groups import is_sluid
+from jobfeatures.batch.slurm.groups import checked_sluid
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.nodelist import expand_nodes
@@ -61,7 +61,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
         total_cpus=total_cpus,
         allocated_cpus=_share_of_runs(runs, nodes, variables.text("SLURMD_NODENAME") or node_name),
         limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, total_cpus)),
-        sluid=variables.read(_checked_sluid, "SLURM_JOB_SLUID"),
+        sluid=variables.read(checked_sluid, "SLURM_JOB_SLUID"),
         array_job_id=variables.read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
         array_task_id=variables.read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
         het_job_id=variables.read(_checked_digits, "SLURM_HET_JOB_ID"),
@@ -76,12 +76,6 @@ def _parse_gpus(text: str) -> tuple[str, ...]:
     from jobfeatures.batch.slurm.gpus import parse_gpu_list  # most jobs have no GPUs
 
     return parse_gpu_list(text)
-
-
-def _checked_sluid(text: str) -> str:
-    if not is_sluid(text):
-        raise ParseError("not a SLUID", text=text)
-    return text
 
 
 def _checked_digits(text: str) -> str:

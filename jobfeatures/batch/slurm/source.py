@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.clocks import ClockDifference
@@ -19,25 +20,19 @@ if TYPE_CHECKING:
     from jobfeatures.batch.slurm.json.source import JsonAsker
 
 
-class ScontrolAsker:
-    """Queries ``scontrol``, with one process for all questions."""
-
-    def __init__(self, scontrol: Scontrol) -> None:
-        self._scontrol = scontrol
-
-    def ask(
-        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
-    ) -> tuple[Answers, NodeAnswer | None]:
-        """Return answers about jobs and node; `now_secs` is epoch. Raises SourceError if there are none."""
-        node_name = self._scontrol.node_name
-        extra = node_questions(node_name) if about_node else ()
-        answers = self._scontrol.poll(job_ids, extra)
-        if not extra or node_name is None:
-            return answers, None
-        node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
-        if not node or not reservations:
-            return answers, None
-        return answers, parse_node_answer(node, reservations, node_name=node_name, now_secs=now_secs)
+def ask_scontrol(
+    scontrol: Scontrol, job_ids: Collection[str], *, about_node: bool, now_secs: float
+) -> tuple[Answers, NodeAnswer | None]:
+    """Return answers about jobs and node, by one process. Raises SourceError if there are none."""
+    node_name = scontrol.node_name
+    extra = node_questions(node_name) if about_node else ()
+    answers = scontrol.poll(job_ids, extra)
+    if not extra or node_name is None:
+        return answers, None
+    node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
+    if not node or not reservations:
+        return answers, None
+    return answers, parse_node_answer(node, reservations, node_name=node_name, now_secs=now_secs)
 
 
 class SlurmSource(PolledSource):
@@ -59,7 +54,7 @@ class SlurmSource(PolledSource):
         timeout_secs: float = 10.0,
         refresh_secs: float = 300.0,
         node_refresh_secs: float | None = None,
-        asker: ScontrolAsker | JsonAsker | None = None,
+        asker: JsonAsker | None = None,
     ) -> None:
         """`node_refresh_secs` is the interval between queries about the node itself; None: there are none.
 
@@ -67,9 +62,8 @@ class SlurmSource(PolledSource):
         """
         self._clock = clock
         self._node_name = node_name
-        self._asker = asker or ScontrolAsker(
-            Scontrol(scontrol, node_name=node_name, timeout_secs=timeout_secs)
-        )
+        program = Scontrol(scontrol, node_name=node_name, timeout_secs=timeout_secs)
+        self._ask = partial(ask_scontrol, program) if asker is None else asker.ask
         self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs)
         self._difference = ClockDifference()
         self._complaints = News()
@@ -86,7 +80,7 @@ class SlurmSource(PolledSource):
         complete = True
         about_node = self._is_node_due(now_secs)
         if asked or about_node:
-            answers, node = self._asker.ask(asked, about_node=about_node, now_secs=taken_at_secs)
+            answers, node = self._ask(asked, about_node=about_node, now_secs=taken_at_secs)
             if node is not None and node.clock_secs is not None:
                 answered_secs = self._clock.now_secs()
                 self._difference.learn(node.clock_secs, asked_secs=taken_at_secs, answered_secs=answered_secs)

@@ -238,8 +238,6 @@ _FAULTS: Final[dict[FieldType, Callable[[Any, Field, bool], str]]] = {
     FieldType.NODE_RANGE: _node_range,
 }
 
-# --- consistency between fields -------------------------------------------------------
-
 _Found = Iterator[tuple[str, str]]
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.formats.sss.values import BLANKS, is_understood
+from jobfeatures.formats.sss.values import is_understood, refuse_text
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, VALUES, Slot, Type
 from jobfeatures.formats.sss.xml import Element, reason_at, shown_name
 
@@ -56,13 +56,7 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
     content = _NOTHING
     if slot.term.type is Type.CONTAINER:
         content = CONTENT[element.name]
-        if element.text.strip(BLANKS):
-            raise ParseError(
-                reason_at(element, "text between elements"),
-                line=element.line,
-                field=element.name,
-                text=element.text.strip(),
-            )
+        refuse_text(element)
     children = [
         kept
         for child in element.children

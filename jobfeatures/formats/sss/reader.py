@@ -22,7 +22,7 @@ from jobfeatures.formats.sss.objects import (
     Root,
     Scope,
 )
-from jobfeatures.formats.sss.values import BLANKS, Value, error_at, parse_value
+from jobfeatures.formats.sss.values import BLANKS, Value, error_at, parse_value, refuse_text
 from jobfeatures.formats.sss.vocabulary import (
     AWARENESS_POLICY,
     CONTENT,
@@ -131,17 +131,12 @@ def _reference(element: Element) -> Scope | Reference:
 
 def _category(element: Element) -> list[Property]:
     """Return the properties of a Requested or Delivered; those without a policy inherit its policy."""
-    _refuse_text(element)
+    refuse_text(element)
     content = CONTENT[element.name]
     policy = element.attributes.get(AWARENESS_POLICY)
     inherited: dict[str, Value] = {} if policy is None else {AWARENESS_POLICY: policy}
     properties = [_property(each, content[each.name]) for each in element.children]
     return [replace(each, attributes={**inherited, **each.attributes}) for each in properties]
-
-
-def _refuse_text(element: Element) -> None:
-    if text := element.text.strip(BLANKS):
-        raise error_at(element, "text between elements", text)
 
 
 def _once(found: Changes, name: str, element: Element) -> None:
@@ -163,7 +158,7 @@ def _check_properties(element: Element, properties: list[Property], content: Map
 
 
 def _environment(element: Element) -> Environment:
-    _refuse_text(element)
+    refuse_text(element)
     export = element.attributes.get("export")
     return Environment(
         tuple(_property(child, CONTENT["Environment"][child.name]) for child in element.children),
@@ -176,21 +171,18 @@ def _property(element: Element, slot: Slot) -> Property:
     missing = [name for name in slot.term.needs if not element.attributes.get(name, "").strip(BLANKS)]
     if missing:
         raise error_at(element, f"no {missing[0]} of it is given")
+    kind = slot.term.type
+    if element.name == "TaskDistribution":
+        kind = DISTRIBUTIONS.get(element.attributes.get("type", ""), kind)
     try:
         attributes: dict[str, Value] = {
             name: parse_value(type_of(name), value)
             for name, value in element.attributes.items()
             if name in slot.attributes  # unknown ones are skipped
         }
-        value = parse_value(_content_type(slot.term.type, element), element.text)
+        value = parse_value(kind, element.text)
     except ParseError as error:
         raise error_at(element, error.reason, error.text) from None
     if element.name == "Id" and not value:
         raise error_at(element, "empty")
     return Property(element.name, value, attributes, element.line, element.column)
-
-
-def _content_type(kind: Type, element: Element) -> Type:
-    if element.name == "TaskDistribution":
-        return DISTRIBUTIONS.get(element.attributes.get("type", ""), kind)
-    return kind

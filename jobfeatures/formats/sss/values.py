@@ -31,6 +31,12 @@ def error_at(element: Element, reason: str, text: str = "") -> ParseError:
     return ParseError(reason_at(element, reason), line=element.line, field=element.name, text=text)
 
 
+def refuse_text(element: Element) -> None:
+    """Raise ParseError for text in an element that has only elements."""
+    if text := element.text.strip(BLANKS):
+        raise error_at(element, "text between elements", text)
+
+
 def checked_id(text: str) -> str:
     """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
 

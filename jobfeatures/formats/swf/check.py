@@ -8,7 +8,6 @@ can cope with. Sources: The Standard Workload Format, "The Data Fields", "Consis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -359,16 +358,12 @@ def _check_times(header: Header, seen: _Seen) -> Iterator[Fault]:
             reason = error.reason if isinstance(error, ParseError) else str(error)
             yield Fault(WARNING, "header value", comment.line, f"{label}: {reason}")
             continue
-        if meant is not None and (label == "StartTime" or seen.records):
-            yield from _compare(label, stated, meant.replace(tzinfo=None), comment.line)
-
-
-def _compare(label: str, stated: datetime, meant: datetime, line: int) -> Iterator[Fault]:
-    if abs((stated - meant).total_seconds()) >= 1:
-        source = "UnixStartTime" if label == "StartTime" else "the last end"
-        yield Fault(
-            WARNING, "header time", line, f"{label} is {stated}, {source} is {meant:%Y-%m-%d %H:%M:%S}"
-        )
+        if meant is None or not (label == "StartTime" or seen.records):
+            continue
+        if abs((stated - meant.replace(tzinfo=None)).total_seconds()) >= 1:
+            source = "UnixStartTime" if label == "StartTime" else "the last end"
+            how = f"{label} is {stated}, {source} is {meant:%Y-%m-%d %H:%M:%S}"
+            yield Fault(WARNING, "header time", comment.line, how)
 
 
 _SIZES = (

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import io
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy
 
 from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, SwfJob
 from jobfeatures.formats.swf.header import Header, parse_comment
 from jobfeatures.formats.swf.lines import LARGEST, SwfReader
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 
-if TYPE_CHECKING:
-    import numpy
-
-    Array = numpy.ndarray[Any, numpy.dtype[Any]]
+Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
 DTYPES = ("int64", "float64")  # in the order in which they are tried
 CHUNK_CHARACTERS = 2**20  # of a log: each bad line costs some of them numpy's reader
@@ -39,11 +37,6 @@ class SwfColumns(NamedTuple):
         return len(self.columns["number"])
 
 
-def read_columns(name: str) -> SwfColumns:
-    """Read a log by file name. Raises LogFileError."""
-    return next(read_pieces(name, sys.maxsize))
-
-
 def read_header(name: str) -> Header:
     """Return the comments at the top of a log. Raises LogFileError."""
     with reading(name) as stream:
@@ -52,8 +45,6 @@ def read_header(name: str) -> Header:
 
 def _load(lines: Iterable[str], dtype: str) -> dict[str, Array] | None:
     """Return the columns of lines, None if any line needs repair."""
-    import numpy
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of an empty log
         warnings.simplefilter("error", DeprecationWarning)  # 1.5 as a whole number
@@ -66,8 +57,6 @@ def _load(lines: Iterable[str], dtype: str) -> dict[str, Array] | None:
 
 def _is_clean(table: Array) -> bool:
     """Return whether there is nothing to repair: nothing below −1, whole numbers where they belong."""
-    import numpy
-
     if table.size == 0:
         return True
     if table.shape[1] != len(FIELDS):
@@ -81,8 +70,6 @@ def _is_clean(table: Array) -> bool:
 
 
 def _split(table: Array) -> dict[str, Array]:
-    import numpy
-
     columns = {}
     for place, name in enumerate(FIELDS):
         column = table[:, place]
@@ -142,8 +129,6 @@ def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
 
 
 def _joined(found: list[SwfColumns], header: Header) -> SwfColumns:
-    import numpy
-
     columns = [each.columns for each in found] or [_columns_of([])]
     repaired: Counter[str] = Counter()
     for each in found:
@@ -157,8 +142,6 @@ def _joined(found: list[SwfColumns], header: Header) -> SwfColumns:
 
 
 def _columns_of(jobs: list[SwfJob]) -> dict[str, Array]:
-    import numpy
-
     columns: dict[str, Array] = {}
     whole = all(
         isinstance(value, int) for job in jobs for value, time in zip(job, IS_TIME, strict=True) if time

@@ -236,11 +236,8 @@ def _ahead(each: Ahead, words: Words) -> str:
     when = "at no certain time" if each.leaves_secs is None else words.clock(each.leaves_secs)
     tasks = f", {facts.tasks} tasks" if facts.tasks > 1 else ""
     state = "ended" if facts.end_secs is not None else "waits" if facts.start_secs is None else "runs"
-    return f"{when}: job {_escaped(facts.job_id)} ({state}{tasks}, {_cpus(facts.cpus)}, {_length(facts)})"
-
-
-def _length(facts: JobFacts) -> str:
-    return f"ran {span(facts.runtime_secs)}" if facts.end_secs is not None else _limit(facts)
+    length = f"ran {span(facts.runtime_secs)}" if facts.end_secs is not None else _limit(facts)
+    return f"{when}: job {_escaped(facts.job_id)} ({state}{tasks}, {_cpus(facts.cpus)}, {length})"
 
 
 def _limit(facts: JobFacts) -> str:

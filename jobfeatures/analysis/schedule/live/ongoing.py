@@ -12,6 +12,7 @@ import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
@@ -47,19 +48,18 @@ OTHER: Final = "other"
 _MILLIONTHS: Final = 1_000_000
 
 
+@dataclass(slots=True)
 class _User:
     """One user's jobs: sums over the settled ones, and the open ones."""
 
-    __slots__ = ("jobs", "lanes", "open", "order", "settled_to", "tardiness", "violated", "weighted")
-
-    def __init__(self) -> None:
-        self.jobs = self.violated = 0
-        self.tardiness: Number = 0
-        self.weighted: Number = 0
-        self.lanes: Lanes | None = None
-        self.open: dict[str, JobFacts] = {}
-        self.order: list[str] | None = []  # ids of the open jobs; None: to be sorted again
-        self.settled_to: Order | None = None
+    jobs: int = 0
+    violated: int = 0
+    tardiness: Number = 0
+    weighted: Number = 0
+    lanes: Lanes | None = None
+    open: dict[str, JobFacts] = field(default_factory=dict)
+    order: list[str] | None = field(default_factory=list)  # ids of the open jobs; None: to be sorted again
+    settled_to: Order | None = None
 
     def in_order(self) -> list[str]:
         """Return the open jobs in order of arrival."""

@@ -19,7 +19,7 @@ from typing import Any
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.fields import count_tasks
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
-from jobfeatures.batch.slurm.groups import is_sluid
+from jobfeatures.batch.slurm.groups import checked_sluid
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord, parse_number, state_word
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected, parse_each
@@ -70,6 +70,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     gpus, allocated_gpus = _gpus(record, nodes, node_name)
     wall = _wall_limit(record, started=started)
     task, het = _task(record), record.nonzero("het_job_id")
+    sluid = record.text("step_id", "sluid")  # from v0.0.44 on
     return Job(
         key=JobKey(NAME, job_id),
         state=state,
@@ -100,7 +101,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
             memory_bytes=memory_bytes or _requested_memory(record, cpus),
             scratch_bytes=record.mebibytes("minimum_tmp_disk_per_node"),
         ),
-        sluid=_sluid(record),
+        sluid=None if sluid is None else checked_sluid(sluid, field="step_id.sluid"),
         array_job_id=str(record.nonzero("array_job_id")) if task is not None else None,
         array_task_id=task,
         het_job_id=None if het is None else str(het),
@@ -125,13 +126,6 @@ def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:
         if start is not None and end is not None and end - start >= UNLIMITED_RUN_SECS:
             return UNLIMITED
     return minutes
-
-
-def _sluid(record: JsonRecord) -> str | None:
-    """Return the SLUID, which ``step_id`` has from v0.0.44 on."""
-    if (found := record.text("step_id", "sluid")) is not None and not is_sluid(found):
-        raise ParseError("not a SLUID", field="step_id.sluid", text=found)
-    return found
 
 
 def _task(record: JsonRecord) -> str | None:

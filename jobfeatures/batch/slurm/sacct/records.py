@@ -66,11 +66,6 @@ def read_records(
             yield each
 
 
-def accounting_format() -> str:
-    """Return the value of sacct's ``--format``."""
-    return ",".join(ACCOUNTING_FIELDS)
-
-
 def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Accounting:
     """Parse the output of ``sacct -a -P -n --noconvert --delimiter SEPARATOR``, times as epoch seconds.
 

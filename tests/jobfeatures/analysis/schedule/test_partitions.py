@@ -1,6 +1,7 @@
 """A log in pieces tells the same as the whole, here and on Dask."""
 
 import itertools
+import sys
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from jobfeatures.analysis.schedule.jobarrays import from_records, from_swf
 from jobfeatures.analysis.schedule.partitions import deal, evaluate_partitions, fold
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.shares import ShareRules
-from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.formats.swf.columns import read_pieces
 from jobfeatures.joblogs.folding import EARLIER_RUN, SAME_RUN
 from jobfeatures.joblogs.loggedjob import JobRecord
 from tests.jobfeatures.evaluated import summarise
@@ -36,7 +37,7 @@ def evaluated(files, options, **how):
 
 
 def read(path):
-    return from_swf(read_columns(path), path)
+    return from_swf(next(read_pieces(path, sys.maxsize)), path)
 
 
 def whole_of(name, options):

@@ -1,12 +1,13 @@
 import gzip
 import lzma
+import sys
 
 import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.formats.swf.columns import read_pieces
 from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.lines import SwfReader
 from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, reading, writing
@@ -17,7 +18,7 @@ BAD = LINE.replace("3477", "oops")
 
 
 def same_as_plain(path):
-    columns = read_columns(str(path))
+    columns = next(read_pieces(str(path), sys.maxsize))
     with reading(str(path)) as stream:
         reader = SwfReader(bounded_lines(stream))
         jobs = list(reader)

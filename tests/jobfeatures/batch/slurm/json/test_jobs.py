@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.groups import is_sluid
+from jobfeatures.batch.slurm.groups import checked_sluid
 from jobfeatures.batch.slurm.json.jobs import parse_json_job, parse_json_jobs
 from jobfeatures.batch.slurm.json.values import (
     JsonRecord,
@@ -283,7 +283,7 @@ def test_slurm_26_05_tells_the_same_of_its_jobs_in_each_version_but_for_the_slui
     assert len(new) == 10
     assert all(job.name and job.user and job.limits.wall_secs is not None for job in new.values())
     assert {job.sluid for job in old.values()} == {None}
-    assert all(is_sluid(job.sluid or "") for job in new.values())
+    assert all(checked_sluid(job.sluid or "") for job in new.values())
     assert {job_id: replace(job, sluid=None) for job_id, job in new.items()} == old
 
 
