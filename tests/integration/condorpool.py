@@ -121,6 +121,26 @@ class Pool:
             )
         until(lambda: not self.scratch(), PATIENCE_SECS)
 
+    def ssh(self, job: str, script: str) -> subprocess.Popen[str]:
+        """Start condor_ssh_to_job with a script for the shell, as the job's user."""
+        number, _, schedd = job.partition("@")
+        command = [self.lab / "as", self.owner(job), "condor_ssh_to_job", "-auto-retry", "-name", schedd]
+        return self._talk([*command, number, script])
+
+    def interactive(self, lines: str) -> subprocess.Popen[str]:
+        """Start condor_submit -i as alice; what is written to it is given to the shell."""
+        self.run("sh", "-c", "cat >interactive", user="alice", stdin=f"{lines}\nqueue\n")
+        return self._talk([self.lab / "as", "alice", "condor_submit", "-i", "interactive"])
+
+    def _talk(self, command: list[Any]) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+    def processes_of(self, slot: str) -> int:
+        """Return how many processes the kernel has in the control groups of a slot."""
+        groups = f"find /sys/fs/cgroup/memory/htcondor/*_{slot} -name cgroup.procs"
+        return len(self.run("sh", "-c", f"cat $({groups})").split())
+
     def scratch(self) -> list[str]:
         """Return the scratch directories."""
         return self.run("ls", EXECUTE).split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.condorpool import (
+    ADDRESS,
     COMMAND,
     FEATURES,
     PATIENCE_SECS,
@@ -21,6 +23,7 @@ from tests.integration.condorpool import (
     folder_of,
     watched,
 )
+from tests.running import started
 from tests.running import until as wait_until
 
 LABS = Path(__file__).parents[1] / "labs/htcondor"
@@ -86,6 +89,11 @@ def number_of(job):
     return job.partition("@")[0]
 
 
+def running_on(page):
+    states = ((job, series) for (name, job), series in page.items() if name == "batch_job_state")
+    return {job for job, [(labels, _)] in states if labels["state"] == "RUNNING"}
+
+
 # --- uids, ghosts, two schedds ------------------------------------------------------------
 
 
@@ -116,7 +124,7 @@ def test_short_jobs_of_two_schedds_with_the_same_numbers_have_their_own_users_an
                 [(labels, _)] = series
                 assert labels["schedd"] == job.partition("@")[2]
                 assert labels["uid"] == str(UIDS[users[job]])
-                assert labels["user"] in {users[job], ""}
+                assert labels["user"] == users[job]
     for job in jobs:
         told = pool.output(job).split()
         assert told == [number_of(job), f"{FEATURES}/jobstatus/{folder_of(job)}", "written"], job
@@ -170,7 +178,7 @@ def test_labels_limits_and_features_are_those_of_the_job_s_ad_and_of_the_kernel(
     )
     keys = node.wait_until_published(job)
     ad = pool.wait(job, 2)
-    info = until(lambda: (found := node.info(job)).get("user") and found.get("slot") and found)
+    info = until(lambda: (found := node.info(job)).get("accounting") == "cgroup" and found)
     assert info == {
         "batch_system": "htcondor", "job_id": job, "user": ad["Owner"], "uid": "6001", "account": ad["AcctGroup"],
         "partition": "", "name": ad["JobBatchName"].replace('"', '\\"'), "array_job_id": "", "array_task_id": "", "het_job_id": "",
@@ -243,7 +251,7 @@ def test_an_array_s_jobs_are_named_by_it(pool, node):
 def ends(pool, node, job, end):
     """Let a job end; return its labels before, and check what is told afterwards."""
     node.wait_until_published(job)
-    before = until(lambda: (found := node.info(job)).get("user") and found.get("slot") and found)
+    before = until(lambda: (found := node.info(job)).get("accounting") == "cgroup" and found)
     end()
     until(lambda: node.state(job) == "UNKNOWN")
     pages = watched(node, lambda: True)
@@ -333,17 +341,23 @@ def test_a_vacated_job_starts_again_as_another_run(pool, node):
 
 
 @long
-def test_a_job_that_the_machine_prefers_takes_the_place_of_another(pool, node):
+@pytest.mark.parametrize("retirement_secs", [0, 30])
+def test_a_job_that_the_machine_prefers_takes_the_place_of_another(pool, node, retirement_secs):
     low = pool.submit(
-        "executable = /bin/sleep\narguments = 600\nrequest_cpus = 8\nmax_job_retirement_time = 0"
+        "executable = /bin/sleep\narguments = 600\nrequest_cpus = 8\n"
+        f"max_job_retirement_time = {retirement_secs}"
     )[0]
     node.wait_until_published(low)
-    pool.wait(low, 2)
+    start = pool.wait(low, 2)["JobCurrentStartDate"]
     vip = pool.submit("executable = /bin/sleep\narguments = 600\nrequest_cpus = 8\n+Vip = True", user="bob")[
         0
     ]
-    node.wait_until_published(vip)
-    assert pool.wait(low, 1)["NumJobStarts"] == 1
+    pages = watched(node, lambda: node.features(vip))
+    assert {low} in map(running_on, pages)
+    assert set().union(*map(running_on, pages)) <= {low, vip}
+    ad = pool.wait(low, 1)
+    assert ad["NumJobStarts"] == 1
+    assert retirement_secs <= ad["EnteredCurrentStatus"] - start <= retirement_secs + 15
     until(lambda: folder_of(low) not in node.published())
     assert node.state(vip) == "RUNNING"
     assert node.state(low) in {"UNKNOWN", ""}
@@ -352,28 +366,165 @@ def test_a_job_that_the_machine_prefers_takes_the_place_of_another(pool, node):
 
 @long
 def test_a_draining_node_says_until_when_its_jobs_may_run(pool, node):
-    job = pool.shell("sleep 300", "max_job_retirement_time = 120")
+    job = pool.shell(
+        f"while sleep 1; do cat $MACHINEFEATURES/shutdowntime && {COMMAND}/jobfeatures remaining --explain; done",
+        "max_job_retirement_time = 120",
+    )
     node.wait_until_published(job)
     pool.wait(job, 2)
+    scratch = pool.scratch_of(job)
+    plan = (f"{COMMAND}/jobfeatures", "drain", "plan", "--metrics", f"http://{node.address}/metrics")
+    assert f"htcondor {job}" in pool.run(*plan)
     pool.run("condor_drain", "-graceful", "wn1.lab")
     try:
         until(lambda: node.value("batch_node_draining", source="htcondor") == 1)
         [slot] = json.loads(
             pool.run("condor_status", "-direct", "wn1.lab", "-json", "-constraint", "PartitionableSlot")
         )
-        told = until(
-            lambda: (
-                node.features(job).get("shutdowntime_job")
-                or pool.run(
-                    "sh", "-c", f"cat {FEATURES}/machinefeatures/shutdowntime 2>/dev/null || true"
-                ).strip()
-            )
-        )
-        assert abs(int(told) - slot["ExpectedMachineGracefulDrainingCompletion"]) <= 5
-        assert int(told) > time.time() + 30
+        told = until(lambda: node.value("batch_node_shutdown_time_seconds", source="htcondor"))
+        assert abs(told - slot["ExpectedMachineGracefulDrainingCompletion"]) <= 5
+        assert told > time.time() + 30
+        drains = json.loads(pool.run(f"{COMMAND}/jobfeatures", "drain", "show", "--format", "json"))
+        assert [(each["scope"], each["source"]) for each in drains["shutdowns"]] == [("node", "htcondor")]
+        assert abs(drains["shutdowns"][0]["shutdown_secs"] - told) <= 5
+        seen = until(lambda: pool.run("cat", f"{scratch}/_condor_stdout").splitlines())
+        assert abs(int(seen[0]) - told) <= 5  # by the job itself
+        until(lambda: "\nshutdown " in pool.run("cat", f"{scratch}/_condor_stdout"))
+        assert f"htcondor {job}" in pool.run(*plan)
     finally:
         pool.run("condor_drain", "-cancel", "wn1.lab")
     until(lambda: node.value("batch_node_draining", source="htcondor") == 0)
+    assert node.value("batch_node_shutdown_time_seconds", source="htcondor") is None
+
+
+@long
+def test_a_drained_node_has_no_job_once_their_retirement_is_over(pool, node):
+    """Each job has its own retirement: the node's time is the last one."""
+    soon, late = (pool.shell("sleep 300", f"max_job_retirement_time = {secs}") for secs in (5, 25))
+    for job in (soon, late):
+        node.wait_until_published(job)
+        pool.wait(job, 2)
+    pool.run("condor_drain", "-graceful", "wn1.lab")
+    try:
+        told = until(lambda: node.value("batch_node_shutdown_time_seconds", source="htcondor"))
+        until(lambda: node.state(soon) == "UNKNOWN")
+        assert node.state(late) == "RUNNING"
+        until(lambda: node.state(late) == "UNKNOWN")
+        # the time has MachineMaxVacateTime, 15 s, in it, which a job that ends at once does not need
+        assert told - 20 <= node.value("batch_job_end_time_seconds", late) <= told + 5
+        until(lambda: not node.published())
+        assert node.value("batch_node_draining", source="htcondor") == 1
+    finally:
+        pool.run("condor_drain", "-cancel", "wn1.lab")
+
+
+# --- shells -----------------------------------------------------------------------------------
+
+
+SHELL = (
+    f'echo "[$JOBFEATURES$MACHINEFEATURES$JOBSTATUS]"; eval "$({COMMAND}/jobfeatures env)"; '
+    "cat $JOBFEATURES/job_id; cat $JOBFEATURES/allocated_cpu; touch $JOBSTATUS/progress_pct && echo written; "
+    "head -c 300000000 /dev/zero | sha1sum >/dev/null; read is_over; exit"
+)
+
+
+def counts_to(pool, node, job):
+    """Check, while a shell is in a job, that its processes and CPU time are the job's and nobody else's."""
+    slot = node.info(job)["slot"]
+    until(lambda: sum(value for _, value in node.page().get(("batch_job_cpu_seconds_total", job), [])) > 0.15)
+    # sshd leaves a zombie, which no control group lists
+    until(lambda: 4 <= (node.value("batch_job_processes", job) or 0) == pool.processes_of(slot) + 1)
+    assert running_on(node.page()) == {job}
+
+
+@long
+def test_a_shell_by_condor_ssh_to_job_counts_to_the_job_and_may_ask_for_its_features(pool, node):
+    job = pool.shell("sleep 300", "request_cpus = 2")
+    node.wait_until_published(job)
+    until(lambda: node.info(job).get("accounting") == "cgroup")
+    with pool.ssh(job, SHELL) as shell:
+        counts_to(pool, node, job)
+        told = shell.communicate("\n", timeout=PATIENCE_SECS)[0].splitlines()
+    assert shell.returncode == 0, told
+    assert told[-4:] == ["[]", number_of(job), "2", "written"]  # it has none of the variables by itself
+    until(lambda: (node.value("batch_job_processes", job) or 9) <= 2)  # its own
+    assert node.state(job) == "RUNNING"
+
+
+@long
+def test_an_interactive_job_is_a_job_and_its_shell_may_ask_for_its_features(pool, node):
+    with pool.interactive("request_memory = 64\nallowed_job_duration = 900") as shell:
+        shell.stdin.write(SHELL + "\n")
+        shell.stdin.flush()
+        queue = ("condor_q", "-allusers", "-af", "ClusterId", "-constraint", "InteractiveJob")
+        job = f"{until(lambda: pool.run(*queue).strip())}.0@{SCHEDDS['alice']}"
+        assert node.wait_until_published(job)["wall_limit_secs"] == "900"
+        counts_to(pool, node, job)
+        told = shell.communicate("\n", timeout=PATIENCE_SECS)[0].splitlines()
+    assert told[-4:] == ["[]", number_of(job), "1", "written"]
+    ad = pool.wait_for_end(job)
+    assert (ad["InteractiveJob"], ad["Owner"]) == (True, "alice")
+    until(lambda: node.state(job) == "UNKNOWN")
+    assert node.info(job)["user"] == "alice"
+
+
+# --- reports ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(pool, tmp_path):
+    """Run Prometheus in the lab's network; return its address there."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("Prometheus is not installed (Debian: prometheus)")
+    config = {
+        "global": {"scrape_interval": "1s"},
+        "scrape_configs": [{"job_name": "batch_nodes", "static_configs": [{"targets": [ADDRESS]}]}],
+    }
+    (tmp_path / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
+    net = ("nsenter", "-t", (pool.lab / "init.pid").read_text().strip(), "-n")
+    flags = (f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data")
+    with (
+        (tmp_path / "log").open("wb") as log,
+        started([*net, program, *flags, "--web.listen-address=127.0.0.1:9752"], stdout=log, stderr=log),
+    ):
+        yield "http://127.0.0.1:9752"
+
+
+def report(pool, server, job, *, status=0):
+    command = (f"{COMMAND}/jobfeatures-exporter", "report", job, "--prometheus", server, "--format", "json")
+    told = pool.run(*command, user="alice", status=status)
+    return json.loads(told)["jobs"] if not status else told
+
+
+@long
+def test_a_report_has_the_values_of_the_history(pool, node, server):
+    level(pool)
+    busy = "sleep 3; head -c 800000000 /dev/zero | sha1sum; sleep 5"
+    job = pool.shell(busy, "request_cpus = 2\nrequest_memory = 200\nallowed_job_duration = 3000")
+    other = pool.shell("sleep 300", user="bob")
+    assert number_of(job) == number_of(other)
+    until(lambda: node.info(job).get("accounting") == "cgroup")
+    time.sleep(3)  # that it is scraped
+    [running] = report(pool, server, job)
+    assert (running["is_running"], running["state"], running["user"]) == (True, "RUNNING", "alice")
+    ad = pool.wait_for_end(job)
+    until(lambda: node.value("batch_job_end_time_seconds", job))
+    time.sleep(3)
+    [ended] = report(pool, server, job)
+    assert (ended["state"], ended["is_running"]) == (None, False)  # its schedd alone knows
+    assert ended["start_secs"] == ad["JobCurrentStartDate"]
+    assert abs(ended["end_secs"] - ad["CompletionDate"]) <= 3
+    assert (ended["cpus"]["allocated"], ended["wall_limit_secs"]) == (2, 3000)
+    assert ended["memory"]["allocated_bytes"] == ad["MemoryProvisioned"] * MIB
+    assert abs(ended["cpus"]["used_secs"] - ad["RemoteUserCpu"] - ad["RemoteSysCpu"]) <= 1.0
+    report(pool, server, number_of(job), status=2)  # alice's or bob's?
+    [of_bob] = report(pool, server, other)
+    assert of_bob["user"] == "bob"
+    alone = pool.shell("sleep 300")
+    until(lambda: node.info(alone).get("accounting") == "cgroup")
+    time.sleep(3)
+    assert [each["job_id"] for each in report(pool, server, number_of(alone))] == [alone]
 
 
 # --- the pool ---------------------------------------------------------------------------------
