@@ -85,7 +85,8 @@ class PublishingLoop:
             while not self._stopping:
                 self.wanted.clear()
                 self.publish()
-                self.wanted.wait(self.wait_secs())
+                if not self._stopping:  # else the event may have been set before it was cleared
+                    self.wanted.wait(self.wait_secs())
 
     def wait_secs(self) -> float:
         """Return the time to the next round, cut at the machine's shutdown, which one profile withdraws."""

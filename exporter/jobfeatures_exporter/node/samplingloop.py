@@ -161,7 +161,8 @@ class SamplingLoop:
             self.looks.wanted.clear()
             supervised("sampling", self.sample)
             self._sampled_at = self._clock.monotonic_secs()
-            self.looks.wanted.wait(self.config.sample_interval_secs)
+            if not self._stopping:  # else the event may have been set before it was cleared
+                self.looks.wanted.wait(self.config.sample_interval_secs)
         self.sampler.close()
         self._work.stop()
 

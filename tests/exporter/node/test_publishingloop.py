@@ -1,5 +1,6 @@
 """One round of publishing, its failures and the time to the next; the parts are stand-ins."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,13 @@ class Parts:
     """Notes what is called, in order; `failing` is the call that fails."""
 
     def __init__(self):
-        self.calls, self.failing, self.withdrawn, self.is_complete = [], None, {}, True
+        self.calls, self.failing, self.withdrawn, self.is_complete, self.folder = (
+            [],
+            None,
+            {},
+            True,
+            "/nonexistent",
+        )
 
     def call(self, name, answer=None):
         def called(*_arguments):
@@ -42,7 +49,7 @@ class Parts:
             forget_ended=self.call("forget"),
             view=DrainBook(None, clock).view,
         )
-        tree = SimpleNamespace(published=self.call("published", {KEY: 1.0}))
+        tree = SimpleNamespace(published=self.call("published", {KEY: 1.0}), drains_path=self.folder)
         knowledge = SimpleNamespace(roll=EMPTY, jobs={}, note_epilogs=bool)
         return PublishingLoop(
             publisher, drains, tree, clock, knowledge,
@@ -76,3 +83,20 @@ def test_what_could_not_be_published_is_tried_again_soon(clock, is_complete, sec
     parts = Parts()
     parts.is_complete = is_complete
     assert parts.loop(clock).wait_secs() == secs
+
+
+def test_a_stop_at_any_moment_is_not_slept_over(clock, tmp_path):
+    parts = Parts()
+    parts.folder = str(tmp_path)
+    loop = parts.loop(clock)
+
+    def clear():  # the moment between the look at the flag and that at the event
+        loop.stop()
+        cleared()
+
+    cleared, loop.wanted.clear = loop.wanted.clear, clear
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    thread.join(PUBLISH_INTERVAL_SECS / 2)
+    assert not thread.is_alive()
+    assert parts.calls == WHOLE
