@@ -1,19 +1,5 @@
 """IBM Spectrum LSF 10.1: its commands for jobs and hosts, and the environment of its hooks.
 
-basics.py         ids and hosts
-values.py         states, times, limits, sizes
-answers.py        the JSON of ``-o … -json``, and messages on standard error
-jobs.py           bjobs → jobs
-hosts.py          bhosts, bqueues, lshosts → hosts and queues
-limits.py         lsf.conf, bparams, bqueues -l, lshosts → the rules for interpreting limits
-asking.py         runs the commands
-source.py         the jobs of this node
-clustersource.py  the whole cluster
-prolog.py         the environment of a pre-execution command
-accounting.py     lsb.acct → records of jobs
-groups.py         control groups
-site.py           settings → sources and commands
-
 None of this could be tested against LSF itself: it follows the manuals and
 published samples of its output. LSF keeps no files on a node that could be read
 instead of running its commands.

@@ -1,17 +1,5 @@
 """PBS Pro and OpenPBS, and Torque: descendants of one program, with similar commands and formats.
 
-openpbs.py torque.py  what is specific to one: its hooks' environment, control groups, names of keys
-commands.py           queries to qstat and pbsnodes, their errors, and the table of differences
-values.py             job ids, durations, sizes, execution hosts: all that a hook needs
-records.py            what qstat and pbsnodes print, as text, JSON and Torque's XML → records
-jobs.py               records → jobs, with the table of states of a dialect
-cluster.py            records → nodes and queues
-source.py             the source for this node's jobs
-clustersource.py      the source for the controller role, with the accounting files of recent days
-accounting.py         lines of accounting files → job records
-momfiles.py           files that pbs_mom keeps on the node
-site.py               settings → the daemon's sources
-
 Queries need permission to see other users' jobs: with ``query_other_jobs = False``
 the server reports them as unknown.
 """

@@ -47,7 +47,10 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
         if isinstance(whole, list) and all(isinstance(each, dict) for each in whole):
             return [_ad(each) for each in whole]
     ads = []
-    lines = re.findall(r".*\n|.+", _without_banner(text))  # splitlines() would split strings at U+2028
+    banner = re.search(r"^[ \t]*[\[{]", text, re.MULTILINE)
+    lines = re.findall(
+        r".*\n|.+", text[banner.start() :] if banner else text
+    )  # splitlines() would split strings at U+2028
     for each in read_json_ads(lines, source=source):
         if isinstance(each, Rejected):
             raise ParseError(each.reason, source=source, line=each.line)
@@ -84,11 +87,6 @@ def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
         start = opened
     if depth:
         yield Rejected(source, "ad is cut off", start)
-
-
-def _without_banner(text: str) -> str:
-    match = re.search(r"^[ \t]*[\[{]", text, re.MULTILINE)
-    return text[match.start() :] if match else text
 
 
 def _foreign(text: str, source: str, line: int) -> Iterator[Rejected]:

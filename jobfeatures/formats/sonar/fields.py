@@ -86,7 +86,6 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("cluster", _H, True),
         Field("node", _H, True),
     ),
-    # --- sysinfo ---
     "SysinfoAttributes": (
         *_HEAD_OF_NODE,
         Field("os_name", _NE, True),
@@ -121,7 +120,6 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("max_memory_clock", _U, unit="MHz"),
     ),
     "SysinfoSoftwareVersion": (Field("key", _NE, True), Field("name", _S), Field("version", _NE, True)),
-    # --- sample ---
     "SampleAttributes": (
         *_HEAD_OF_NODE,
         Field("system", _O, of="SampleSystem"),
@@ -192,7 +190,6 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("gpu_memory", _U, unit=KIB),
         Field("gpu_memory_util", _F, unit="%"),
     ),
-    # --- jobs ---
     "JobsAttributes": (*_HEAD, _objects("slurm_jobs", "SlurmJob")),
     "SlurmJob": (
         Field("job_id", _NZ, True),
@@ -239,7 +236,6 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("MaxRSS", _U, unit=KIB),
         Field("MaxVMSize", _U, unit=KIB),
     ),
-    # --- cluster ---
     "ClusterAttributes": (
         *_HEAD,
         Field("slurm", _B),

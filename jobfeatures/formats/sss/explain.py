@@ -23,8 +23,9 @@ def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[st
 
     Raises ParseError for an invalid request.
     """
-    if inherited := [_named(each) for each in _all_of(job) if each not in _all_of(own)]:
-        yield f"inherits {', '.join(inherited)}"
+    if inherited := [each for each in _all_of(job) if each not in _all_of(own)]:
+        named = (f"{_words(each.key)} {format_value(each.value)}".rstrip() for each in inherited)
+        yield f"inherits {', '.join(named)}"
     if job.requested:
         yield f"requests {describe(parse_expression(job.requested))}"
     for each in read_dependencies(job):
@@ -69,10 +70,6 @@ def _words(key: Sequence[str]) -> str:
 
 def _all_of(job: SssJob) -> list[Property]:
     return [*job.properties, *job.requested, *job.delivered]
-
-
-def _named(each: Property) -> str:
-    return f"{_words(each.key)} {format_value(each.value)}".rstrip()
 
 
 def _number(amount: Fraction | None) -> str:
