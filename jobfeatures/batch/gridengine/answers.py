@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jobfeatures.batch.gridengine.basics import is_number, known, least_limit, parse_limit_secs
-from jobfeatures.batch.gridengine.xml import parse_xml, text_of
+from jobfeatures.batch.gridengine.xml import Element, parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.records.model import UNLIMITED, Limit, NodeNotice
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
 
 JOB_SOURCE = "qstat -j"
 QUEUE_SOURCE = "qstat -f"

@@ -7,19 +7,15 @@ https://manpages.debian.org/bookworm/gridengine-client/qstat.1.en.html
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.gridengine.answers import DRAINING_LETTERS, QueueInstance, parse_slots
 from jobfeatures.batch.gridengine.basics import NAME, known
-from jobfeatures.batch.gridengine.xml import parse_xml
+from jobfeatures.batch.gridengine.xml import Element, parse_xml
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.records.model import Cluster, ClusterNode, Partition
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.records.quantities import parse_binary_size, parse_count
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
 
 CLUSTER_SOURCE = "qhost -q"
 CLUSTER_QUESTION = ("-q", "-xml")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.gridengine.answers import parse_slots
@@ -22,12 +21,9 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_secs,
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
-from jobfeatures.batch.gridengine.xml import parse_xml, text_of
+from jobfeatures.batch.gridengine.xml import Element, parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
 
 QUEUE_SOURCE = "qstat -s prsz"
 

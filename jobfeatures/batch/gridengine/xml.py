@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from xml.etree import ElementTree  # for the type: defusedxml parses
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import ParseError as XmlError
@@ -17,9 +17,7 @@ from defusedxml.ElementTree import fromstring
 
 from jobfeatures.errors import ParseError
 
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
+Element = ElementTree.Element
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 

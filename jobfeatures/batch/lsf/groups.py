@@ -4,8 +4,6 @@ Source: LSF 10.1, ``/lsf/<cluster>/job.<id>.<pid>.<time>``, one directory
 for each of the job's tasks on the host; ``<id>`` of an array is ``123[4]``.
 """
 
-from __future__ import annotations
-
 import re
 
 from jobfeatures.batch.groups import BatchHierarchy
