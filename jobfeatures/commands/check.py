@@ -9,8 +9,6 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Mapping
-from types import FrameType
-from typing import NoReturn
 
 from jobfeatures.check.fetching import CannotCheckError, read_listing
 from jobfeatures.check.filekinds import (
@@ -24,7 +22,7 @@ from jobfeatures.check.filekinds import (
 )
 from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
 from jobfeatures.check.rules import judge
-from jobfeatures.commands.common import number_flag
+from jobfeatures.commands.common import TimeIsUpError, number_flag, time_is_up
 from jobfeatures.errors import ConfigurationError, shown, shown_name
 from jobfeatures.features.keys import Profile
 from jobfeatures.formats.sonar.fields import PROFILES
@@ -130,17 +128,13 @@ def _wanted(
     return wanted
 
 
-class _TimeIsUpError(Exception):
-    """The overall timeout has expired."""
-
-
 def check(
     wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float, profile: Profile | None = None
 ) -> list[Verdict]:
     """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
     listings: list[Listing] = []
     verdicts: list[Verdict] = []
-    previous = signal.signal(signal.SIGALRM, _time_is_up)
+    previous = signal.signal(signal.SIGALRM, time_is_up)
     # Repeatedly: the first signal may arrive where its exception is lost.
     signal.setitimer(signal.ITIMER_REAL, timeout_secs, 1.0)
     try:
@@ -149,17 +143,13 @@ def check(
                 listings.append(read_listing(location, kind, profile))
             except CannotCheckError as error:
                 verdicts.append(Verdict(location, kind, problem=str(error)))
-            except _TimeIsUpError:
+            except TimeIsUpError:
                 verdicts.append(Verdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     now = time.time()
     return [_verdict(listing, listings, now) for listing in listings] + verdicts
-
-
-def _time_is_up(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise _TimeIsUpError
 
 
 def _verdict(listing: Listing, listings: list[Listing], now_secs: float) -> Verdict:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from types import FrameType
+from typing import NoReturn, TypeVar
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
@@ -64,3 +65,12 @@ def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -
         return value
 
     return parse
+
+
+class TimeIsUpError(Exception):
+    """The time allowed for a command has passed."""
+
+
+def time_is_up(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Raise TimeIsUpError: for SIGALRM."""
+    raise TimeIsUpError

@@ -8,10 +8,8 @@ import os
 import signal
 import stat
 from collections.abc import Callable
-from types import FrameType
-from typing import NoReturn
 
-from jobfeatures.commands.common import JOB_VARIABLES, add_batch, read_config
+from jobfeatures.commands.common import JOB_VARIABLES, TimeIsUpError, add_batch, read_config, time_is_up
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.hookreasons import reason_of
@@ -22,10 +20,6 @@ log = logging.getLogger(__name__)
 
 ROOT_VARIABLE = "JOBFEATURES_FEATURES_ROOT"
 KEPT_CONFIG = "intake/config.toml"  # below the features' root; written by the daemon
-
-
-class _DeadlineError(Exception):
-    """The hook's time is up."""
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +38,10 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
     status = 1 if arguments.strict else 0
     try:
         config = read_hook_config(arguments)
-        signal.signal(signal.SIGALRM, _deadline)
+        signal.signal(signal.SIGALRM, time_is_up)
         signal.setitimer(signal.ITIMER_REAL, config.hook_timeout_secs)
         work(config)
-    except _DeadlineError:
+    except TimeIsUpError:
         log.error("%s: out of time", arguments.command, extra={"reason": "timeout"})
         return status
     except (JobfeaturesError, OSError) as error:
@@ -96,7 +90,3 @@ def is_ours(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
-
-
-def _deadline(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise _DeadlineError

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FrameType
 
 from jobfeatures.batch.spool.source import SUFFIX
 from jobfeatures.commands.common import number_flag, read_config
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     player = Player(spool, SystemClock(), time.sleep, speed=arguments.speed, node=node)
     try:
         os.makedirs(spool, exist_ok=True)
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: documents are removed
         with contextlib.suppress(KeyboardInterrupt):
             player.play(plan)
     except OSError as error:
@@ -89,11 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         player.remove_documents()
     return done
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End on SIGTERM as on Ctrl-C, so that the documents are removed."""
-    raise KeyboardInterrupt
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -20,7 +21,6 @@ import numpy as np
 from jobfeatures.analysis.schedule.eligibility import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 from jobfeatures.analysis.schedule.followers import Links
 from jobfeatures.analysis.schedule.runs import Array
-from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
@@ -231,10 +231,7 @@ def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], 
 
 def _totals(header: Header) -> dict[str, int]:
     for label in ("MaxProcs", "MaxNodes"):
-        try:
-            size = header.size(label)
-        except ParseError:
-            continue
+        size = header.readable(partial(Header.size, label=label))
         if size is not None and size.total > 0:
             return {"cpu": size.total}
     return {}

@@ -8,7 +8,7 @@ different values is therefore not trusted. ``pe_hostfile`` is described in sge_p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.gridengine.basics import (
@@ -76,7 +76,11 @@ def parse_spooled_job(
     source = f"{CONFIG} of {job_id}"
     lines = Lines(config, source=source, note=note)
     variables = Lines(environment, source=f"active_jobs/environment of {job_id}", note=note)
-    granted = _read_hosts(hosts, source, note)
+    granted: tuple[tuple[str, int], ...] = ()
+    try:
+        granted = parse_hosts(hosts)
+    except ParseError as error:
+        note(Rejected.from_error(error.at(source, field="pe_hostfile")))
     total = lines.read(_parse_slots, "pe_slots") or sum(slots for _, slots in granted) or None
     here = lines.read(_parse_slots, "host_slots")
     if here is None and len(granted) == 1:
@@ -139,14 +143,6 @@ def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
         for host in expand_nodes(words[0]):
             granted[host] = granted.get(host, 0) + parse_count(words[1], field="slots")
     return tuple(granted.items())
-
-
-def _read_hosts(text: str, source: str, note: Note) -> Sequence[tuple[str, int]]:
-    try:
-        return parse_hosts(text)
-    except ParseError as error:
-        note(Rejected.from_error(error.at(source, field="pe_hostfile")))
-        return ()
 
 
 def _parse_slots(text: str) -> int | None:

@@ -47,6 +47,7 @@ _EXITS = {
     },
     "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
 }
+_REASONS = {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}  # comments are free text, and not used
 # Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
 SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
 
@@ -122,7 +123,7 @@ def make_job(
         total_nodes=len(shares) or fields.read(parse_count, "Resource_List.nodect"),
         total_gpus=compute_total(share.gpus for share in shares.values())
         or fields.read(parse_count, "Resource_List.ngpus"),
-        reason=_reason(letter, state),
+        reason=_REASONS.get(letter, "Queued") if state is JobState.PENDING else None,
         eligible_secs=fields.read(parse_time, "etime") if state is JobState.PENDING else None,
         priority=fields.read(parse_whole, "Priority"),
         sessions=_sessions(fields, shares, node_name) if state.is_on_node else frozenset(),
@@ -200,13 +201,6 @@ def count_ppn(text: str) -> int | None:
             return None
         total += nodes * int(each[0])
     return total
-
-
-def _reason(letter: str, state: JobState) -> str | None:
-    """Return why a job is not running, by its state letter; its comment is free text, and not used."""
-    if state is not JobState.PENDING:
-        return None
-    return {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}.get(letter, "Queued")
 
 
 def _sessions(fields: Fields, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:

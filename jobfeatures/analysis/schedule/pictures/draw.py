@@ -38,7 +38,8 @@ def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
     for number, (view, heat, name) in enumerate(zip(views, heats, names, strict=True), 1):
         with styled():
             figure = draw_heat(view, heat, norm, name)
-        file = "heatmap" if len(views) == 1 else f"heatmap-{number}-{_as_file_name(name)}"
+        safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:60] or "log"
+        file = "heatmap" if len(views) == 1 else f"heatmap-{number}-{safe}"
         yield Picture("heatmap", file, name, _say_heat(view, heat, name), figure)
     with styled():
         figure = draw_boxes(views, names)
@@ -56,10 +57,6 @@ def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> Non
     for form in sorted(forms, reverse=True):  # SVG first: after PNG its clip names are not deterministic
         with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
             file.write(render(picture, form))
-
-
-def _as_file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:60] or "log"
 
 
 def _say_heat(view: View, heat: Heat, name: str) -> str:

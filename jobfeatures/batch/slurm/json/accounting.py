@@ -25,7 +25,7 @@ from jobfeatures.batch.slurm.sacct.values import ENDED
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes, Number, pairs
 from jobfeatures.joblogs.nottaken import without_unreadable
-from jobfeatures.records.model import JobState, Limit
+from jobfeatures.records.model import JobState
 
 _STEP = re.compile(r"(?:[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,10})?\.)?([A-Za-z0-9_+-]{1,64})\Z")
 _UNFINISHED = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
@@ -137,6 +137,7 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
     array = record.nonzero("array", "job_id")
     het = record.nonzero("het", "job_id")
     task = None if array is None else record.count("array", "task_id")
+    minutes, reservation = record.number("time", "limit"), record.get("reservation", "name")
     requested = resources(record, "tres", "requested")
     allocated = resources(record, "tres", "allocated")
     state, common = _common_fields(record, "state", "current", allocated=allocated, version=version)
@@ -151,7 +152,7 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
         account=record.text("account"),
         partition=record.text("partition"),
         qos=record.text("qos"),
-        reservation=_reservation(record),
+        reservation=record.text("reservation", "name") if isinstance(reservation, str) else None,  # 0: none
         priority=record.count("priority"),
         submit_secs=record.nonzero("time", "submission"),
         eligible_secs=record.nonzero("time", "eligible"),
@@ -162,7 +163,7 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
         requested_cpus=record.nonzero("required", "CPUs") or requested.get("cpu"),
         requested_gpus=count_gpus(requested),
         requested_memory_bytes=requested["mem"] * MEBIBYTE if requested.get("mem") else None,
-        wall_limit_secs=_limit(record),
+        wall_limit_secs=(minutes * 60 or None) if isinstance(minutes, int) else minutes,  # 0: not recorded
         array_job_id=None if array is None else str(array),
         array_task_id=None if task is None else str(task),
         het_job_id=None if het is None else str(het),
@@ -303,13 +304,3 @@ def _as_text(found: Mapping[str, int]) -> str | None:
 
 def _whole_secs(milliseconds: int | None) -> int | None:
     return None if milliseconds is None else milliseconds // 1000
-
-
-def _reservation(record: JsonRecord) -> str | None:
-    name: Any = record.get("reservation", "name")
-    return record.text("reservation", "name") if isinstance(name, str) else None  # 0: none
-
-
-def _limit(record: JsonRecord) -> Limit:
-    minutes = record.number("time", "limit")
-    return (minutes * 60 or None) if isinstance(minutes, int) else minutes  # 0: not recorded

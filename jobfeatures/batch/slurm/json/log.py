@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
@@ -72,17 +71,14 @@ def _read_job(
     record = JsonRecord(values)
     if "job_state" not in values:
         found, bad = parse_db_job(record, version=version, notes=notes)
-        return [*map(partial(_with_memory, found[1:]), found[:1]), *found[1:]], bad
+        if found:  # only steps report memory: that of the largest is the job's
+            most = max((step.used_memory_bytes or 0 for step in found[1:]), default=0)
+            found[0] = replace(found[0], used_memory_bytes=most or None)
+        return found, bad
     try:
         return [without_unreadable(lambda: _queued_record(record), values, NEEDED, notes)], []
     except ParseError as error:
         return [], [error.at(about=f"job {str(record.get('job_id'))[:32]}")]
-
-
-def _with_memory(steps: list[JobRecord], job: JobRecord) -> JobRecord:
-    """Return a job with the most memory that one of its steps used, which only steps report."""
-    most = max((step.used_memory_bytes or 0 for step in steps), default=0)
-    return replace(job, used_memory_bytes=most or None)
 
 
 def _queued_record(record: JsonRecord) -> JobRecord:
