@@ -11,8 +11,8 @@ exec </dev/null >/dev/null 2>&1
 here=$0
 [[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
 if [ "$EUID" != 0 ]; then # OAR gives 3 or 4 arguments; root gets 6, with what it lacks in its environment
-  [ $# -ge 6 ] || oardodo "$0" "${1-}" "${2-}" "${3-}" "${OAR_JOB_WALLTIME_SECONDS-${4-}}" "${OAR_JOB_NAME-}" \
-    "${OAR_PROJECT_NAME-}"
+  [ $# -ge 6 ] || oardodo "$0" "${1-}" "${2-}" "${3-}" "${OAR_JOB_WALLTIME_SECONDS-${4-}}" \
+    "${OAR_JOB_NAME-}" "${OAR_PROJECT_NAME-}"
   exit 0
 fi
 
