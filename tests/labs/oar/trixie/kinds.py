@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import urllib.request
@@ -206,6 +207,7 @@ def begin() -> None:
             raise RuntimeError(
                 (FOLDER / "asking.log").read_text() + run("journalctl", "-n", "80", check=False)
             )
+    threading.Thread(target=watch, daemon=True).start()
 
 
 # --- the jobs -------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ def interactive() -> None:
     """Ask for a shell on a terminal, and have it run what jobs run."""
     path = script_of("interactive", "bob", WAIT)
     # The sleep: when a terminal's first process ends, its hang-up would reach what tells oarexec of the end.
-    words = ("script", "-qec", "oarsub -I -n shell -l core=1,walltime=0:23:0; sleep 4", "/dev/null")
+    words = ("script", "-qec", "oarsub -I -n shell -l core=1,walltime=0:23:0; sleep 3000", "/dev/null")
     command, environ = as_user("bob", *words)
     log = (FOLDER / "interactive.log").open("wb")
     shell = subprocess.Popen(
@@ -420,26 +422,34 @@ def wall_limit(text: str, job_id: str) -> float | None:
     return float(found[1]) if found else None
 
 
+last: dict[str, dict[str, list[str]]] = {FILES: {}, ASKING: {}}  # what was last shown of each job, by page
+
+
+def looked(address: str) -> bool:
+    """Look at a page, and return whether there are jobs on it."""
+    lines = page(address).splitlines()
+    found = {line.split('job_id="')[1].split('"')[0] for line in lines if line.startswith("batch_job_info{")}
+    for job_id in found:
+        last[address][job_id] = [line for line in lines if f'job_id="{job_id}"' in line]
+    return bool(found)
+
+
+def watch() -> None:
+    """Look at the pages all the time: some jobs end soon."""
+    while True:
+        with contextlib.suppress(OSError):
+            for address in last:
+                looked(address)
+        time.sleep(2 * PACE)
+
+
 def end() -> None:
     """Let all jobs end, and look at the page until none is left."""
     fcntl.flock(gate[0], fcntl.LOCK_UN)
     run("oardel", *ids["held"], user="bob", check=False)
-    ever: dict[str, set[str]] = {FILES: set(), ASKING: set()}
-    last: dict[str, dict[str, list[str]]] = {FILES: {}, ASKING: {}}
-
-    def all_gone() -> bool:
-        gone = True
-        for address, names in ever.items():
-            text = page(address)
-            for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
-                names.add(job_id)
-                last[address][job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
-            gone &= "batch_job_info{" not in text
-        return gone
-
-    until(lambda: all_gone() | (not told_by_oar()), "all jobs have ended")
-    until(all_gone, "the pages show none of them")
-    seen["ever"] = {name: sorted(found) for name, found in ever.items()}
+    until(lambda: not told_by_oar(), "all jobs have ended")
+    until(lambda: not any(map(looked, (FILES, ASKING))), "the pages show none of them")
+    seen["ever"] = {address: sorted(found) for address, found in last.items()}
     seen["last"] = last
     seen["left"] = [
         str(path)
