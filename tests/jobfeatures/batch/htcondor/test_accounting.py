@@ -1,4 +1,4 @@
-"""History files and condor_history. Fixtures are constructed, and printed by HTCondor's library."""
+"""History files and condor_history: captured, and constructed ones that HTCondor's library has printed."""
 
 import os
 from pathlib import Path
@@ -133,18 +133,35 @@ def test_a_bad_record_costs_itself_only(bad):
     assert [type(each) for each in found] == [JobRecord, Rejected, JobRecord]
 
 
-def test_a_captured_history_of_23_9_6_is_read_and_what_is_not_taken_is_one_line():
+@pytest.mark.parametrize("name", ["history-23.9.6", "history-23.9.6.json"])
+def test_a_captured_history_of_23_9_6_is_read(name):
+    found = {each.job_id: each for each in read((FOLDER / name).read_text())}
+    ends = {
+        job_id: (each.state, each.exit_status, each.exit_signal, each.run_secs)
+        for job_id, each in found.items()
+    }
+    of_bob = {"1.0@schedd2@wn1.lab": (JobState.FAILED, 3, None, 7)}
+    assert ends == {
+        "1.0@wn1.lab": (JobState.COMPLETED, 0, None, 9),
+        "2.0@wn1.lab": (JobState.FAILED, None, 9, 6),
+        "3.0@wn1.lab": (JobState.CANCELLED, None, None, None),
+        "4.0@wn1.lab": (JobState.CANCELLED, None, None, None),
+        **(of_bob if not name.endswith("json") else {}),  # the command tells those of one schedd
+    }
+    done, removed, never = (found[f"{number}.0@wn1.lab"] for number in (1, 3, 4))
+    assert (done.name, done.total_cpus, done.nodes, done.restarts) == ("fit", 2, ("wn1.lab",), 0)
+    assert (done.submit_secs, done.start_secs, done.end_secs) == (1795854014, 1795854015, 1795854024)
+    assert (removed.start_secs, removed.end_secs, removed.used_memory_bytes) == (1795854029, 1795854030, None)
+    assert (never.start_secs, never.end_secs, never.nodes) == (None, 1795854031, ())
+    assert [each.used_memory_bytes for each in found.values() if each.exit_signal] == [280 * 1024]
+
+
+def test_what_a_captured_history_has_that_is_not_taken_is_one_line():
     notes = Notes()
-    found = read((FOLDER / "history-23.9.6").read_text(), notes=notes)
-    assert [(each.job_id, each.user, each.state, each.run_secs) for each in found] == [
-        ("12.0@schedd2@wn1.lab", "bob", JobState.COMPLETED, 60),
-        ("15.0@schedd2@wn1.lab", "bob", JobState.COMPLETED, 25),
-        ("3.0@wn1.lab", "alice", JobState.CANCELLED, 46),
-    ]
-    assert [each.used_memory_bytes for each in found] == [None, None, 252 * 1024]  # 0: not measured yet
+    read((FOLDER / "history-23.9.6").read_text(), notes=notes)
     [line] = notes.lines()
-    assert line.startswith("not taken: 66 fields, 174 values: ")
-    assert len([*notes.lines(in_full=True)]) == 66
+    assert line.startswith("not taken: 81 fields, 287 values: ")
+    assert len([*notes.lines(in_full=True)]) == 81
 
 
 def test_a_state_that_nobody_knows_has_its_end():

@@ -1,4 +1,4 @@
-"""HTCondor's slots, on made-up nodes: no HTCondor can be had here. Shapes are those of its manual."""
+"""HTCondor's slots, on made-up nodes. Shapes are those of its manual."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Job and machine ads. Fixtures are constructed, and printed by HTCondor's library: tests/fixtures/htcondor."""
+"""Job and machine ads: captured, and constructed ones that HTCondor's library has printed."""
 
 from pathlib import Path
 
@@ -54,6 +54,16 @@ def test_the_ads_of_a_slot_have_all_fields_of_a_job(ads):
         allocated_gpus=2,
         priority=-2,
     )
+
+
+def test_the_captured_ads_of_a_slot_of_23_9_6_have_all_but_gpus():
+    told = (parse_ad((FOLDER / f"{name}-23.9.6.ad").read_text()) for name in ("job", "machine"))
+    assert job_from_ads(*told, node_name="wn1") == Job(
+        key=JobKey("htcondor", "5.0@wn1.lab"), schedd="wn1.lab", slot="slot1_2@wn1.lab", state=JobState.RUNNING,
+        name='fit "2"', user="alice", account="group_physics", submit_secs=1795854031, start_secs=1795854033, nodes=("wn1",),
+        total_cpus=2, total_nodes=1, allocated_cpus=2, array_job_id="5", array_task_id="0", restarts=0, allocated_gpus=0,
+        limits=Limits(wall_secs=3600, cpu_secs=7200, memory_bytes=256 * 2**20, scratch_bytes=103424 * 1024), priority=-2,
+    )  # fmt: skip
 
 
 def test_the_machine_ad_stands_in_for_what_the_job_ad_lacks():

@@ -1,4 +1,4 @@
-"""condor_q and condor_status. Fixtures are constructed, and printed by HTCondor's library."""
+"""condor_q and condor_status: captured answers, and constructed ones that HTCondor's library has printed."""
 
 import json
 from dataclasses import replace
@@ -67,6 +67,46 @@ def test_a_pending_job_has_what_it_asks_for_where_that_has_a_value():
 def test_the_library_knows_what_expressions_ask_for():
     pending = by_id(queue_of(fixture("queue.json"), evaluate=find_evaluator()))["4712.0"]
     assert (pending.total_cpus, pending.limits.scratch_bytes) == (4, None)
+
+
+def test_a_captured_queue_of_23_9_6_has_what_each_kind_of_job_has():
+    table = queue_of(fixture("queue-23.9.6.json"))
+    assert (table.complete, table.rejected) == (True, ())
+    jobs = {key.job_id: job for key, job in table.jobs.items()}
+    assert {name: (job.state, job.reason) for name, job in jobs.items()} == {
+        "2.0@schedd2@wn1.lab": (JobState.RUNNING, None),
+        "3.0@schedd2@wn1.lab": (JobState.PENDING, None),
+        "5.0@wn1.lab": (JobState.RUNNING, None),
+        "5.1@wn1.lab": (JobState.RUNNING, None),
+        "6.0@wn1.lab": (JobState.SUSPENDED, None),
+        "7.0@wn1.lab": (JobState.PENDING, "Held"),
+        "8.0@wn1.lab": (JobState.FAILED, None),
+    }
+    assert jobs["5.0@wn1.lab"] == Job(
+        key=JobKey("htcondor", "5.0@wn1.lab"), schedd="wn1.lab", state=JobState.RUNNING, name='fit "2"', user="alice",
+        account="group_physics", submit_secs=1795854031, start_secs=1795854033, nodes=("wn1.lab",), total_cpus=2,
+        total_nodes=1, total_gpus=0, array_job_id="5", array_task_id="0", restarts=0, priority=-2,
+        limits=Limits(wall_secs=3600, cpu_secs=7200, memory_bytes=256 * MIB, scratch_bytes=103424 * 1024),
+    )  # fmt: skip
+    site_limit, pending, failed = (
+        jobs[each] for each in ("2.0@schedd2@wn1.lab", "3.0@schedd2@wn1.lab", "8.0@wn1.lab")
+    )
+    assert (site_limit.limits.wall_secs, site_limit.user) == (900, "bob")
+    assert (pending.eligible_secs, pending.total_cpus, pending.limits.memory_bytes) == (1795854039, 64, None)
+    assert (failed.end_secs, failed.nodes) == (1795854045, ())
+    evaluated = queue_of(fixture("queue-23.9.6.json"), evaluate=find_evaluator()).jobs
+    assert evaluated[pending.key].limits.memory_bytes == 128 * MIB
+
+
+def test_a_captured_pool_of_23_9_6_is_one_node_of_its_dynamic_slots():
+    cluster = parse_status(fixture("status-23.9.6.json"), taken_at_secs=1.0)
+    assert cluster.rejected == ()
+    assert cluster.nodes == (
+        ClusterNode(
+            name="wn1.lab", states=("MIXED",), cpus=8, allocated_cpus=6, memory_bytes=8000 * MIB,
+            allocated_memory_bytes=768 * MIB, gpus=0, allocated_gpus=0,
+        ),
+    )  # fmt: skip
 
 
 def test_held_failed_and_parallel_jobs():
@@ -164,7 +204,7 @@ def test_an_ad_without_a_machine_is_reported():
         ("[]", None),
         ('[{"Name": "slot1@h", "State": "Claimed"}]', NodeNotice()),
         ('[{"ExpectedMachineGracefulDrainingCompletion": 1795250000, "Draining": false}]', NodeNotice()),
-        (fixture("direct.json"), NodeNotice(True, (1795250000,))),
+        (fixture("direct-23.9.6.json"), NodeNotice(True, (1795854643,))),
         ('[{"State": "Drained"}, {"State": "Unclaimed"}]', NodeNotice(True)),
         ('[{"Draining": true, "ExpectedMachineGracefulDrainingCompletion": 0}]', NodeNotice(True)),
         ('[{"Draining": "\\/Expr(X)\\/", "ExpectedMachineGracefulDrainingCompletion": null}]', NodeNotice()),

@@ -322,8 +322,8 @@ def show(name):
 
 
 def test_the_nodes_own_startd_reports_whether_it_drains(node, make, clock, command, tmp_path):
-    source = make(condor_status=command("condor_status", show("direct.json")), node_refresh_secs=300.0)
-    assert source.poll_jobs(()).node == NodeNotice(True, (1795250000,))
+    source = make(condor_status=command("condor_status", show("direct-23.9.6.json")), node_refresh_secs=300.0)
+    assert source.poll_jobs(()).node == NodeNotice(True, (1795854643,))
     source.poll_jobs(())
     clock.secs = 301
     source.poll_jobs(())
@@ -373,7 +373,7 @@ def test_machine_ads_rate_processors_and_jobs_get_their_shares(
     ],
 )
 def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, clock, command, body):
-    good = command("condor_status", show("direct.json"))
+    good = command("condor_status", show("direct-23.9.6.json"))
     timeout_secs = 0.3 if body and "sleep" in body else 60.0
     source = make(condor_status=good, node_refresh_secs=300.0, timeout_secs=timeout_secs)
 
@@ -389,14 +389,14 @@ def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, 
     node.job(500)
     table = ask()
     assert states(table) == {"12.0": JobState.RUNNING}
-    assert table.node == NodeNotice(True, (1795250000,))
+    assert table.node == NodeNotice(True, (1795854643,))
     assert ["cannot read the node's drain state" in each.reason for each in table.rejected] == [True]
 
 
 def test_jobs_that_begin_do_not_wait_for_the_startd(node, make, clock, command, tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    asked = command("condor_status", f"open({str(gate)!r}).read()\n{show('direct.json')}")
+    asked = command("condor_status", f"open({str(gate)!r}).read()\n{show('direct-23.9.6.json')}")
     source = make(condor_status=asked, node_refresh_secs=300.0, timeout_secs=60.0)
     with source.watch(lambda: None):
         assert source.poll_jobs(()).node is None  # and not only once the startd has answered
@@ -406,7 +406,7 @@ def test_jobs_that_begin_do_not_wait_for_the_startd(node, make, clock, command, 
         assert (states(table), table.node) == ({"12.0": JobState.RUNNING}, None)
         gate.write_text("")
         clock.secs = 0.0
-        assert until(lambda: source.poll_jobs(()).node) == NodeNotice(True, (1795250000,))
+        assert until(lambda: source.poll_jobs(()).node) == NodeNotice(True, (1795854643,))
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 
