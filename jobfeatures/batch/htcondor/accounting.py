@@ -117,7 +117,9 @@ def parse_record(
     ended = state in {JobState.COMPLETED, JobState.FAILED}
     nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
     user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
-    start, host = start_of(job, starts), host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
+    # When the last run began; JobStartDate is the start of the first.
+    start = job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
+    host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
     run_secs = job.seconds("RemoteWallClockTime") if starts == 1 else None  # it adds up all runs
     if state is JobState.PENDING:
         start = run_secs = user_secs = system_secs = None
@@ -160,11 +162,6 @@ def parse_record(
         array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
         workflow_id=None if (dag := job.count("DAGManJobId")) is None else str(dag),
     )
-
-
-def start_of(job: Fields, starts: int | None) -> int | None:
-    """Return when the last run began; JobStartDate is the start of the first."""
-    return job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
 
 
 def used_memory(job: Fields) -> int | None:

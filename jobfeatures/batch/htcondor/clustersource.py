@@ -14,7 +14,6 @@ from jobfeatures.batch.htcondor.jobad import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOUR
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.batch.programs import Programs
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
-from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, JobTable
@@ -89,9 +88,6 @@ class CondorPool:
 
 def _parse_records(text: str, source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
     parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
-    yield from parse_each(parse, _parse(text, source), rejected)
-
-
-def _parse(text: str, source: str) -> list[ClassAd]:
     with failing_source(source, ParseError):
-        return parse_json_ads("" if text.strip() == EMPTY else text, source=source)
+        ads = parse_json_ads("" if text.strip() == EMPTY else text, source=source)
+    yield from parse_each(parse, ads, rejected)

@@ -9,13 +9,14 @@ absent, undefined, or an expression without a value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id, schedd_of
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
@@ -168,16 +169,10 @@ def parse_queue(
 
     The table is complete unless an ad was malformed or several have the same id.
     """
-    jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
-    for ad in ads:
-        try:
-            job = parse_queued_job(ad, site_limits=site_limits, note=rejected.append, evaluate=evaluate)
-        except ParseError as error:
-            rejected.append(Rejected.from_error(error))
-            continue
-        jobs[job.key] = job
+    parse = partial(parse_queued_job, site_limits=site_limits, note=rejected.append, evaluate=evaluate)
+    jobs = {job.key: job for job in parse_each(parse, ads, rejected)}
     lost = len(ads) - len(jobs)
     return JobTable(
         source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not lost, rejected=tuple(rejected)
