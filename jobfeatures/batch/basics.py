@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
@@ -106,6 +106,20 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
             raise ParseError("not a host name", source=file, line=line if file else 0, field=field, text=name)
         counts[name] += bool(name)
     return dict(+counts)
+
+
+def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the lines of each record: `head` matches its first line, and its name by a group."""
+    found: tuple[str, list[str]] | None = None
+    for line in lines:
+        if (match := head.match(line)) is not None:
+            if found is not None:
+                yield found
+            found = match[1], []
+        if found is not None:
+            found[1].append(line)
+    if found is not None:
+        yield found
 
 
 def busy_state(used: int | None, total: int | None) -> str:

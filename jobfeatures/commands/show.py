@@ -29,34 +29,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print features."""
-    config = read_config(arguments)
-    return show_jobs(config, arguments.job, arguments.batch, os.environ, with_origin=arguments.origin)
-
-
-def show_jobs(
-    config: Config,
-    job_id: str | None,
-    batch_system: str | None,
-    environ: Mapping[str, str],
-    *,
-    with_origin: bool = False,
-) -> int:
     """Print the machine's features and those of one job, of this job, or of all jobs published here."""
-    tree = FeatureTree(config.features_root)
-    if job_id is None and environ.get("JOBFEATURES"):
-        directories = [environ[name] for name in ("MACHINEFEATURES", "JOBFEATURES") if environ.get(name)]
+    tree, job_id = FeatureTree(read_config(arguments).features_root), arguments.job
+    if job_id is None and os.environ.get("JOBFEATURES"):
+        variables = ("MACHINEFEATURES", "JOBFEATURES")
+        directories = [os.environ[name] for name in variables if os.environ.get(name)]
     else:
         keys = [
             key
             for key in sorted(tree.published())
-            if (job_id is None or key.is_called(job_id)) and batch_system in (None, key.batch_system)
+            if (job_id is None or key.is_called(job_id)) and arguments.batch in (None, key.batch_system)
         ]
         if job_id is not None and not keys:
             complain(f"nothing is published for job {job_id} in {tree.root}; jobfeatures show lists others")
             return 1
         directories = [tree.machine_path, *(tree.job_path(key) for key in keys)]
-    return max(_show(tree, directory, with_origin=with_origin) for directory in directories)
+    return max(_show(tree, directory, with_origin=arguments.origin) for directory in directories)
 
 
 def _show(tree: FeatureTree, directory: str, *, with_origin: bool) -> int:

@@ -59,16 +59,9 @@ def read_log(
     `kind` None is determined from the content; `zone` is the time zone of its
     local times. Raises LogFileError, ParseError, KindError.
     """
-    return read_whole(name, kind, zone, meaning).log
-
-
-def read_whole(
-    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
-) -> Read:
-    """Return the jobs of a file as `read_log` does, with their source."""
     with as_file(name) as path:
-        [read] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).reads()
-    return read
+        [log] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).logs()
+    return log
 
 
 class Pieces:

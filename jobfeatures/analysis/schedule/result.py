@@ -95,26 +95,20 @@ class Sums(NamedTuple):
     bags: Bags | None  # None where jobs are not joined
 
 
+@dataclass(eq=False)
 class Schedule:
     """The evaluated jobs of some users. Arrays have the order of `chosen`."""
 
-    def __init__(
-        self,
-        log: ScheduleLog,
-        options: Options,
-        chosen: Chosen,
-        shares: Sequence[Shares],
-        expected: Array,
-        bags: Array | None = None,
-    ) -> None:
-        self.log = log
-        self.options = options
-        self.chosen = chosen
-        self.shares = tuple(shares)
-        self.expected = expected
-        self.bags = bags  # equal for jobs that share one expected end
-        late = np.maximum(chosen.end - expected, 0)
-        self.tardiness = np.where(late > BLUR_SECS, late, 0.0) if options.mode is Mode.FLUID else late
+    log: ScheduleLog
+    options: Options
+    chosen: Chosen
+    shares: Sequence[Shares]
+    expected: Array
+    bags: Array | None = None  # equal for jobs that share one expected end
+
+    def __post_init__(self) -> None:
+        late = np.maximum(self.chosen.end - self.expected, 0)
+        self.tardiness = np.where(late > BLUR_SECS, late, 0.0) if self.options.mode is Mode.FLUID else late
 
     @cached_property
     def weighted_tardiness(self) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
@@ -27,14 +28,12 @@ from jobfeatures.records.model import JobKey
 FIND_GAP_LOOKS = 8  # samples between two searches for the daemon, until it is found
 
 
+@dataclass(slots=True)
 class _Known:
-    __slots__ = ("complete", "job", "key", "state")
-
-    def __init__(self) -> None:
-        self.state: tuple[int, int] | None = None
-        self.complete = False
-        self.key: JobKey | None = None
-        self.job = ActiveJob()
+    state: tuple[int, int] | None = None
+    complete: bool = False
+    key: JobKey | None = None
+    job: ActiveJob = field(default_factory=ActiveJob)
 
 
 class GridEngineJobs:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jobfeatures.batch.basics import split_records
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss.xml import Element, parse_element
 
@@ -101,31 +102,17 @@ def parse_text(text: str, *, kind: str, source: str) -> Records:
     A line that starts with a tab continues the previous one. Lines before the first record, such as a
     banner, are skipped. Raises ParseError if there is text but no record.
     """
-    records = collect_records(_split_text(text.split("\n"), HEADS[kind]), source=source)
+    split = split_records(text.split("\n"), HEADS[kind])
+    records = collect_records(((name, _parse_body(name, lines[1:])) for name, lines in split), source=source)
     if not records.found and not records.unsure and text.strip():
         raise ParseError("no records", source=source, text=text.strip())
     return records
 
 
-def _split_text(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple[str, Record | ParseError]]:
-    name: str | None = None
-    body: list[str] = []
-    for line in lines:
-        match = head.match(line)
-        if match is None:
-            body.append(line.removesuffix("\r"))
-            continue
-        if name is not None:
-            yield name, _parse_body(name, body)
-        name, body = match[1], []
-    if name is not None:
-        yield name, _parse_body(name, body)
-
-
 def _parse_body(name: str, lines: Iterable[str]) -> Record | ParseError:
     values: dict[str, list[str]] = {}
     current: list[str] | None = None
-    for line in lines:
+    for line in (each.removesuffix("\r") for each in lines):
         if len(line) > MAX_LINE_CHARACTERS:
             return ParseError("line too long", text=line[:80])
         if line.startswith("\t"):

@@ -11,10 +11,11 @@ same user and not as finished. Other jobs are taken from squeue's answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jobfeatures.batch.basics import split_records
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.node import Maintenance, parse_notice
 from jobfeatures.batch.slurm.record import SharedJob, parse_shared_job
@@ -84,8 +85,8 @@ def parse_whole(
     unsure = {key for key, job in queue.jobs.items() if job.state.is_on_node and job.nodes}
     reported: set[str] = set()
     twice: set[JobKey] = set()
-    for job_id, text in _records(lines):
-        key = JobKey(NAME, job_id)
+    for job_id, parts in split_records(lines, _JOB):
+        key, text = JobKey(NAME, job_id), "\n".join(parts).rstrip("\n")
         if job_id in reported:
             twice.add(key)
             continue
@@ -106,21 +107,6 @@ def parse_whole(
     for key in twice:
         found.pop(key, None)
     return found, unsure - found.keys()
-
-
-def _records(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    job_id = ""
-    parts: list[str] = []
-    for line in lines:
-        match = _JOB.match(line)
-        if match is None:
-            parts.append(line)
-            continue
-        if job_id:
-            yield job_id, "\n".join(parts).rstrip("\n")
-        job_id, parts = match[1], [line]
-    if job_id:
-        yield job_id, "\n".join(parts).rstrip("\n")
 
 
 def group_by_node(

@@ -10,11 +10,12 @@ __all__ = ["read_swf"]
 @pytest.fixture
 def read_records(tmp_path):
     """Return a function: lines of JSON records → what was read of them."""
-    from jobfeatures.analysis.schedule.logreading import read_whole
+    from jobfeatures.analysis.schedule.logreading import Pieces
 
     def read(*lines):
         path = tmp_path / "log.jsonl"
         path.write_text("".join(f"{line}\n" for line in lines))
-        return read_whole(str(path), "records")
+        [found] = Pieces([(str(path), str(path))], "records").reads()
+        return found
 
     return read

@@ -1,12 +1,13 @@
 """Real logs, where somebody has them beside the project: JOBFEATURES_DATA names a folder with ``swf/`` in it."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.analysis.schedule.choosing import ScheduleError
-from jobfeatures.analysis.schedule.logreading import read_whole
+from jobfeatures.analysis.schedule.logreading import Pieces
 from jobfeatures.analysis.schedule.runs import Store, peak_of
 from jobfeatures.analysis.simulate.policies import Fairshare, Policy
 from jobfeatures.analysis.simulate.pools import one_pool
@@ -23,7 +24,7 @@ LOGS = sorted(Path(FOLDER, "swf").glob("*.swf*")) if FOLDER else []
 @pytest.mark.parametrize("part", [1, 2, 4])
 @pytest.mark.parametrize("path", LOGS, ids=[path.name for path in LOGS])
 def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part):
-    read = read_whole(str(path))
+    [read] = Pieces([(str(path), str(path))], most=sys.maxsize).reads()
     log = read.log
     if not len(log):
         with pytest.raises(ScheduleError, match="holds no jobs"):
