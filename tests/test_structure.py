@@ -666,3 +666,21 @@ def test_a_name_stands_for_one_thing():
             places.setdefault(name.rpartition(".")[2], set()).add(name)
     twins = {word: sorted(names) for word, names in places.items() if len(names) > 1 and word not in TWINS}
     assert twins == {}
+
+
+PRIVATE = re.compile(r"[])a-z]\._[a-z]")
+OWN = re.compile(r"(?:self|cls|os|sys)\._|\._(?:fields|replace|make|asdict)\b|_pytest")
+MOST_PRIVATE = 14
+
+
+def test_tests_go_through_what_things_promise():
+    """Lines that reach into another's private attributes break with its inside: their number only falls."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if "benchmarks" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if PRIVATE.search(line) and not OWN.search(line)
+    ]
+    assert len(found) <= MOST_PRIVATE, "look at what is promised instead:\n" + "\n".join(found)
+    assert len(found) > MOST_PRIVATE - 5, f"lower MOST_PRIVATE to {len(found)}"
