@@ -1,0 +1,125 @@
+"""Logs of sacct: a captured one, and constructed ones in the forms of other versions and sites."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.slurm.sacct.records import read_records
+from jobfeatures.errors import Rejected
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.model import JobState
+from tests.jobfeatures.batch.slurm.sacct.logs import COLUMNS, captured, jobs, one, records
+
+
+def test_a_captured_log_is_read_whole():
+    found = list(read_records(captured(), source="log", zone=UTC))
+    assert not [each for each in found if isinstance(each, Rejected)]
+    assert len([each for each in found if each.step is None]) == 15
+    job = jobs(found)["12"]
+    assert job == JobRecord(
+        batch_system="slurm",
+        job_id="12",
+        run_secs=5,
+        more=(("allocated_resources", "billing=2,cpu=2,mem=200M,node=1"),),
+        state=JobState.COMPLETED,
+        name="steps",
+        user="alice",
+        uid=6001,
+        group="alice",
+        account="physics",
+        partition="batch",
+        submit_secs=1795268193,
+        eligible_secs=1795268193,
+        start_secs=1795268196,
+        end_secs=1795268201,
+        exit_status=0,
+        nodes=("labE2",),
+        total_nodes=1,
+        total_cpus=2,
+        requested_cpus=2,
+        requested_memory_bytes=200 * 2**20,
+        wall_limit_secs=600,
+        used_cpu_secs=5.92,
+        used_memory_bytes=67008 * 1024,  # of step 0, both tasks
+    )
+
+
+def test_arrays_heterogeneous_jobs_and_signals():
+    found = jobs(read_records(captured(), source="log", zone=UTC))
+    assert (found["9"].array_job_id, found["9"].array_task_id) == ("2", "1")
+    assert (found["6"].het_job_id, found["6"].het_offset) == ("5", 1)
+    assert (found["11"].exit_status, found["11"].exit_signal) == (None, 9)
+    assert (found["8"].exit_status, found["8"].exit_signal) == (3, None)
+    assert found["1"].state is JobState.CANCELLED  # "CANCELLED by 0"
+
+
+def test_a_requeued_job_comes_twice_and_the_later_run_counts_the_earlier():
+    found = [
+        each
+        for each in read_records(captured(), source="log", zone=UTC)
+        if each.job_id == "14" and not each.step
+    ]
+    assert [(each.state, each.restarts) for each in found] == [
+        (JobState.PREEMPTED, None),
+        (JobState.COMPLETED, 1),
+    ]
+    assert found[0].end_secs == 1795268205
+
+
+def test_of_a_job_that_runs_end_and_cpu_time_are_not_known():
+    job = jobs(read_records(captured(), source="log", zone=UTC))["2"]
+    assert (job.state, job.end_secs, job.used_cpu_secs, job.exit_status) == (
+        JobState.RUNNING,
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_job_that_was_cancelled_before_it_started_has_no_start():
+    header = "JobID|State|Submit|Start|End|ElapsedRaw|AllocCPUS|NodeList"
+    line = "7|CANCELLED by 1234|{0}|{1}|{1}|0|0|None assigned".format(
+        "2026-11-21T07:00:00", "2026-11-21T08:00:00"
+    )
+    job = one(header, line)
+    assert (job.state, job.start_secs, job.total_cpus, job.nodes) == (JobState.CANCELLED, None, None, ())
+    assert job.end_secs == 1795248000
+
+
+def test_what_a_job_can_do_without_is_unknown_and_named_where_it_cannot_be_read():
+    notes = Notes()
+    lines = ["JobID|State|ReqMem|Start|UserCPU\n", "7|COMPLETED|4Q?|2026-11-21T07:00:00|x\n",
+             "8|COMPLETED|4G|2026-11-21T07:00:00|00:01:00\n", "9|COMPLETED|5Q?|never|00:01:00\n"]  # fmt: skip
+    found = list(read_records(lines, source="log", zone=UTC, notes=notes))
+    [nine] = [each for each in found if isinstance(each, Rejected)]
+    seven, eight = (each for each in found if each is not nine)
+    assert (seven.job_id, seven.requested_memory_bytes, seven.user_cpu_secs) == ("7", None, None)
+    assert (eight.requested_memory_bytes, eight.user_cpu_secs) == (4 * 2**30, 60)
+    assert (nine.line, nine.field, nine.text) == (4, "Start", "never")
+    assert notes.unread == {"ReqMem, such as '4Q?'": 1, "UserCPU, such as 'x'": 1}
+
+
+def test_the_part_of_a_job_before_its_size_changed_has_ended():
+    job = one("JobID|State|Start|End", "7|RESIZING|2026-11-21T07:00:00|2026-11-21T08:00:00")
+    assert (job.state, job.state_word, job.end_secs) == (JobState.UNKNOWN, "RESIZING", 1795248000)
+
+
+def test_a_log_without_raw_numbers_has_the_ids_that_it_tells():
+    header = "JobID|State"
+    assert [
+        (each.job_id, each.step, each.array_task_id) for each in records(header, "7_3|FAILED", "7_3.0|FAILED")
+    ] == [
+        ("7_3", None, "3"),
+        ("7_3", "0", "3"),
+    ]
+    assert one(header, "7_[4-9%2]|PENDING").array_task_id == "4-9%2"
+
+
+@given(st.integers(1, 2**31), st.integers(0, 2**31), st.integers(0, 10**6))
+def test_what_is_written_is_read(number, start, run):
+    line = f"{number}|x|COMPLETED|{start}|{start}|{start + run}|1|n1"
+    job = one(COLUMNS, line)
+    assert (job.job_id, job.start_secs, job.end_secs) == (str(number), start, start + run)
