@@ -1,4 +1,4 @@
-"""What single mistakes in files.py and tree.py would change, beside test_tree.py."""
+"""What single mistakes in files.py and tree.py would change, beside the tests of the tree."""
 
 import errno
 import os

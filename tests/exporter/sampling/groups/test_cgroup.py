@@ -1,82 +1,18 @@
 import errno
 import os
 import shutil
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, KeptFile, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import (
     RARELY_LOOKS,
-    STILL_LOOKS,
     JobCgroup,
     JobCgroups,
     JobFigures,
 )
-from jobfeatures_exporter.sampling.groups.hierarchy import (
-    JobDirectory,
-    find_hierarchies,
-    list_job_directories,
-)
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
-from jobfeatures_exporter.snapshot import DiskSample, MemoryBytes, NodeSample
-
-
-@pytest.fixture
-def unreadable():
-    return Unreadable()
-
-
-@pytest.fixture
-def budget():
-    return DescriptorBudget()
-
-
-def busy(look, oom_kills=0) -> NodeSample:
-    """A node at whose every sample swap, disks and pressures have changed."""
-    pressures = {(each, "some"): float(look) for each in ("cpu", "memory", "io")}
-    sizes = {"SwapTotal": 2**40, "SwapFree": 2**40 - look * 4096, "SwapCached": 0}
-    disks = {"sda": DiskSample(major=8, minor=0, stats=(look,) * 11)}
-    return NodeSample(memory_bytes=sizes, disks=disks, pressure_secs=pressures, oom_kills=oom_kills)
-
-
-def listed(root, unreadable, **more) -> list[JobDirectory]:
-    found, complete = list_job_directories(find_hierarchies(str(root)), unreadable, **more)
-    assert complete
-    return found
-
-
-def test_separate_hierarchies_of_v1_are_found(fixtures):
-    root = str(fixtures / "cgroup-v1")
-    assert find_hierarchies(root) == {
-        controller: f"{root}/{controller}" for controller in ("blkio", "cpuacct", "cpuset", "memory")
-    }
-
-
-def test_hierarchies_mounted_together_are_found_behind_no_link(tmp_path):
-    for name in ("cpu,cpuacct", "memory", "unified", "systemd"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "cpuacct").symlink_to("cpu,cpuacct")
-    assert find_hierarchies(str(tmp_path)) == {
-        "cpu": f"{tmp_path}/cpu,cpuacct",
-        "cpuacct": f"{tmp_path}/cpu,cpuacct",
-        "memory": f"{tmp_path}/memory",
-        "unified": f"{tmp_path}/unified",
-    }
-
-
-def test_v2_is_found(fixtures):
-    root = str(fixtures / "cgroup-v2")
-    assert find_hierarchies(root) == {"unified": root}
-
-
-def test_no_hierarchy_is_found_where_there_is_none(tmp_path):
-    assert find_hierarchies(str(tmp_path)) == {}
-    with pytest.raises(FileNotFoundError):
-        find_hierarchies(str(tmp_path / "nothing"))
+from jobfeatures_exporter.snapshot import MemoryBytes
+from tests.exporter.sampling.groups.made import listed
 
 
 def test_a_captured_job_of_v1_is_read(fixtures, budget, unreadable):
@@ -152,168 +88,6 @@ def test_a_hybrid_layout_is_read_from_v1(node, budget, unreadable):
     (node.cgroup / "unified/system.slice").mkdir(parents=True)
     (directory,) = listed(node.cgroup, unreadable)
     assert JobCgroup(directory, budget, unreadable).read().cpu == CpuTimes(5.0, 0.0)
-
-
-def test_a_job_below_a_prefix_is_found_with_that_prefix_only(node, unreadable):
-    node.job_v1("docker/abc/slurm/uid_1/job_2")
-    assert listed(node.cgroup, unreadable) == []
-    (directory,) = listed(node.cgroup, unreadable, prefix="/docker/abc")
-    assert directory.groups["memory"] == f"{node.cgroup}/memory/docker/abc/slurm/uid_1/job_2"
-
-
-def test_what_users_and_others_make_is_no_job(node, unreadable):
-    node.job_v2("user.slice/user-1.slice/slurmstepd.scope/job_99")
-    node.job_v2("job_2")
-    node.job_v2("job_2/step_0/user/task_0/job_98")
-    node.job_v2("system")
-    node.job_v2("job_x")
-    (node.cgroup / "system.slice/slurmstepd.scope/job_7").write_text("a file")
-    (node.cgroup / "system.slice/slurmstepd.scope/job_8").symlink_to("job_2")
-    assert [each.path for each in listed(node.cgroup, unreadable)] == ["/system.slice/slurmstepd.scope/job_2"]
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """The names of files read since it was cleared."""
-    names, read = [], KeptFile.read
-    monkeypatch.setattr(
-        KeptFile,
-        "read",
-        lambda file, **more: names.append(os.path.basename(file.path)) or read(file, **more),
-    )
-    return names
-
-
-def copied_job_of_v2(fixtures, node, unreadable, name="job_4"):
-    shutil.copytree(fixtures / "cgroup-v2", node.cgroup, dirs_exist_ok=True)
-    (directory,) = [each for each in listed(node.cgroup, unreadable) if each.path.endswith(f"/{name}")]
-    group = Path(directory.groups["unified"])
-    (group / "memory.swap.max").write_text("max\n")
-    # The samples at which all is read in any case begin with this one.
-    return replace(directory, inodes={"unified": STILL_LOOKS}), group
-
-
-def runs_on(group, look):
-    (group / "cpu.stat").write_text(f"usage_usec {look}\nuser_usec {look}\nsystem_usec 0\n")
-
-
-ALWAYS = {"cpu.stat", "memory.stat", "memory.current"}
-IN_TURN = {"memory.events", "memory.peak", "memory.swap.current", "io.stat"}
-RARELY = {"memory.max", "memory.swap.max", "cpuset.cpus.effective"}
-PRESSURES = {f"{each}.pressure" for each in ("cpu", "memory", "io")}
-
-
-def test_a_job_of_v2_that_has_run_is_read_in_five_files_on_the_busiest_node(
-    fixtures, node, budget, unreadable, reads
-):
-    directory, group = copied_job_of_v2(fixtures, node, unreadable)
-    signs = NodeSigns()
-    job = JobCgroup(directory, budget, unreadable)
-    looks = []
-    for look in range(4 * RARELY_LOOKS):
-        runs_on(group, look)
-        signs = signs.then(busy(look))
-        reads.clear()
-        job.read(signs)
-        looks.append(list(reads))
-    looks = looks[1:]  # the first reads all
-    assert sum(bool(RARELY.intersection(each)) for each in looks) == 4  # they are read at every eighth
-    looks = [[name for name in each if name not in RARELY] for each in looks]
-    assert {len(each) for each in looks} == {5}
-    assert all(set(each) >= ALWAYS for each in looks)
-    for name in IN_TURN | PRESSURES:
-        at = [number for number, each in enumerate(looks) if name in each]
-        assert max(later - earlier for earlier, later in pairwise(at)) <= 4, name
-
-
-def test_on_a_calm_node_a_job_of_v2_that_has_run_is_read_in_five_files_each_of_them_up_to_date(
-    fixtures, node, budget, unreadable, reads
-):
-    directory, group = copied_job_of_v2(fixtures, node, unreadable)
-    signs = NodeSigns()
-    job = JobCgroup(directory, budget, unreadable)
-    calm = busy(0)
-    signs = signs.then(calm)
-    for look in range(1, RARELY_LOOKS):
-        runs_on(group, look)
-        signs = signs.then(calm)
-        reads.clear()
-        job.read(signs)
-    assert sorted(reads) == sorted(ALWAYS | {"memory.events", "memory.peak"})
-
-
-def test_what_a_job_of_v2_did_before_it_fell_asleep_is_read_at_its_next_samples(
-    fixtures, node, budget, unreadable, reads
-):
-    directory, group = copied_job_of_v2(fixtures, node, unreadable)
-    signs = NodeSigns()
-    job = JobCgroup(directory, budget, unreadable)
-    for look in range(3):
-        runs_on(group, look)
-        signs = signs.then(busy(look))
-        job.read(signs)
-    (group / "memory.peak").write_text("99999999999\n")
-    (group / "memory.events").write_text("low 0\nhigh 0\nmax 77\noom 0\noom_kill 0\n")
-    (group / "io.stat").write_text("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n")
-    (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=4242\n")
-    runs_on(group, 3)
-    signs = signs.then(busy(3))
-    found, looks = job.read(signs), 1
-    while not job.stands_still(cpu=True):
-        signs = signs.then(busy(100 + looks))  # others on the node go on
-        found, looks = job.read(signs), looks + 1
-    assert looks <= 4
-    assert found.memory.peak == 99999999999
-    assert found.counters["limit_hits"] == {"": (77,)}
-    assert found.counters["block_io"] == {"8:0": (1, 2, 3, 4)}
-    assert found.counters["cpu", "some"] == {"": (4242,)}
-    for _ in range(3):
-        reads.clear()
-        assert job.stands_still(cpu=True)
-        assert set(reads) <= {"cpu.stat", "memory.current", "io.stat"} | RARELY
-
-
-def test_a_file_that_vanishes_from_a_job_of_v2_keeps_its_last_value_until_its_turn_and_then_has_none(
-    fixtures, node, budget, unreadable, monkeypatch
-):
-    # A kept descriptor of a plain file outlives it; one of the kernel's does not.
-    monkeypatch.setattr(DescriptorBudget, "take", lambda *_: False)
-    directory, group = copied_job_of_v2(fixtures, node, unreadable)
-    job, signs, told = JobCgroup(directory, budget, unreadable), NodeSigns(), []
-    (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
-    for look in range(8):
-        runs_on(group, look)
-        signs = signs.then(busy(look))
-        told.append(job.read(signs).counters.get(("cpu", "some")))
-        if not look:
-            (group / "cpu.pressure").unlink()
-    assert told[0] == {"": (0,)}
-    assert told[4:] == [None] * 4
-
-
-def test_an_oom_kill_on_v2_is_read_at_the_sample_at_which_the_node_has_counted_it(
-    fixtures, node, budget, unreadable
-):
-    directory, group = copied_job_of_v2(fixtures, node, unreadable)
-    signs = NodeSigns()
-    job = JobCgroup(directory, budget, unreadable)
-    for look in range(1, 20):
-        runs_on(group, look)
-        (group / "memory.events").write_text(f"low 0\nhigh 0\nmax 0\noom {look}\noom_kill {look}\n")
-        signs = signs.then(busy(look, oom_kills=look))
-        assert job.read(signs).counters["oom_kills"] == {"": (look,)}
-
-
-def test_the_peak_of_v2_is_never_below_charged_memory(fixtures, node, budget, unreadable):
-    directory, group = copied_job_of_v2(fixtures, node, unreadable)
-    signs = NodeSigns()
-    job = JobCgroup(directory, budget, unreadable)
-    for look in range(1, 12):
-        runs_on(group, look)
-        for name in ("memory.current", "memory.peak"):
-            (group / name).write_text(f"{look * 10**12}\n")
-        signs = signs.then(busy(look))
-        assert job.read(signs).memory.peak == look * 10**12
 
 
 @pytest.mark.parametrize(
@@ -560,41 +334,6 @@ def test_a_file_of_v1_without_any_device_does_not_say_that_nothing_was_moved(nod
     (group / "blkio.throttle.io_service_bytes_recursive").write_text("8:0 Read x\n")
     assert reader.read().counters == {"block_io": None}
     reader.close()
-
-
-def test_jobs_that_only_a_cpuset_knows_are_found_and_else_its_paths_are_those_of_the_others(node, unreadable):
-    (node.cgroup / "cpuset/slurm/uid_1/job_2").mkdir(parents=True)
-    (directory,) = listed(node.cgroup, unreadable)
-    assert directory.groups.keys() == {"cpuset"}
-    node.job_v1("slurm/uid_1/job_3")
-    (directory,) = listed(node.cgroup, unreadable)
-    assert directory.groups == {
-        "cpuacct": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
-        "memory": f"{node.cgroup}/memory/slurm/uid_1/job_3",
-        "cpuset": f"{node.cgroup}/cpuset/slurm/uid_1/job_3",
-        "cpu": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
-    }
-
-
-@pytest.mark.parametrize("path", ["slurm/uid_1/job_2", "torque/2.head"])
-def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
-    node, budget, unreadable, path
-):
-    node.job_v1("slurm/uid_1/job_3")
-    group = node.cgroup / "memory" / path
-    group.mkdir(parents=True)
-    groups = JobCgroups(str(node.cgroup), budget, unreadable)
-    for _ in range(2):  # one that is known is found again
-        [found] = (
-            each.directory for each in groups.update().groups if each.directory.membership.job_id == "2"
-        )
-        assert (found.path, found.groups["memory"]) == (f"/{path}", str(group))
-        assert found.cpu_source == f"/{path}@{group.stat().st_ino}"  # the next one here is another
-        assert "cpuacct" not in found.groups
-    group.rmdir()
-    found = groups.update()
-    assert [each.directory.membership.job_id for each in found.groups] == ["3"]
-    groups.close()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+"""What tests of control groups share: how the directories of jobs are listed."""
+
+from jobfeatures_exporter.sampling.groups.hierarchy import (
+    JobDirectory,
+    find_hierarchies,
+    list_job_directories,
+)
+
+
+def listed(root, unreadable, **more) -> list[JobDirectory]:
+    found, complete = list_job_directories(find_hierarchies(str(root)), unreadable, **more)
+    assert complete
+    return found
