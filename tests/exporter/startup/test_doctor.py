@@ -17,7 +17,7 @@ from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor
 from jobfeatures_exporter.startup.doctor import Mark, examine
-from tests.exporter.sampling.conftest import FakeNode
+from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.web.conftest import Authority
 
 SLURM = """#!/bin/sh

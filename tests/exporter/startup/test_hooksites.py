@@ -13,7 +13,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor, hooksites
 from jobfeatures_exporter.startup.doctor import Mark, examine
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, mentions_us, named_hooks, program_of
-from tests.exporter.sampling.conftest import FakeNode
+from tests.exporter.sampling.fakenode import FakeNode
 from tests.running import own_folder
 
 OURS, LOST = "/opt/jobfeatures-exporter/x.sh", "/no/such/hook.sh"

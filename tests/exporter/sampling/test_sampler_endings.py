@@ -1,0 +1,127 @@
+"""What was counted until the end of a job is in its last record; kills that no group shows are left open."""
+
+import shutil
+
+import pytest
+
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from tests.exporter.sampling.jobs import killed_v1, slurm, v1
+
+
+def test_what_was_counted_between_the_last_look_and_the_end_is_in_the_final_record(node, make):
+    words, path = LastWords(), "slurm_n1/uid_6001/job_10"
+    sampler = make(last_words=words)
+    node.job_v1(path, usage_secs=1.0, user=100, memory=4096)
+    (node.cgroup / "memory" / path / "memory.oom_control").write_text("oom_kill_disable 0\noom_kill 0\n")
+    first = sampler.sample().jobs[slurm("10")]
+    assert (first.oom_kills, first.memory.peak) == (0, 4096)  # 0 from the first look on
+    node.job_v1(path, usage_secs=3.0, user=300)
+    killed_v1(node, path, "step_batch/task_0")
+    words.note(str(node.cgroup / "memory" / path))
+    shutil.rmtree(node.cgroup / "memory" / path / "step_batch")
+    words.note(str(node.cgroup / "cpu,cpuacct" / path))
+    node.end_job(path)
+    snapshot = sampler.sample()
+    assert slurm("10") not in snapshot.jobs
+    final = snapshot.final[slurm("10")]
+    assert (final.oom_kills, final.memory.peak, final.user_cpu_secs) == (1, 9000, 3.0)
+    assert sampler.sample().final == {}
+    words.close()
+
+
+def test_a_kill_in_a_step_that_went_between_two_looks_is_counted_of_a_job_that_goes_on(node, make):
+    words, path = LastWords(), "slurm_n1/uid_6001/job_10"
+    sampler = make(last_words=words)
+    node.job_v1(path)
+    (node.cgroup / "memory" / path / "memory.oom_control").write_text("oom_kill_disable 0\noom_kill 0\n")
+    sampler.sample()
+    killed_v1(node, path, "step_0/task_0")
+    words.note(str(node.cgroup / "memory" / path))
+    shutil.rmtree(node.cgroup / "memory" / path / "step_0")
+    for _ in range(3):
+        assert sampler.sample().jobs[slurm("10")].oom_kills == 1
+    words.close()
+
+
+def node_kills(node, count):
+    (node.proc / "vmstat").write_text(f"nr_free_pages 1\noom_kill {count}\n")
+
+
+def counted_v1(node, path, kills=0):
+    node.job_v1(path)
+    for group in (path, f"{path}/step_0"):
+        (node.cgroup / "memory" / group).mkdir(exist_ok=True)
+        (node.cgroup / "memory" / group / "memory.oom_control").write_text(f"oom_kill {kills}\n")
+
+
+@pytest.mark.parametrize(
+    ("killed", "goes", "ended", "other"),
+    [
+        (0, "job", 0, 0),  # nothing was killed: that is known
+        (1, "job", None, 0),  # it, or something that is no job
+        (1, "step", None, 0),
+        (1, "job before its last process", None, 0),
+        (1, "nothing", 0, 0),  # something that is no job
+        (2, "job", None, 2),
+    ],
+)
+def test_a_kill_that_no_group_shows_leaves_it_open_whether_a_job_was_killed_whose_group_has_gone(
+    node, make, killed, goes, ended, other
+):
+    one, two = "slurm/uid_1/job_1", "slurm/uid_1/job_2"
+    node_kills(node, 7)
+    counted_v1(node, one)
+    counted_v1(node, two)
+    sampler = make()
+    assert sampler.sample().jobs[slurm("1")].oom_kills == 0
+    node_kills(node, 7 + killed + other)
+    if other:
+        counted_v1(node, two, kills=1)  # of the group and its step
+    if goes == "job before its last process":
+        node.process(10, name=b"slurmstepd", cgroup=f"6:freezer:/{one}/step_0\n")
+    if goes.startswith("job"):
+        node.end_job(one)
+    elif goes == "step":
+        shutil.rmtree(node.cgroup / "memory" / one / "step_0")
+    snapshot = sampler.sample()
+    last = snapshot.final.get(slurm("1")) if goes == "job" else snapshot.jobs[slurm("1")]
+    assert (last.oom_kills if last else 0) == ended
+    assert snapshot.jobs[slurm("2")].oom_kills == other
+    again = sampler.sample()
+    assert again.final == {}
+    if goes != "job":
+        assert again.jobs[slurm("1")].oom_kills == ended
+
+
+def test_a_kill_that_a_group_shows_before_the_node_does_hides_no_other(node, make):
+    """The node's count is read first."""
+    one, two = "slurm/uid_1/job_1", "slurm/uid_1/job_2"
+    node_kills(node, 0)
+    counted_v1(node, one)
+    counted_v1(node, two)
+    sampler = make()
+    sampler.sample()
+    node_kills(node, 1)
+    counted_v1(node, two, kills=1)  # of the group and its step
+    assert sampler.sample().jobs[slurm("2")].oom_kills == 2
+    node_kills(node, 2)
+    node.end_job(one)
+    assert sampler.sample().final == {}
+    counted_v1(node, one)
+    sampler.sample()
+    node_kills(node, 3)
+    node.end_job(one)
+    assert sampler.sample().final[slurm("1")].oom_kills is None
+
+
+def test_a_job_whose_groups_go_before_its_last_process_keeps_their_counts(node, make):
+    path = "slurm_n1/uid_6001/job_10"
+    node.job_v1(path, usage_secs=3.0, user=300, memory=4096)
+    (node.cgroup / "memory" / path / "memory.oom_control").write_text("oom_kill_disable 0\noom_kill 2\n")
+    node.process(10, name=b"slurmstepd", cgroup=v1(f"/{path}"))
+    sampler = make()
+    sampler.sample()
+    node.end_job(path)
+    for _ in range(2):
+        job = sampler.sample().jobs[slurm("10")]
+        assert (job.oom_kills, job.memory.peak, job.user_cpu_secs, job.processes) == (2, 4096, 3.0, 1)
