@@ -15,7 +15,7 @@ import pytest
 
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
-from jobfeatures.batch.oar.site import make_source
+from jobfeatures.batch.oar.site import make_cluster_source, make_source
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
@@ -250,8 +250,14 @@ def test_ended_jobs_are_a_log_and_an_array_s_first_job_is_one_of_its_jobs(oar, t
     )
     [failing] = oar.submit("exit 3", *one, user="bob")
     array = oar.submit("sleep 1", *one, "--array", "3")
-    for each in (plain, failing, *array):
+    [held] = oar.submit("sleep 1", *one, "--hold")
+    subprocess.run(["oardel", held], check=True, capture_output=True)
+    for each in (plain, failing, *array, held):
         oar.wait(each, "Terminated", "Error")
+    asked = make_cluster_source(Config(), SystemClock(), 60.0).poll_accounting(began)
+    states = {each.job_id: each.state for each in asked.records}
+    assert states.keys() >= {plain, failing, *array, held}
+    assert states[held] is JobState.CANCELLED  # before it ran: OAR gives it no end
     answer = subprocess.run(
         ["oarstat", "-J", "-f", "--sql", f"stop_time >= {began}"], capture_output=True, check=True, timeout=60
     )

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from jobfeatures.batch.basics import find_host
 from jobfeatures.batch.oar import SYSTEM
@@ -19,12 +20,13 @@ from jobfeatures.batch.oar.answers import (
 )
 from jobfeatures.batch.oar.values import NAME
 from jobfeatures.batch.programs import Programs
-from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
-from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
-from jobfeatures.records.model import Cluster, Job, JobKey, JobTable, NodeNotice
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
+from jobfeatures.joblogs.loggedjob import Accounting, Notes
+from jobfeatures.records.model import Cluster, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
 MAX_ANSWER_BYTES = 512 * 2**20
+_job_of = itemgetter(0)  # of an item of an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +78,13 @@ class OarCluster:
     def poll_queue(self) -> JobTable:
         """Return the pending and running jobs. Truncated output counts as no answer."""
         taken_at_secs = self._clock.now_secs()
-        jobs: dict[JobKey, Job] = {}
-        resources: dict[JobKey, tuple[str, ...]] = {}
         rejected: list[Rejected] = []
         found = self._ask("-J", "-f")
         arrays = arrays_in([found])
-        for name, values in found.items():
-            try:
-                job, given = make_job(values, arrays)
-            except ParseError as error:
-                rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
-            else:
-                jobs[job.key], resources[job.key] = job, given
-        self._resources = resources
+        told = parse_each(lambda job: make_job(job[1], arrays), found.items(), rejected, "oarstat", _job_of)
+        made = list(told)
+        self._resources = {job.key: given for job, given in made}
+        jobs = {job.key: job for job, _ in made}
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
@@ -124,14 +120,11 @@ class OarCluster:
         ended = f"stop_time >= {since} or {never_ran} {since})"
         answers = (self._ask("-J", "-f"), self._ask("-J", "-f", "--sql", ended))
         arrays = arrays_in(answers)
-        records: dict[str, JobRecord] = {}
         rejected: list[Rejected] = []
         notes = Notes()
-        for name, values in (each for answer in answers for each in answer.items()):
-            try:
-                records[name] = make_record(values, notes, arrays)
-            except ParseError as error:
-                rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
+        jobs = (each for answer in answers for each in answer.items())
+        made = parse_each(lambda job: make_record(job[1], notes, arrays), jobs, rejected, "oarstat", _job_of)
+        records = {record.job_id: record for record in made}
         rejected += notes.faults("oarstat")
         return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
 
