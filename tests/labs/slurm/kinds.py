@@ -36,7 +36,7 @@ CONTROLLER = "127.0.0.1:9820"
 SOCKET = Path("/run/jobfeatures-own/socket")
 PORT = 17817  # slurmctld's
 PATIENCE_SECS = float(os.environ.get("KINDS_PATIENCE", "200"))
-PACE = int(os.environ.get("KINDS_PACE", "1"))  # how slow the machine is
+PACE = int(os.environ.get("KINDS_PACE", "1"))  # how slow the machine is: intervals and time limits are longer
 UIDS = {"alice": 6001, "bob": 6002}
 
 # What a job sees at its first line, by nothing but the shell.
@@ -67,44 +67,50 @@ EVIL = {
     "PYTHONPATH": "/home/alice/python",
     "PYTHONSTARTUP": "/home/alice/python/sitecustomize.py",
 }
+
+
+def limit(minutes: int) -> str:
+    return f"-t{minutes * PACE}"
+
+
 HET_STEP = "srun --het-group=0,1 bash -c '" + FIRST.replace("'", "") + READY + f"flock -s {GATE} true'\n"
 # Kind of job: its user, sbatch's options, and what it does behind FIRST.
 KINDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "plain": (
         "alice",
-        ("-n2", "-t7", "--mem=120", "-J", 'weird | "name" ü', "-A", "physics"),
+        ("-n2", limit(7), "--mem=120", "-J", 'weird | "name" ü', "-A", "physics"),
         BURN + IO + WAIT,
     ),
-    "array": ("bob", ("-n1", "-t5", "--mem=50", "--array=1-2"), WAIT),
+    "array": ("bob", ("-n1", limit(5), "--mem=50", "--array=1-2"), WAIT),
     "steps": (
         "alice",
-        ("-n2", "-t6", "--mem=100"),
+        ("-n2", limit(6), "--mem=100"),
         f"srun -n1 --overlap --mem=60 flock -s {GATE} true & srun -n2 --exact --overlap bash -c '{BURN}'\n"
         + READY
         + "wait\n",
     ),
-    "exclusive": ("bob", ("-w", "lab3", "--exclusive", "-t5", "--mem=70"), WAIT),
-    "mem_per_cpu": ("alice", ("-n1", "-c3", "-t5", "--mem-per-cpu=40"), WAIT),
+    "exclusive": ("bob", ("-w", "lab3", "--exclusive", limit(5), "--mem=70"), WAIT),
+    "mem_per_cpu": ("alice", ("-n1", "-c3", limit(5), "--mem-per-cpu=40"), WAIT),
     "unlimited": ("bob", ("-n1", "-p", "long", "-t", "UNLIMITED", "--mem=40"), WAIT),
     "suspended": (
         "alice",
-        ("-n1", "-t9", "--mem=40"),
+        ("-n1", limit(9), "--mem=40"),
         READY + f"while ! flock -sn {GATE} true; do :; done\n",
     ),
-    "requeued": ("bob", ("-n1", "-t8", "--mem=40", "--requeue"), WAIT),
-    "cancelled": ("alice", ("-n1", "-t5", "--mem=40"), WAIT),
-    "failed": ("bob", ("-n1", "-t5", "--mem=40"), WAIT + "exit 3\n"),
-    "timeout": ("alice", ("-n1", "-t1", "--mem=40"), READY + "exec sleep 600\n"),
-    "oom": ("bob", ("-n1", "-t5", "--mem=64"), WAIT + "sleep 2\n" + HOG + "exit 7\n"),
-    "named_like_a_sluid": ("alice", ("-n1", "-t5", "--mem=40", "-J", f"run SLUID={SLUID}"), WAIT),
+    "requeued": ("bob", ("-n1", limit(8), "--mem=40", "--requeue"), WAIT),
+    "cancelled": ("alice", ("-n1", limit(5), "--mem=40"), WAIT),
+    "failed": ("bob", ("-n1", limit(5), "--mem=40"), WAIT + "exit 3\n"),
+    "timeout": ("alice", ("-n1", limit(1), "--mem=40"), READY + "exec sleep 600\n"),
+    "oom": ("bob", ("-n1", limit(5), "--mem=64"), WAIT + "sleep 2\n" + HOG + "exit 7\n"),
+    "named_like_a_sluid": ("alice", ("-n1", limit(5), "--mem=40", "-J", f"run SLUID={SLUID}"), WAIT),
     "named_like_a_record": (
         "bob",
-        ("-n1", "-t5", "--mem=40", "-J", "x\nJobId=1 JobName=y UserId=root(0) JobState=FAILED"),
+        ("-n1", limit(5), "--mem=40", "-J", "x\nJobId=1 JobName=y UserId=root(0) JobState=FAILED"),
         WAIT,
     ),
     "exported": (
         "alice",
-        ("-n1", "-t5", "--mem=40", "--export=ALL," + ",".join(map("=".join, EVIL.items()))),
+        ("-n1", limit(5), "--mem=40", "--export=ALL," + ",".join(map("=".join, EVIL.items()))),
         "unset LD_PRELOAD; " + WAIT,
     ),
 }
@@ -112,7 +118,8 @@ COLUMNS = (
     "JobIDRaw,JobID,User,Account,Partition,State,Submit,Eligible,Start,End,ElapsedRaw,ExitCode,AllocCPUS,ReqCPUS,NNodes,"
     "ReqMem,TimelimitRaw,TotalCPU,MaxRSS,NodeList,UserCPU,SystemCPU,Suspended,JobName"
 )
-seen: dict[str, object] = {"ids": {}, "failures": []}
+seen: dict[str, object] = {"ids": {}, "failures": [], "pace": PACE}
+last: dict[str, list[str]] = {}  # the last lines that pages had of each job
 ids: dict[str, list[str]] = seen["ids"]  # type: ignore[assignment]
 processes: list[subprocess.Popen] = []
 gate: list[TextIO] = []  # the file, while we hold it
@@ -148,13 +155,17 @@ def until(condition: Callable[[], object], what: str, timeout_secs: float = PATI
 def page(address: str | None = None, path: str = "/metrics") -> str:
     """Return a page; without an address those of all nodes."""
     if address is None:
-        return "".join(map(page, NODES.values()))
+        text = "".join(map(page, NODES.values()))
+        for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
+            last[job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
+        return text
     with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
         return answer.read().decode()
 
 
 def capture(name: str, *words: object, user: str | None = None) -> str:
     """Keep what a command says, whether it succeeds or not."""
+    page()  # no job ends unseen meanwhile, however long that takes
     said = run(*words, user=user, check=False)
     (CAPTURED / name).write_text(said)
     return said
@@ -197,7 +208,7 @@ def begin() -> None:
            "--sample.interval", every(1), "--jobs.steps", "--node.name", node, "--web.own-socket", f"{SOCKET}-{node}",
            "--features.root", f"{FEATURES}-{node}")
           for node, address in NODES.items()),
-        (CONTROLLER, "--role", "controller", "--controller.interval", every(2), "--controller.scheduler-interval", every(2)),
+        (CONTROLLER, "--role", "controller", "--controller.interval", every(2)),
     ):  # fmt: skip
         command = [
             PRODUCT / "bin/jobfeatures-exporter",
@@ -245,14 +256,14 @@ def submit() -> None:
         ]  # fmt: skip
     first = int(
         run(
-            "sbatch", "--parsable", "-D", "/home/alice", "-o", "/home/alice/het.out", "-t5", "-w", "lab1", "-n1", "--mem=50",
+            "sbatch", "--parsable", "-D", "/home/alice", "-o", "/home/alice/het.out", limit(5), "-w", "lab1", "-n1", "--mem=50",
             ":", "-w", "lab2", "-n1", "--mem=70",
             user="alice", stdin="#!/bin/bash\n" + HET_STEP.format(name="het"),
         ).strip()
     )  # fmt: skip
     ids["het"] = [str(first), str(first + 1)]
     shell = FIRST.format(name="salloc") + WAIT
-    command = ["salloc", "-n1", "-t4", "--mem=60", "-w", "lab1", "srun", "bash", "-c", shell]
+    command = ["salloc", "-n1", limit(4), "--mem=60", "-w", "lab1", "srun", "bash", "-c", shell]
     environ = {
         "SLURM_CONF": os.environ["SLURM_CONF"],
         "PATH": os.environ["PATH"],
@@ -490,15 +501,9 @@ def end() -> None:
     """Let all jobs end, and look at the page until none is left."""
     run("scancel", *ids["cancelled"])
     fcntl.flock(gate[0], fcntl.LOCK_UN)
-    ever: set[str] = set()
-    last: dict[str, list[str]] = {}
 
     def all_gone() -> bool:
-        text = page()
-        for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
-            ever.add(job_id)
-            last[job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
-        return "batch_job_info{" not in text
+        return "batch_job_info{" not in page()
 
     until(
         lambda: (
@@ -509,7 +514,7 @@ def end() -> None:
     )
     seen["ended_states"] = states()
     until(all_gone, "the page shows none of them")
-    seen["ever"], seen["last"] = sorted(ever), last
+    seen["ever"], seen["last"] = sorted(last), last
     left = [
         str(path)
         for root, kind in itertools.product(ROOTS, ("jobfeatures", "jobstatus", "exports", "records"))
