@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from tests.exporter.web.pages.test_pages import PAGES
+from tests.exporter.web.pages.drawn import PAGES
 
 CSS = files("jobfeatures_exporter.web.pages").joinpath("page.css").read_text(encoding="utf-8")
 JS = files("jobfeatures_exporter.web.pages").joinpath("page.js").read_text(encoding="utf-8")

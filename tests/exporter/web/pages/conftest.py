@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.exporter.web.pages.drawn import PAGES, page_of, text_of
+from tests.exporter.web.pages.reading import Element
+
+
+@pytest.fixture(params=PAGES)
+def drawn(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def text(drawn) -> str:
+    return text_of(drawn)
+
+
+@pytest.fixture
+def page(drawn) -> Element:
+    return page_of(drawn)
