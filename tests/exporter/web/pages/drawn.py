@@ -16,7 +16,7 @@ from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job, render_unknown
 from jobfeatures_exporter.web.pages.node import render_node, view_context
-from tests.exporter.conftest import make_context
+from tests.exporter.madecontext import make_context
 from tests.exporter.web.pages import showcase, test_job
 from tests.exporter.web.pages.reading import Element, read_page
 
