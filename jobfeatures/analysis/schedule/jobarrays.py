@@ -75,7 +75,7 @@ class ScheduleLog:
     unreadable: int = 0  # records that were skipped
     folded: dict[str, int] = field(default_factory=dict)  # records merged into others, by reason
     places: Array | None = None  # in the log, where jobs are in another order
-    ids: Array | None = None  # equal for entries that may be one job, see `jobfold`
+    ids: Array | None = None  # equal for entries that may be one job, see `folding`
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
     Memory is per processor there, unless `meaning` says otherwise; parts of a
-    job that was swapped out are joined. Links are not set; see `reading`.
+    job that was swapped out are joined. Links are not set; see `logreading`.
     """
     header = columns.header
     meaning = settle(meaning or Meaning(), header)
@@ -146,7 +146,7 @@ def from_records(
 ) -> ScheduleLog:
     """Return a log of any format, one record per job. Time zero is the first submission, in whole seconds.
 
-    Links are not set; see `reading`. `notes` are those of reading it.
+    Links are not set; see `logreading`. `notes` are those of reading it.
     """
     notes = notes or Notes()
     if zero is None:

@@ -141,7 +141,7 @@ def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
 
 
 def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
-    """Return logs with one entry per job: entries of equal id are merged as `jobfold` folds records."""
+    """Return logs with one entry per job: entries of equal id are merged as `folding` folds records."""
     known = [log for log in logs if log.ids is not None]
     if not known:
         return list(logs)

@@ -23,6 +23,7 @@ from jobfeatures.batch.pbs.values import (
     parse_duration,
     parse_job_id,
     parse_size,
+    read_shares,
     split_array_id,
 )
 from jobfeatures.errors import ParseError, Rejected
@@ -227,7 +228,7 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     elif life.state is None and exit_status is not None:
         state = state_of_exit(system, exit_status)
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
-    shares = fields.shares()
+    shares = read_shares(fields, "exec_host", "exec_vnode")
     runs = fields.read(parse_count, "run_count")
     array_job_id, array_task_id = split_array_id(job_id)
     start = fields.read(parse_count, "start")

@@ -87,7 +87,7 @@ def make_job(
         exit_status = fields.read(parse_whole, "Exit_status", "exit_status")
         state = state_of_exit(batch_system, exit_status, fields.text("substate"))
     started = state.is_on_node or state.is_finished
-    shares = fields.shares() if started else {}
+    shares = read_shares(fields, "exec_host", "exec_vnode") if started else {}
     cpus = compute_total(share.cpus for share in shares.values())
     mine = share_of(shares, node_name)
     runs = fields.read(parse_count, "run_count", "start_count")
@@ -135,10 +135,6 @@ class Fields(Texts):
 
     def __init__(self, record: Record, note: Note, source: str) -> None:
         super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")
-
-    def shares(self) -> Mapping[str, Share]:
-        """Return the job's allocation by host."""
-        return read_shares(self, "exec_host", "exec_vnode")
 
     def gpus(self, node_name: str | None) -> tuple[str, ...]:
         """Return the job's GPU indices on a node, from Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""

@@ -44,15 +44,13 @@ class CommentedJob:
     comment: str
 
 
+@dataclass(kw_only=True)
 class JobComments:
     """Reads and writes comments in accounting, with one process per call."""
 
-    def __init__(
-        self, *, sacct: str = "sacct", sacctmgr: str = "sacctmgr", timeout_secs: float = 60.0
-    ) -> None:
-        self._sacct = sacct
-        self._sacctmgr = sacctmgr
-        self._timeout_secs = timeout_secs
+    sacct: str = "sacct"
+    sacctmgr: str = "sacctmgr"
+    timeout_secs: float = 60.0
 
     def ended_since(self, since_secs: float) -> list[CommentedJob]:
         """Return all users' jobs that ran and ended since `since_secs` (epoch). Raises SourceError.
@@ -70,8 +68,8 @@ class JobComments:
     def _ask(self, *options: str) -> list[CommentedJob]:
         separator = make_separator()
         text = ask_command(
-            [self._sacct, "-X", "-P", "-n", f"--delimiter={separator}", *options, "-o", ",".join(FIELDS)],
-            timeout_secs=self._timeout_secs,
+            [self.sacct, "-X", "-P", "-n", f"--delimiter={separator}", *options, "-o", ",".join(FIELDS)],
+            timeout_secs=self.timeout_secs,
             max_bytes=MAX_ANSWER_BYTES,
             kept=SYSTEM.variables,
             environment={"SLURM_TIME_FORMAT": "%s"},
@@ -90,10 +88,10 @@ class JobComments:
             raise SourceError(f"not a job id: {job_id[:40]!r}")
         ask_command(
             [
-                *(self._sacctmgr, "-i", "modify", "job", "where", f"jobid={job_id}"),
+                *(self.sacctmgr, "-i", "modify", "job", "where", f"jobid={job_id}"),
                 *("set", f"admincomment={comment}"),
             ],
-            timeout_secs=self._timeout_secs,
+            timeout_secs=self.timeout_secs,
             kept=SYSTEM.variables,
         )
 

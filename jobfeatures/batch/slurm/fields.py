@@ -101,10 +101,7 @@ class Record:
         return () if value is None else expand_kept(value)
 
 
-@lru_cache(maxsize=4096)
-def expand_kept(text: str) -> tuple[str, ...]:
-    """Expand a list of nodes, cached: many jobs and steps are on the same nodes."""
-    return expand_nodes(text)
+expand_kept = lru_cache(maxsize=4096)(expand_nodes)  # many jobs and steps are on the same nodes
 
 
 def count_tasks(text: str) -> int:
