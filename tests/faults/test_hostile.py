@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.exporter.web.conftest import Authority
+from tests.exporter.web.authority import Authority
 from tests.faults.faultrules import BLOCK, OPEN, READ, Faults, Rule, compile_shim
 from tests.faults.site import ROOT, Site, now
 from tests.running import until

@@ -14,7 +14,7 @@ import pytest
 from jobfeatures_exporter.cli import main
 from tests.exporter.jobreport.server import FakePrometheus
 from tests.exporter.jobreport.test_report import END, NOW, job_series, two_nodes, values_of
-from tests.exporter.web.conftest import Authority
+from tests.exporter.web.authority import Authority
 
 
 class StandIn:

@@ -18,7 +18,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor
 from jobfeatures_exporter.startup.doctor import Mark, examine
 from tests.exporter.sampling.fakenode import FakeNode
-from tests.exporter.web.conftest import Authority
+from tests.exporter.web.authority import Authority
 
 SLURM = """#!/bin/sh
 [ "$*" = "show config" ] || exit 1

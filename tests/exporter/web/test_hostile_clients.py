@@ -13,8 +13,8 @@ import pytest
 from jobfeatures.publish.http import connectiontable, opening
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.answers import MAX_SCRAPES
+from tests.exporter.web.standins import StandInDaemon
 
-from .conftest import StandInDaemon
 from .test_plain import CURL, PROMETHEUS, answer_to, ask, is_web_server_up, served
 
 MIB = 2**20

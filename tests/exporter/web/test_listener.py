@@ -13,8 +13,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.hosts import is_loopback, is_ours, parse_names
 from jobfeatures_exporter.web.listener import Listeners, check_web
-
-from .conftest import HASH, PASSWORD, StandInDaemon
+from tests.exporter.web.standins import HASH, PASSWORD, StandInDaemon
 
 USERS = f"basic_auth_users:\n  alice: {HASH}\n"
 

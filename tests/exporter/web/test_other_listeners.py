@@ -11,8 +11,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup.receiver import Ingest
 from jobfeatures_exporter.web.listener import Listeners
-
-from .conftest import HASH, Site
+from tests.exporter.web.standins import HASH, Site
 
 TLS = f"tls_server_config: {{cert_file: server.pem, key_file: server.key}}\nbasic_auth_users: {{alice: {HASH}}}\n"
 

@@ -19,8 +19,7 @@ from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.guard import guarding
 from jobfeatures_exporter.web.listener import Listeners
 from jobfeatures_exporter.web.plain import parse_request
-
-from .conftest import StandInDaemon
+from tests.exporter.web.standins import StandInDaemon
 
 PROMETHEUS = (
     b"GET /metrics HTTP/1.1\r\n"

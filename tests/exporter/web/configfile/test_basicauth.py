@@ -7,7 +7,7 @@ import pytest
 
 from jobfeatures_exporter.web.configfile import basicauth
 from jobfeatures_exporter.web.configfile.basicauth import MAX_KEPT, MAX_WAITING, BasicAuth, Verdict
-from tests.exporter.web.conftest import HASH, PASSWORD
+from tests.exporter.web.standins import HASH, PASSWORD
 from tests.held import count_held
 
 USERS = {"alice": HASH}
