@@ -24,8 +24,9 @@ from hypothesis import HealthCheck, settings
 import jobfeatures.cli
 import jobfeatures_exporter.cli
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
-from tests import skips, unstable
+from tests import collecting, skips, unstable
 from tests.memoryfolder import make_folder
+from tests.running import FakeClock
 
 # The shells of jobs read where feature directories are (see features.root): so the tests' own folder must be plain, too.
 if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
@@ -57,24 +58,6 @@ PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_e
 NUMBERS = itertools.count()
 MEMORY = "/dev/shm"  # to make folders on a disk took a tenth of the suite
 OF_JOBS = {"MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"}
-
-
-class FakeClock:
-    """A clock that stands still until it is told otherwise."""
-
-    def __init__(self, now_secs: float = 1_800_000_000.0) -> None:
-        self.now = now_secs
-        self.monotonic = 1000.0
-
-    def now_secs(self) -> float:
-        return self.now
-
-    def monotonic_secs(self) -> float:
-        return self.monotonic
-
-    def advance(self, secs: float) -> None:
-        self.now += secs
-        self.monotonic += secs
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -158,6 +141,7 @@ def make_table():
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(collecting)
     config.pluginmanager.register(unstable)
     elsewhere = {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys()
     if not elsewhere and "not program" in config.option.markexpr and has_room(MEMORY):
@@ -183,61 +167,7 @@ def pytest_xdist_auto_num_workers():
     return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 2
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session):
-    """Spare the garbage collector thousands of tests, which live until the end: it costs more than the collection."""
-    gc.disable()
-    try:
-        _import_in_turn(session.config)
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.set_threshold(10_000, 20, 20)  # each module's rest is collected at its end anyway
-        gc.enable()
-
-
-def _import_in_turn(config):
-    """Where processes collect the whole suite at once, let each begin with a part of its own, which it compiles.
-
-    Of the other parts it finds what the others have compiled: in a fresh clone that saves a quarter of the collection.
-    """
-    worker, folder = getattr(config, "workerinput", None), Path(__file__).parent
-    if worker is None or folder not in {Path(each).resolve() for each in config.args}:
-        return
-    ignored = {place for place, kind in KINDS.items() if pytest_ignore_collect(place, config)}
-    files = [
-        path
-        for path in sorted(folder.rglob("test_*.py"))
-        if ignored.isdisjoint([path, *path.parents]) and not pytest_ignore_collect(path, config)
-    ]
-    first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
-    for path in files[first:] + files[:first]:
-        name = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
-        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection will tell
-            importlib.import_module(name)
-
-
-def pytest_ignore_collect(collection_path, config):
-    """Import no tests of a kind that is not asked for."""
-    kind, expression = KINDS.get(collection_path), config.option.markexpr
-    if kind is not None:
-        return True if f"not {kind}" in expression or expression == "program" else None
-    if expression == "program" and collection_path.match("test_*.py"):
-        return None if "mark.program" in collection_path.read_text(encoding="utf-8") else True
-    return None
-
-
 SLOW_PROGRAM = re.compile(r"python|promtool|systemd-analyze|mandoc|bash|zsh|fish|git|shellcheck|openssl")
-KINDS = {
-    Path(__file__).parent / place: kind
-    for place, kind in {
-        "integration": "integration",
-        "faults": "fault",
-        "fuzz/test_parsers.py": "fuzz",
-        "fuzz/test_scaling.py": "fuzz",
-        "soak": "soak",
-    }.items()
-}
 STARTS_PROGRAMS = {"program", "integration", "gpu", "fault"}
 _unit_test = False
 

@@ -95,6 +95,24 @@ class HandClock:
         return self.secs
 
 
+class FakeClock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self, now_secs: float = 1_800_000_000.0) -> None:
+        self.now = now_secs
+        self.monotonic = 1000.0
+
+    def now_secs(self) -> float:
+        return self.now
+
+    def monotonic_secs(self) -> float:
+        return self.monotonic
+
+    def advance(self, secs: float) -> None:
+        self.now += secs
+        self.monotonic += secs
+
+
 def free_port() -> int:
     """Return a port for a program to listen on, below those that the kernel gives to others meanwhile."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

@@ -16,7 +16,7 @@ from jobfeatures_exporter.sampling.processes.reading import ALL_AGAIN_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
-from tests.conftest import FakeClock
+from tests.running import FakeClock
 
 KEY = JobKey("slurm", "7")
 PATH = "system.slice/slurmstepd.scope/job_7"

@@ -20,7 +20,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.startup.checks import check
 from jobfeatures_exporter.web.nodelistener import NodeListener, listening, raise_descriptors, read_secrets
-from tests.conftest import FakeClock
+from tests.running import FakeClock
 
 SECRET = b"0123456789abcdef" * 4
 

@@ -21,7 +21,7 @@ from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import job_origins
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.records.model import JobKey, JobState, JobTable
-from tests.conftest import FakeClock
+from tests.running import FakeClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 EMPTY = '{"COMMAND":"bjobs","JOBS":0,"RECORDS":[]}'
