@@ -9,6 +9,9 @@
 # Then: $CONDOR_LAB/in COMMAND... runs it on the node as root, $CONDOR_LAB/as USER COMMAND... as a user,
 # $CONDOR_LAB/daemon FLAG... the daemon with its unit's rights.
 #
+#   up.sh machine COMMAND...   runs a command in a virtual machine with control groups v2 alone, in which the pool is up
+#                              (machine.sh) and this project's tests are in /opt/lab; $CONDOR_LAB/share is its /mnt
+#
 # Settings (environment):
 CONDOR_LAB=${CONDOR_LAB:-/tmp/jobfeatures-lab/htcondor} # all state
 CONDOR_LAB_CPUS=${CONDOR_LAB_CPUS:-8}                   # what the STARTD says it has
@@ -21,7 +24,7 @@ L=$CONDOR_LAB root=$CONDOR_LAB/root
 die() { echo "htcondor lab: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "must be root"
 answers() { [ "$(timeout 20 "$L/in" condor_status -any -af MyType 2>/dev/null | grep -cE '^(Scheduler|Machine)$')" -ge 3 ]; }
-if [ -s "$L/init.pid" ] && answers; then
+if [ "${1-}" != machine ] && [ -s "$L/init.pid" ] && answers; then
     echo "already up: $L"
     exit 0
 fi
@@ -110,6 +113,45 @@ SUSPEND = (TARGET.Sleepy =?= True) && (TotalJobRunTime > 5) && (TotalJobRunTime 
 CONTINUE = TotalJobRunTime > 25
 PREEMPT = False
 END
+install -d -m 700 "$u"/etc/condor/{passwords.d,tokens.d} "$u/var/lib/jobfeatures-exporter"
+mkdir -p "$u/opt/lab"
+cat >"$u/opt/lab/prepare" <<'END'
+#!/bin/sh
+# what is lost with a node's memory
+install -d -o condor -g condor -m 775 /run/condor /run/lock/condor /var/lock/condor
+install -d -o condor -g condor /var/log/condor /var/lib/condor /var/spool/condor /var/lib/condor/execute \
+    /var/lib/condor/schedd2 /var/lib/condor/schedd2/spool /var/lib/condor/schedd2/lock
+install -d -m 755 /run/sshd /run/jobfeatures
+install -d -m 700 /var/lib/jobfeatures-exporter
+END
+cat >"$u/opt/lab/as" <<'END'
+#!/bin/bash
+user=$1
+shift
+exec "$(dirname "$0")/in" setpriv --reuid="$user" --regid="$user" --init-groups env HOME="/home/$user" USER="$user" LOGNAME="$user" \
+    sh -c 'cd && exec "$@"' sh "$@"
+END
+cat >"$u/opt/lab/daemon" <<'END'
+#!/bin/bash
+exec "$(dirname "$0")/in" setpriv --bounding-set=-all,+chown,+fowner,+dac_override,+sys_ptrace,+bpf,+perfmon --inh-caps=-all \
+    --no-new-privs sh -c 'umask 077; exec env STATE_DIRECTORY=/var/lib/jobfeatures-exporter RUNTIME_DIRECTORY=/run/jobfeatures \
+    /opt/jobfeatures-exporter/bin/jobfeatures-exporter serve "$@"' sh "$@"
+END
+chmod 755 "$u"/opt/lab "$u"/opt/lab/*
+
+if [ "${1-}" = machine ]; then
+    mkdir "$u/opt/lab/tests"
+    cp -r "$project"/tests/*.py "$project"/tests/{integration,labs} "$u/opt/lab/tests/"
+    cp "$project/pyproject.toml" "$u/opt/lab/"
+    "$uv" pip install -q --target "$u/opt/lab/site" --python-version 3.13 pytest pytest-aiohttp pytest-asyncio pytest-timeout pytest-xdist \
+        hypothesis
+    chmod -R a+rX "$u/opt/lab"
+    mount -t overlay overlay -o "lowerdir=$folder,upperdir=$u,workdir=$L/work" "$root"
+    trap 'umount "$root"' EXIT
+    "$here/../uml/run.sh" -m 3G -r "$root" "$L/share" /opt/lab/tests/labs/htcondor/machine.sh "${@:2}"
+    exit
+fi
+
 cat >"$L/init.sh" <<END
 #!/bin/bash
 # process 1 of the lab
@@ -137,13 +179,7 @@ mount --rbind /dev "$root/dev"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 install -d -m 1777 "$root/run/lock"
-chroot "$root" sh -c '
-    install -d -o condor -g condor -m 775 /run/condor /run/lock/condor /var/lock/condor
-    install -d -o condor -g condor /var/log/condor /var/lib/condor /var/spool/condor /var/lib/condor/execute \
-        /var/lib/condor/schedd2 /var/lib/condor/schedd2/spool /var/lib/condor/schedd2/lock
-    install -d -m 700 /etc/condor/passwords.d /etc/condor/tokens.d
-    install -d -m 755 /run/sshd /run/jobfeatures
-    install -d -m 700 /var/lib/jobfeatures-exporter'
+chroot "$root" /opt/lab/prepare
 chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 /usr/sbin/condor_master -f &
 master=\$!
 trap 'kill -QUIT \$master; wait \$master; exit 0' TERM
@@ -177,20 +213,8 @@ for each in /proc/$init/root$root/sys/fs/cgroup/cgroup.procs /proc/$init/root$ro
 done
 exec nsenter -t $init -m -p -n -u -i -C chroot "$root" $clean "\$@"
 END
-cat >"$L/as" <<'END'
-#!/bin/bash
-user=$1
-shift
-exec "$(dirname "$0")/in" setpriv --reuid="$user" --regid="$user" --init-groups env HOME="/home/$user" USER="$user" LOGNAME="$user" \
-    sh -c 'cd && exec "$@"' sh "$@"
-END
-cat >"$L/daemon" <<'END'
-#!/bin/bash
-exec "$(dirname "$0")/in" setpriv --bounding-set=-all,+chown,+fowner,+dac_override,+sys_ptrace,+bpf,+perfmon --inh-caps=-all \
-    --no-new-privs sh -c 'umask 077; exec env STATE_DIRECTORY=/var/lib/jobfeatures-exporter RUNTIME_DIRECTORY=/run/jobfeatures \
-    /opt/jobfeatures-exporter/bin/jobfeatures-exporter serve "$@"' sh "$@"
-END
-chmod 755 "$L"/{in,as,daemon}
+chmod 755 "$L/in"
+cp "$u"/opt/lab/{as,daemon} "$L/"
 until answers; do
     if ! kill -0 "$init" 2>/dev/null || [ $SECONDS -ge $((end + 120)) ]; then
         cat "$L/init.log" "$u"/var/log/condor/MasterLog >&2
