@@ -136,10 +136,22 @@ class Pool:
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
+    def file_of(self, slot: str, v1: str, v2: str) -> str:
+        """Return a file of a slot's control group, by its controller and name on v1, its name on v2."""
+        controller, _, name = v1.partition("/")
+        old, new = f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup/system.slice"
+        script = f"if [ -d {old} ]; then cat {old}/htcondor/*_{slot}/{name}; else cat {new}/htcondor/*_{slot}/{v2}; fi"
+        return self.run("sh", "-c", script)
+
+    def cpu_secs_of(self, slot: str) -> float:
+        """Return the CPU time that the kernel has of a slot's control group."""
+        found = self.file_of(slot, "cpuacct/cpuacct.usage", "cpu.stat").split()
+        return int(found[0]) / 1e9 if len(found) == 1 else int(found[1]) / 1e6
+
     def processes_of(self, slot: str) -> int:
         """Return how many processes the kernel has in the control groups of a slot."""
-        groups = f"find /sys/fs/cgroup/memory/htcondor/*_{slot} -name cgroup.procs"
-        return len(self.run("sh", "-c", f"cat $({groups})").split())
+        groups = f"find /sys/fs/cgroup/memory/htcondor/*_{slot} /sys/fs/cgroup/system.slice/htcondor/*_{slot} -name cgroup.procs"
+        return len(self.run("sh", "-c", f"cat $({groups} 2>/dev/null)").split())
 
     def scratch(self) -> list[str]:
         """Return the scratch directories."""

@@ -204,18 +204,15 @@ def test_labels_limits_and_features_are_those_of_the_job_s_ad_and_of_the_kernel(
     left = node.value("batch_job_remaining_seconds", job, basis="wall_limit")
     assert start + 2000 - time.time() - 2 <= left <= start + 2000 - before + 2
 
-    def group(controller, file):
-        return pool.run("sh", "-c", f"cat '/sys/fs/cgroup/{controller}'/htcondor/*_{ad['RemoteHost']}/{file}")
-
+    slot = ad["RemoteHost"]
     until(lambda: (node.value("batch_job_cpu_seconds_total", job, mode="user") or 0) > 3)
-    first = int(group("cpuacct", "cpuacct.usage")) / 1e9
+    first = pool.cpu_secs_of(slot)
     cpu = sum(value for _, value in node.page()["batch_job_cpu_seconds_total", job])
-    assert first - 2.5 <= cpu <= int(group("cpuacct", "cpuacct.usage")) / 1e9 + 0.1
-    limit = int(group("memory", "memory.limit_in_bytes"))
+    assert first - 2.5 <= cpu <= pool.cpu_secs_of(slot) + 0.1
+    limit = int(pool.file_of(slot, "memory/memory.limit_in_bytes", "memory.max"))
     assert node.value("batch_job_memory_limit_bytes", job) == limit == ad["MemoryProvisioned"] * MIB
     until(lambda: (node.value("batch_job_io_written_bytes_total", job) or 0) >= 30_000_000)
-    pids = group("memory", "cgroup.procs").split()
-    assert node.value("batch_job_processes", job) == len(pids)
+    assert node.value("batch_job_processes", job) == pool.processes_of(slot)
     assert node.state(job) == "RUNNING"
 
 
