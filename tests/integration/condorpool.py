@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -19,7 +20,7 @@ EXECUTE = "/var/lib/condor/execute"
 FEATURES = "/run/jobfeatures"
 COMMAND = "/opt/jobfeatures-exporter/bin"
 ADDRESS = "127.0.0.1:9750"
-PATIENCE_SECS = 180.0
+PATIENCE_SECS = float(os.environ.get("CONDOR_LAB_PATIENCE", "180"))  # more in a slow machine
 
 Series = dict[tuple[str, str], list[tuple[dict[str, str], float]]]
 
@@ -35,7 +36,12 @@ class Pool:
         """Run a command on the node, as root or a user; return what it prints."""
         start = [self.lab / "as", user] if user else [self.lab / "in"]
         done = subprocess.run(
-            [*start, *command], input=stdin, capture_output=True, text=True, timeout=240, check=False
+            [*start, *command],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60 + PATIENCE_SECS,
+            check=False,
         )
         assert done.returncode == status, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -55,7 +61,9 @@ class Pool:
 
     def _submit(self, text: str, user: str, schedd: str) -> str:
         start = [self.lab / "as", user, "sh", "-c", f"cat >sub && condor_submit -terse -name {schedd} sub"]
-        done = subprocess.run(start, input=text, capture_output=True, text=True, timeout=240, check=False)
+        done = subprocess.run(
+            start, input=text, capture_output=True, text=True, timeout=60 + PATIENCE_SECS, check=False
+        )
         assert not done.returncode or "ERROR: Can't find address" in done.stderr, done.stdout + done.stderr
         return "" if done.returncode else done.stdout
 
@@ -116,7 +124,7 @@ class Pool:
             subprocess.run(
                 [self.lab / "in", "condor_rm", "-name", schedd, "-all"],
                 capture_output=True,
-                timeout=240,
+                timeout=60 + PATIENCE_SECS,
                 check=False,
             )
         until(lambda: not self.scratch(), PATIENCE_SECS)
