@@ -20,7 +20,8 @@ EXECUTE = "/var/lib/condor/execute"
 FEATURES = "/run/jobfeatures"
 COMMAND = "/opt/jobfeatures-exporter/bin"
 ADDRESS = "127.0.0.1:9750"
-PATIENCE_SECS = float(os.environ.get("CONDOR_LAB_PATIENCE", "180"))  # more in a slow machine
+PACE = int(os.environ.get("CONDOR_LAB_PACE", "1"))  # how slow the machine is
+PATIENCE_SECS = 180.0 * PACE
 
 Series = dict[tuple[str, str], list[tuple[dict[str, str], float]]]
 

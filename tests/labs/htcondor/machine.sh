@@ -29,7 +29,7 @@ for _ in $(seq 600); do
 done
 status=0
 cd /opt/lab
-CONDOR_LAB=$L CONDOR_LAB_PATIENCE=${CONDOR_LAB_PATIENCE:-900} PYTHONPATH=/opt/lab/site:$(echo /opt/jobfeatures-exporter/lib/python3*/site-packages) "$@" || status=$?
+CONDOR_LAB=$L CONDOR_LAB_PACE=${CONDOR_LAB_PACE:-5} PYTHONPATH=/opt/lab/site:$(echo /opt/jobfeatures-exporter/lib/python3*/site-packages) "$@" || status=$?
 mkdir -p /mnt/log
 cp /var/log/condor/* /mnt/log/ 2>/dev/null || true
 exit $status

@@ -16,7 +16,6 @@
 CONDOR_LAB=${CONDOR_LAB:-/tmp/jobfeatures-lab/htcondor} # all state
 CONDOR_LAB_CPUS=${CONDOR_LAB_CPUS:-8}                   # what the STARTD says it has
 CONDOR_LAB_MEMORY=${CONDOR_LAB_MEMORY:-8000}            # MiB
-# CONDOR_LAB_PATIENCE: how long tests wait for anything, in seconds
 set -euo pipefail
 export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
