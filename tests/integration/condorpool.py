@@ -145,6 +145,11 @@ class Pool:
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
+    @property
+    def has_v2(self) -> bool:
+        """Return whether it has control groups v2 alone."""
+        return self.run("sh", "-c", "ls /sys/fs/cgroup/cgroup.controllers || true") != ""
+
     def file_of(self, slot: str, v1: str, v2: str) -> str:
         """Return a file of a slot's control group, by its controller and name on v1, its name on v2."""
         controller, _, name = v1.partition("/")
