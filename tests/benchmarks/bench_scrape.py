@@ -153,7 +153,9 @@ class Exporter:
                 break
             except OSError:
                 self._connection.close()
-                if self._process.poll() is not None or time.perf_counter() - started > 1500:  # emulated, on a busy machine
+                if (
+                    self._process.poll() is not None or time.perf_counter() - started > 1500
+                ):  # emulated, on a busy machine
                     raise SystemExit(f"{name} does not serve: {' '.join(argv)}") from None
                 time.sleep(0.005)
         self.start_secs = time.perf_counter() - started
