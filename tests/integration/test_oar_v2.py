@@ -55,38 +55,42 @@ LIVE = tuple(kind for kind in JOBS if kind not in ("overtime", "preempting", "he
 SHOWN = tuple(kind for kind in LIVE if kind != "cosystem")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("none", id="namespaces"),
-        pytest.param("uml", id="User Mode Linux", marks=pytest.mark.long),
-    ],
-)
-def seen(request, tmp_path_factory) -> dict:
-    """Bring the lab up, play all jobs, and return what was seen."""
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory) -> dict:
+    """Play all jobs in namespaces here, where v2 may have no controllers, and return what was seen."""
+    return play(tmp_path_factory, "none", ("KINDS_PACE=1",))
+
+
+@pytest.fixture(scope="module")
+def seen_in_machine(tmp_path_factory) -> dict:
+    """Play two kinds in User Mode Linux, where v2 has controllers and all takes ten times as long."""
+    if not shutil.which("linux.uml"):
+        pytest.skip("needs Debian's user-mode-linux")
+    return play(tmp_path_factory, "uml", ("KINDS_PACE=4", "KINDS_PATIENCE=600"), "plain", "several_cores")
+
+
+def play(tmp_path_factory, machine: str, settings: tuple[str, ...], *kinds: str) -> dict:
     if os.geteuid() != 0:
         pytest.skip("a private OAR needs root: its nodes start jobs as other users")
-    if not shutil.which("debootstrap") or (request.param == "uml" and not shutil.which("linux.uml")):
-        pytest.skip("needs debootstrap, and user-mode-linux")
+    if not shutil.which("debootstrap"):
+        pytest.skip("needs debootstrap")
     lab = tmp_path_factory.mktemp("oar") / "lab"
     for folder in (lab.parent, *lab.parent.parents[:3]):
         folder.chmod(0o755)  # OAR and its users are to reach it
-    pace = ("KINDS_PACE=1",) if request.param == "none" else ("KINDS_PACE=5", "KINDS_PATIENCE=900")
-    command = ("env", *pace, "python3", "/opt/lab/kinds.py", "/mnt")
+    command = ("env", *settings, "python3", "/opt/lab/kinds.py", "/mnt", *kinds)
     done = subprocess.run(
-        [SUITE, request.param, lab, *command], capture_output=True, text=True, timeout=3200,
+        [SUITE, machine, lab, *command], capture_output=True, text=True, timeout=3200,
         env={**os.environ, "UML_TIMEOUT": "3000"},
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     print(done.stdout)
     found = json.loads((lab / "seen/seen.json").read_text())
     if captures := os.environ.get("JOBFEATURES_CAPTURES"):
-        target = Path(captures) / f"oar-{found['version']}-{request.param}"
+        target = Path(captures) / f"oar-{found['version']}-{machine}"
         shutil.copytree(lab / "seen/captured", target, dirs_exist_ok=True)
         shutil.copy(lab / "seen/seen.json", target)
-    found["ended"] = json.loads((lab / "seen/captured/ended.json").read_text())
     shutil.rmtree(lab)
-    return {**found, "machine": request.param}
+    return found
 
 
 def jobs(seen, kinds=JOBS) -> Iterator[tuple[str, str]]:
@@ -189,12 +193,13 @@ def figures(kernel: dict) -> dict[str, float]:
     return found
 
 
-def test_cpu_memory_and_io_are_the_kernels(seen):
-    """Jobs wait and use nothing: what is the same before and after the page is what the page has to say."""
+def compare_with_kernel(seen, kinds) -> set[str]:
+    """Return which figures could be compared.
+
+    Jobs wait and use nothing: what is the same before and after the page is what the page has to say.
+    """
     page, compared = seen["live"]["page"], set()
-    for kind, job_id in jobs(seen, SHOWN):
-        if kind in ("suspended", "signalled"):
-            continue
+    for kind, job_id in jobs(seen, kinds):
         before, after = (figures(seen["live"][each][job_id]) for each in ("before", "after"))
         cpu = sum(series(page, "batch_job_cpu_seconds_total", job_id))
         assert before["cpu"] - 0.05 <= cpu <= after["cpu"] + 0.05, kind
@@ -218,10 +223,27 @@ def test_cpu_memory_and_io_are_the_kernels(seen):
             least = sum(int(re.search(rf"{name}: (\d+)", io)[1]) for io in moved)
             [found] = series(page, shown, job_id)
             assert least <= found, (kind, name)
-    assert compared == {"processes"} | ({"anon", "charged"} if seen["machine"] != "none" else set())
     [busy] = seen["ids"]["plain"]
     assert sum(series(page, "batch_job_io_written_bytes_total", busy)) > 10_000_000
     assert sum(series(page, "batch_job_cpu_seconds_total", busy)) > 0.1
+    return compared
+
+
+def test_cpu_and_io_are_the_kernels(seen):
+    waiting = [kind for kind in SHOWN if kind not in ("suspended", "signalled")]
+    assert "processes" in compare_with_kernel(seen, waiting)
+
+
+@pytest.mark.long
+def test_so_is_memory_where_v2_has_its_controller(seen_in_machine):
+    seen = seen_in_machine
+    assert seen["failures"] == []
+    assert compare_with_kernel(seen, seen["ids"]) == {"processes", "anon", "charged"}
+    for kind, job_id in jobs(seen, seen["ids"]):
+        [told] = told_by(seen, kind)
+        assert (told["allocated_cpu"], told["wall_limit_secs"]) == (str(JOBS[kind][3]), str(JOBS[kind][4]))
+        assert info(seen["live"]["page"], job_id)["uid"] == str(UIDS[JOBS[kind][0]])
+    assert (seen["left"], seen["left_of_oar"]) == ([], [])
 
 
 def test_what_a_job_starts_is_in_its_slice_wherever_it_goes(seen):

@@ -4,8 +4,8 @@
 #   suite.sh MACHINE LAB COMMAND...
 #
 # MACHINE is none (namespaces here: as quick as this machine is; where its controllers are on v1, v2 has cpu.stat and
-# cgroup.freeze alone), uml (User Mode Linux: cpu, memory, io and pids, one CPU, five times slower) or qemu (Debian 13's
-# kernel: every controller, much slower). systemd, which makes OAR's slices, is process 1 of a container. The kept folder
+# cgroup.freeze alone) or uml (User Mode Linux: cpu, memory, io and pids, but one CPU, no cpuset, and ten times slower).
+# systemd, which makes OAR's slices, is process 1 of a container. The kept folder
 # of the suite lies below and is not written to; above it is a layer of the lab's own with Python's environment
 # /opt/jobfeatures-exporter, the hooks, and /opt/lab, whose up.sh starts OAR; above that what is written, in memory.
 # COMMAND runs as root there once OAR is up; LAB/seen is its /mnt, its exit status is ours. Must run as root.
@@ -68,17 +68,8 @@ none)
     exec unshare --mount --propagation private bash -c 'mount --bind "$0" /mnt; cd /; exec bash /mnt/boot.sh --inside "$@"' \
         "$L" "$folder" "$@"
     ;;
-uml) modules=(/usr/lib/uml/modules/*) machine=("$labs/uml/run.sh" -m "${OAR_LAB_MEMORY:-2500M}") ;;
-qemu)
-    kernel=$("$labs/suites/folder.sh" trixie prometheus-node-exporter linux-image-cloud-amd64) # run.sh's
-    modules=("$kernel"/lib/modules/*) machine=("$labs/qemu/run.sh" -m "${OAR_LAB_MEMORY:-2500M}" -c 2)
-    ;;
-*) die "no such machine" ;;
+uml) ;;
+*) die "no machine $machine" ;;
 esac
-overlay=$(find "${modules[@]}" -name 'overlay.ko*' | sort | tail -n 1)
-case $overlay in
-*.xz) xz -dc "$overlay" >"$L/overlay.ko" ;;
-*.ko) cp "$overlay" "$L/overlay.ko" ;;
-*) die "no overlay.ko in ${modules[*]}" ;;
-esac
-exec "${machine[@]}" "$L" bash /mnt/boot.sh --inside "$folder" "$@"
+cp /usr/lib/uml/modules/*/kernel/fs/overlayfs/overlay.ko "$L/"
+exec "$labs/uml/run.sh" -m 2500M "$L" bash /mnt/boot.sh --inside "$folder" "$@"
