@@ -360,12 +360,12 @@ def test_a_user_has_a_report_of_a_running_job(seen):
 def test_the_controller_role_counts_as_oar_does(seen):
     """Its unit runs it, as OAR's user."""
     page, counted = seen["controller"], {}
-    for job in seen["live"]["server"].values():
+    for job in seen["queue"].values():
         state = {"Running": "RUNNING", "Hold": "PENDING"}[job["state"]]
         counted[job["queue"], state] = counted.get((job["queue"], state), 0) + 1
     for (queue, state), count in counted.items():
         assert series(page, "batch_queue_jobs", partition=queue, state=state) == [count]
-    cores = sum(len(job["assigned_resources"]) for job in seen["live"]["server"].values())
+    cores = sum(len(job["assigned_resources"]) for job in seen["queue"].values())
     inner = JOBS["inner"][3]  # which has cores of its container
     assert series(page, "batch_cluster_cpus", kind="allocated") == [cores - inner]
     assert sum(series(page, "batch_cluster_cpus")) == 32

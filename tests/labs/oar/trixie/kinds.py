@@ -382,14 +382,22 @@ def observe_live() -> None:
     captures()
 
 
+def counted() -> bool:
+    """Keep what OAR and the controller role say of the queue at one time: one job ends meanwhile."""
+    text, queue = page(CONTROLLER), told_by_oar()
+    jobs = sum(map(float, re.findall(r"(?m)^batch_queue_jobs\{.*\} (\S+)$", text)))
+    seen["controller"], seen["queue"] = text, queue
+    return jobs == len(queue) and {job["state"] for job in queue.values()} <= {"Running", "Hold"}
+
+
 def captures() -> None:
     """Keep what this version's commands and files say, for fixtures."""
     seen["version"] = re.search(r"[\d.]+", run("oarstat", "-V"))[0]  # type: ignore[index]
+    until(counted, "the controller role knows as many jobs as OAR")
     capture("oarstat.json", "oarstat", "-J", "-f")
     capture("oarstat.txt", "oarstat", "-f")
     capture("oarnodes.json", "oarnodes", "-J")
     capture("metrics-controller.txt", "curl", "-s", f"http://{CONTROLLER}/metrics")
-    seen["controller"] = page(CONTROLLER)
     files = CAPTURED / "var-lib-oar"
     files.mkdir(exist_ok=True)
     for path in OAR.iterdir():
