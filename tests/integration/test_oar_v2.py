@@ -57,19 +57,7 @@ SHOWN = tuple(kind for kind in LIVE if kind != "cosystem")
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory) -> dict:
-    """Play all jobs in namespaces here, where v2 may have no controllers, and return what was seen."""
-    return play(tmp_path_factory, "none", ("KINDS_PACE=1",))
-
-
-@pytest.fixture(scope="module")
-def seen_in_machine(tmp_path_factory) -> dict:
-    """Play two kinds in User Mode Linux, where v2 has controllers and all takes ten times as long."""
-    if not shutil.which("linux.uml"):
-        pytest.skip("needs Debian's user-mode-linux")
-    return play(tmp_path_factory, "uml", ("KINDS_PACE=4", "KINDS_PATIENCE=600"), "plain", "several_cores")
-
-
-def play(tmp_path_factory, machine: str, settings: tuple[str, ...], *kinds: str) -> dict:
+    """Play all jobs, and return what was seen."""
     if os.geteuid() != 0:
         pytest.skip("a private OAR needs root: its nodes start jobs as other users")
     if not shutil.which("debootstrap"):
@@ -77,16 +65,13 @@ def play(tmp_path_factory, machine: str, settings: tuple[str, ...], *kinds: str)
     lab = tmp_path_factory.mktemp("oar") / "lab"
     for folder in (lab.parent, *lab.parent.parents[:3]):
         folder.chmod(0o755)  # OAR and its users are to reach it
-    command = ("env", *settings, "python3", "/opt/lab/kinds.py", "/mnt", *kinds)
-    done = subprocess.run(
-        [SUITE, machine, lab, *command], capture_output=True, text=True, timeout=3200,
-        env={**os.environ, "UML_TIMEOUT": "3000"},
-    )  # fmt: skip
+    command = ("none", lab, "env", "KINDS_PACE=1", "python3", "/opt/lab/kinds.py", "/mnt")
+    done = subprocess.run([SUITE, *command], capture_output=True, text=True, timeout=3200)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     print(done.stdout)
     found = json.loads((lab / "seen/seen.json").read_text())
     if captures := os.environ.get("JOBFEATURES_CAPTURES"):
-        target = Path(captures) / f"oar-{found['version']}-{machine}"
+        target = Path(captures) / f"oar-{found['version']}"
         shutil.copytree(lab / "seen/captured", target, dirs_exist_ok=True)
         shutil.copy(lab / "seen/seen.json", target)
     shutil.rmtree(lab)
@@ -232,18 +217,6 @@ def compare_with_kernel(seen, kinds) -> set[str]:
 def test_cpu_and_io_are_the_kernels(seen):
     waiting = [kind for kind in SHOWN if kind not in ("suspended", "signalled")]
     assert "processes" in compare_with_kernel(seen, waiting)
-
-
-@pytest.mark.long
-def test_so_is_memory_where_v2_has_its_controller(seen_in_machine):
-    seen = seen_in_machine
-    assert seen["failures"] == []
-    assert compare_with_kernel(seen, seen["ids"]) == {"processes", "anon", "charged"}
-    for kind, job_id in jobs(seen, seen["ids"]):
-        [told] = told_by(seen, kind)
-        assert (told["allocated_cpu"], told["wall_limit_secs"]) == (str(JOBS[kind][3]), str(JOBS[kind][4]))
-        assert info(seen["live"]["page"], job_id)["uid"] == str(UIDS[JOBS[kind][0]])
-    assert (seen["left"], seen["left_of_oar"]) == ([], [])
 
 
 def test_what_a_job_starts_is_in_its_slice_wherever_it_goes(seen):
