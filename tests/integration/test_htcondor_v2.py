@@ -33,7 +33,7 @@ def test_jobs_on_control_groups_v2(tmp_path):
         folder.chmod(0o755)  # alice and bob are to reach it
     environ = {**os.environ, "CONDOR_LAB": str(lab), "UML_TIMEOUT": str(TIMEOUT_SECS)}
     # fmt: off
-    tests = ["python3", "-m", "pytest", "-n0", "-vv", "-m", "integration", "-p", "no:cacheprovider", "-k", "not (" + " or ".join(LEFT_OUT) + ")"]
+    tests = ["python3", "-m", "pytest", "-n0", "-v", "-m", "integration", "-p", "no:cacheprovider", "-k", "not (" + " or ".join(LEFT_OUT) + ")"]
     # fmt: on
     try:
         done = subprocess.run(

@@ -288,7 +288,7 @@ def test_steps_are_shown_by_their_names(seen):
         )
     )
     assert "batch" in steps
-    assert steps & {"0", "1"}, "the one that waits, whichever was first"
+    assert any(map(str.isdigit, steps)), "the one that waits, whichever was first"
 
 
 def test_a_job_finds_its_features_at_its_first_line(seen):
