@@ -85,7 +85,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "steps": (
         "alice",
         ("-n2", limit(6), "--mem=100"),
-        # a slow machine's slurmstepd may be killed by SIGUSR2 before it is ready for it
+        # on a slow machine this step was seen to end by SIGUSR2 at once
         f"until srun -n1 --overlap --mem=60 flock -s {GATE} true; do sleep 1; done & srun -n2 --exact --overlap bash -c '{BURN}'\n"
         + READY
         + "wait\n",
