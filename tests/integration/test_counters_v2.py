@@ -22,10 +22,11 @@ sh -c "echo \\$\\$ >$job/step_0/cgroup.procs && exec {python} -S -c 'bytearray(2
 echo "local kills: $(grep '^oom_kill ' $job/memory.events.local)"
 PYTHONPATH=/mnt/lib {python} -c '
 from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures.system.clock import SystemClock
 [(key, job)] = [
     (key, job)
-    for key, job in Sampler(clock=SystemClock(), jobs=dict, steps=True).sample().jobs.items()
+    for key, job in Sampler(SamplerSettings(steps=True), SystemClock()).sample().jobs.items()
     if getattr(key, "batch_system", None) == "slurm"
 ]
 print("told:", key.job_id, job.oom_kills, job.memory_limit_hits > 0, job.pressure_secs, job.block_io, job.cpus)

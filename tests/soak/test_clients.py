@@ -19,7 +19,7 @@ import pytest
 
 from jobfeatures_exporter.web import listener
 from tests.benchmarks.bench_endurance import resident_mib
-from tests.exporter.web.test_hostile_clients import PAGE, WITH_SERVER, table_of, vanish
+from tests.exporter.web.test_hostile_clients import PAGE, WITH_SERVER, vanish
 from tests.exporter.web.test_plain import BAD, CURL, KEPT, PROMETHEUS, LongPage, ask, served
 
 IS_LONG = bool(os.environ.get("JOBFEATURES_LONG"))
@@ -69,7 +69,7 @@ async def test_memory_descriptors_tasks_and_log_stay_as_they_are(monkeypatch, ca
                 assert found is None or isinstance(found, TimeoutError), found
             if number % (ROUNDS // 20) == 0:
                 async with asyncio.timeout(60):
-                    while table_of(listeners).count:
+                    while listeners.table.count:
                         await asyncio.sleep(0.01)
                 [(_, _, body)] = await ask(connect, CURL)
                 assert body == LongPage().exposition(openmetrics=False)

@@ -18,7 +18,7 @@ SETTINGS = "docs/reference/settings.md"
 def test_of_a_late_answer_the_setting_is_named_that_there_is(name, setting, pytestconfig):
     view = SourceView(name, has_answered=True, is_up=False, failures=1, words="scontrol: no end after 10 s")
     assert f"{setting} sets how long to wait" in view.advice
-    assert f"- `{setting}` " in (pytestconfig.rootpath / SETTINGS).read_text()
+    assert f"- `{setting}`" in (pytestconfig.rootpath / SETTINGS).read_text()
 
 
 @pytest.mark.parametrize("name", ["slurm", "slurm-queue", "slurm queue"])

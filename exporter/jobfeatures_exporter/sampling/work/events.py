@@ -1,9 +1,9 @@
 """Hardware performance events, and the weight of each: pure.
 
 Source: perf_event_open(2) for the generic ones. Floating-point operations have no generic event. Intel:
-FP_ARITH_INST_RETIRED (C7h; umasks 03h, 04h, 18h, 60h, 80h) counts instructions by width, a fused multiply-add
-twice, so the weight is the number of elements of the vector: 1, 2, 4, 8, 16. AMD: fp_ret_sse_avx_ops.all
-(03h; umask FFh for Zen 1 to 3, 1Fh, 0Fh) counts operations, a multiply-accumulate as two. Both as in Linux'
+FP_ARITH_INST_RETIRED (C7h; umasks 03h, 04h, 18h, 60h, 80h) counts instructions by width, an FMA twice,
+so the weight is the number of elements of the vector: 1, 2, 4, 8, 16. AMD: fp_ret_sse_avx_ops.all (03h; umask
+FFh for Zen 1 to 3, 1Fh, 0Fh) counts operations, an FMA as two. Both as in Linux'
 tools/perf/pmu-events/arch/x86, whose mapfile.csv lists the models. Neither includes x87 and AMX.
 """
 
