@@ -38,6 +38,7 @@ class Settings(NamedTuple):
     site: Site
     log_level: str
     log_format: str
+    polled: frozenset[str] | None = None  # batch systems that may answer questions; None: any
 
 
 def receive(stream: BinaryIO) -> Settings | None:
@@ -65,8 +66,10 @@ def main() -> None:
     def serve(request: Request, note: Callable[[Rejected], None]) -> None:
         key = serve_request(tree, current[0].config, current[0].site, request, note)
         if key is not None:
-            with contextlib.suppress(OSError, JobfeaturesError):  # then the prolog does not wait
-                tree.note_question(key)
+            polled = current[0].polled
+            if polled is None or key.batch_system in polled:
+                with contextlib.suppress(OSError, JobfeaturesError):  # then the prolog does not wait
+                    tree.note_question(key)
             with contextlib.suppress(OSError):  # the pipe is full or closed: the daemon's next poll will do
                 os.write(1, f"{key.batch_system}\n".encode("ascii"))
 

@@ -25,7 +25,7 @@ from jobfeatures.publish.files import replace_file
 from jobfeatures.publish.folders import INTAKE
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.command import conversation
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import AUTO, DaemonConfig
 from jobfeatures_exporter.node.sources import make_site
 
 log = logging.getLogger(__name__)
@@ -119,4 +119,5 @@ class HookServer:
 def settings_of(config: DaemonConfig) -> Settings:
     """Return the settings for serving requests: only those that hooks know."""
     plain = Config(**{each.name: getattr(config, each.name) for each in fields(Config)})
-    return Settings(plain, make_site(config, plain), config.log_level, config.log_format)
+    polled = None if AUTO in config.batch_sources else frozenset(config.batch_sources)
+    return Settings(plain, make_site(config, plain), config.log_level, config.log_format, polled)

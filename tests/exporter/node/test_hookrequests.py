@@ -126,6 +126,18 @@ def test_a_prolog_waits_for_what_only_the_batch_system_knows(serving):
         assert prolog.result().stderr == ""
 
 
+def test_a_prolog_does_not_wait_for_a_batch_system_that_the_daemon_does_not_query(serving):
+    serving.server.reconfigure(replace(serving.config, batch_sources=("spool",)))
+    serving.may_answer.clear()
+    assert not all(_waits(serving) for _ in range(5))  # new settings come a little later
+
+
+def _waits(serving: Serving) -> bool:
+    """Return whether a prolog has left its question open when its second is over."""
+    serving.prolog("9", JOBFEATURES_HOOK_TIMEOUT="1")
+    return any((serving.root / "intake").glob("*.asked"))
+
+
 def test_a_prolog_whose_time_is_over_goes_on_without_that_and_does_not_complain(serving):
     serving.may_answer.clear()
     assert serving.prolog("7", JOBFEATURES_HOOK_TIMEOUT="0.5").stderr == ""
