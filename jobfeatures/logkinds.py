@@ -67,14 +67,14 @@ KINDS: Final[dict[str, LogKind]] = {
 }
 
 
-def recognise_kind(head: str) -> str:
-    """Return the kind of a text that begins with `head`. Raises KindError unless exactly one matches."""
+def recognise_kind(head: str, *, flag: str = "--from") -> str:
+    """Return the kind of a text by its beginning. Raises KindError, naming `flag`, unless one matches."""
     found = [name for name, kind in KINDS.items() if kind.reader and _load(kind.reader).recognise(head)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise KindError(f"may be {' or '.join(found)}: --from is needed")
-    raise KindError(f"is {'of no known kind' if head.strip() else 'empty'}: --from is needed")
+        raise KindError(f"may be {' or '.join(found)}: {flag} is needed")
+    raise KindError(f"is {'of no known kind' if head.strip() else 'empty'}: {flag} is needed")
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:

@@ -60,9 +60,9 @@ def _recognise(name: str) -> str:
     if name.endswith(SWF_ENDINGS):
         return "swf"
     try:
-        kind = recognise_kind(head)
+        kind = recognise_kind(head, flag="--as")
     except KindError as error:
-        raise KindError(f"{shown_name(name)}: {error}".replace("--from", "--as")) from None
+        raise KindError(f"{shown_name(name)}: {error}") from None
     if kind not in _CHECKS:
         raise KindError(
             f"{shown_name(name)}: is a log of kind {kind}, which has no check: `convert` names its faults"

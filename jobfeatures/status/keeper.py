@@ -134,7 +134,6 @@ class StatusKeeper:
         self._stopping = threading.Event()
         self._known: Mapping[JobKey, StatusTarget] = {}
         self._full_round_at = float("-inf")  # monotonic
-        self.looks = 0  # rounds so far, for tests
 
     def refresh(self) -> None:
         """Start a round soon, to find new jobs."""
@@ -166,7 +165,6 @@ class StatusKeeper:
 
     def look(self) -> None:
         """Read new and changed jobs, or all if due. Watch before reading, so that no change is missed."""
-        self.looks += 1
         now = self._clock.monotonic_secs()
         targets = self._targets()
         is_full = now - self._full_round_at >= self._interval_secs

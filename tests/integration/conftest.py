@@ -22,6 +22,8 @@ import pytest
 from tests.integration.debian import build_packages, clean_debian
 from tests.running import free_port
 
+pytest.register_assert_rewrite("tests.integration.playedjobs")
+
 ROOT = Path(__file__).parents[2]
 SYSTEM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 BIN = Path(sys.executable).parent

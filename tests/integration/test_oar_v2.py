@@ -12,9 +12,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.integration.playedjobs import check_directories, check_suspension, info_of, series_of
 
 pytestmark = pytest.mark.timeout(3300)  # all of it happens before the first test
 SUITE = Path(__file__).parents[1] / "labs/oar/trixie/suite.sh"
@@ -83,22 +86,7 @@ def jobs(seen, kinds=JOBS) -> Iterator[tuple[str, str]]:
     return ((kind, job_id) for kind in kinds for job_id in seen["ids"][kind])
 
 
-def series(page: str, name: str, job_id: str | None = None, **labels: str) -> list[float]:
-    """Return the values of a job's series."""
-    wanted = [f'{key}="{value}"' for key, value in labels.items()]
-    wanted += [f'batch_system="oar",job_id="{job_id}"'] if job_id else []
-    return [
-        float(line.rpartition(" ")[2])
-        for line in page.splitlines()
-        if line.startswith(f"{name}{{") and all(each in line for each in wanted)
-    ]
-
-
-def info(page: str, job_id: str) -> dict[str, str]:
-    start = f'batch_job_info{{batch_system="oar",job_id="{job_id}",'
-    [line] = [each for each in page.splitlines() if each.startswith(start)]
-    pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', line)
-    return {key: value.replace("\\n", "\n").replace('\\"', '"') for key, value in pairs}
+series, info = partial(series_of, "oar"), partial(info_of, "oar")
 
 
 def test_every_kind_of_job_ran_and_ended_as_it_should(seen):
@@ -260,12 +248,6 @@ def test_directories_hold_each_key_and_only_the_job_writes_its_status(seen):
     for kind, job_id in jobs(seen, SHOWN):
         user, *_, cores, wall, _ = JOBS[kind]
         found = seen["live"]["features"][job_id]
-        top = f"jobfeatures/oar-{job_id}"
-        keys = {
-            path.removeprefix(f"{top}/"): each[2]
-            for path, each in found.items()
-            if path.startswith(f"{top}/")
-        }
         [start] = series(seen["live"]["page"], "batch_job_start_time_seconds", job_id)
         expected = {
             "allocated_cpu": cores,
@@ -274,11 +256,7 @@ def test_directories_hold_each_key_and_only_the_job_writes_its_status(seen):
             "wall_limit_secs": wall,
         }
         expected["cpu_limit_secs"] = wall * cores
-        assert keys == {key: f"{value}\n" for key, value in expected.items()}, kind
-        for path, (mode, uid, _) in found.items():
-            if path.startswith("jobfeatures/"):
-                assert (mode, uid) == ("40755" if path == top else "100644", 0)
-        assert found[f"jobstatus/oar-{job_id}"][1] == UIDS[user]
+        check_directories(f"oar-{job_id}", found, expected, UIDS[user])
         assert seen["writers"][job_id] == {each: each == user for each in UIDS}, kind
 
 
@@ -292,8 +270,7 @@ def test_a_suspended_job_stands_still_and_goes_on(seen):
     assert seen["suspended"]["before"][job_id]["cgroup.freeze"] == "1\n"
     assert series(seen["suspended"]["asking"], "batch_job_state", job_id, state="SUSPENDED") == [1]
     assert series(seen["resumed"]["asking"], "batch_job_state", job_id, state="RUNNING") == [1]
-    assert cpu[1] - cpu[0] < 0.5
-    assert cpu[2] > cpu[1]
+    check_suspension(cpu)
 
 
 def test_nothing_is_left_and_there_were_no_ghosts(seen):

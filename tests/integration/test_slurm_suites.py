@@ -13,11 +13,13 @@ import os
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.batch.slurm.groups import checked_sluid
+from tests.integration.playedjobs import check_directories, check_suspension, info_of, series_of
 
 pytestmark = pytest.mark.timeout(3000)  # all of it happens before the first test
 SUITE = Path(__file__).parents[1] / "labs/slurm/suite.sh"
@@ -107,25 +109,7 @@ def jobs(seen, *without: str) -> list[tuple[str, str]]:
     return [(kind, job_id) for kind, ids in seen["ids"].items() if kind not in without for job_id in ids]
 
 
-def series(page: str, name: str, job_id: str | None = None, **labels: str) -> list[float]:
-    """Return the values of a job's series."""
-    wanted = [f'{key}="{value}"' for key, value in labels.items()]
-    wanted += [f'batch_system="slurm",job_id="{job_id}"'] if job_id else []
-    return [
-        float(line.rpartition(" ")[2])
-        for line in page.splitlines()
-        if line.startswith(f"{name}{{") and all(each in line for each in wanted)
-    ]
-
-
-def info(page: str, job_id: str) -> dict[str, str]:
-    [line] = [
-        each
-        for each in page.splitlines()
-        if each.startswith(f'batch_job_info{{batch_system="slurm",job_id="{job_id}",')
-    ]
-    pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', line)
-    return {key: value.replace("\\n", "\n").replace('\\"', '"') for key, value in pairs}
+series, info = partial(series_of, "slurm"), partial(info_of, "slurm")
 
 
 def told_by(seen, kind: str, run: int = 0) -> list[dict[str, str]]:
@@ -318,17 +302,7 @@ def test_directories_hold_each_key_and_only_the_job_writes_its_status(seen):
         expected = {"allocated_cpu": cpus, "job_id": job_id, "jobstart_secs": start, "max_rss_bytes": memory}
         if wall is not None:
             expected |= {"wall_limit_secs": wall, "cpu_limit_secs": wall * cpus}
-        top = f"jobfeatures/slurm-{job_id}"
-        keys = {
-            path.removeprefix(f"{top}/"): text
-            for path, (_, _, text) in found.items()
-            if path.startswith(f"{top}/")
-        }
-        assert keys == {key: f"{value}\n" for key, value in expected.items()}, kind
-        for path, (mode, uid, _) in found.items():
-            if path.startswith("jobfeatures/"):
-                assert (mode, uid) == ("40755" if path == top else "100644", 0)
-        assert found[f"jobstatus/slurm-{job_id}"][1] == UIDS[user]
+        check_directories(f"slurm-{job_id}", found, expected, UIDS[user])
         assert seen["writers"][job_id] == {each: each == user for each in UIDS}, kind
 
 
@@ -341,8 +315,7 @@ def test_a_suspended_job_stands_still_and_goes_on(seen):
     assert series(seen["suspended"]["page"], "batch_job_state", job_id, state="SUSPENDED") == [1]
     assert seen["suspended"]["server"][job_id]["job_state"] == ["SUSPENDED"]
     assert series(seen["resumed"]["page"], "batch_job_state", job_id, state="RUNNING") == [1]
-    assert cpu[1] - cpu[0] < 0.5
-    assert cpu[2] > cpu[1]
+    check_suspension(cpu)
 
 
 def test_how_jobs_ended_is_shown_while_they_are_still_shown(seen):

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.jobreport.advice import find_hints
 from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, compute_ratio
 from jobfeatures_exporter.terminal.cells import UNKNOWN, align, clean, fit, or_unknown, width_of
 from jobfeatures_exporter.view.units import (
-    counted,
     format_bytes,
     format_core_time,
     format_figure,

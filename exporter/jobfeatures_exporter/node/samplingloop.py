@@ -18,10 +18,10 @@ from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
 from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
+from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
-from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
 from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
 from jobfeatures_exporter.state.knowledge import Knowledge
 from jobfeatures_exporter.state.latestlook import LatestLook

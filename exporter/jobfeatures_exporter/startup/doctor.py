@@ -25,6 +25,7 @@ from jobfeatures.hooks.actions import node_name
 from jobfeatures.publish.folders import FAILURES
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey, JobTable
+from jobfeatures.records.quantities import counted
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
@@ -38,7 +39,7 @@ from jobfeatures_exporter.startup.checks import check
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
 from jobfeatures_exporter.startup.permissions import check_features_root
 from jobfeatures_exporter.view.sources import SourceView
-from jobfeatures_exporter.view.units import counted, format_span
+from jobfeatures_exporter.view.units import format_span
 from jobfeatures_exporter.web.configfile.reloaded import WebFile
 
 TIME_ERROR = 5  # of adjtimex(2): the clock is not synchronized

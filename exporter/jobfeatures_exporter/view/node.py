@@ -16,6 +16,7 @@ from jobfeatures.records.metrics import (
     Metric,
 )
 from jobfeatures.records.model import JobKey
+from jobfeatures.records.quantities import counted
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.sampling.cpurates import compute_busy_share
 from jobfeatures_exporter.scrape.collectors import allocation, drains, gpus, node
@@ -34,7 +35,7 @@ from jobfeatures_exporter.view.job import (
 )
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView, describe_no_jobs, view_sources
-from jobfeatures_exporter.view.units import counted, format_figure
+from jobfeatures_exporter.view.units import format_figure
 from jobfeatures_exporter.view.waste import NOTABLE
 
 METRICS = (

@@ -72,11 +72,6 @@ def format_when(after_secs: float) -> str:
     return "now" if after_secs == 0 else f"in {format_span(after_secs)}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun: 1 job, 2 jobs."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def format_span(secs: float) -> str:
     """Return a duration in its two largest units: 2 d 3 h, 1 h 10 min, 45 s; signed if negative."""
     if not math.isfinite(secs):

@@ -29,8 +29,6 @@ if [ "${1-}" != machine ] && [ -s "$L/init.pid" ] && answers; then
     exit 0
 fi
 [ ! -d "$L" ] || "$here/down.sh"
-uv=$project/.venv/bin/uv
-[ -x "$uv" ] || uv=$(command -v uv) || die "needs uv, which installs this project for the Python of Debian 13"
 folder=$("$here/../suites/folder.sh" trixie htcondor openssh-server strace gcc libc6-dev stress-ng)
 mkdir -p "$L"/{upper,work,root}
 chmod 755 "$(dirname "$L")" "$L" "$L/upper"
@@ -39,18 +37,7 @@ chmod 755 "$(dirname "$L")" "$L" "$L/upper"
 u=$L/upper
 mkdir -p "$u"/etc/condor/config.d "$u"/opt/jobfeatures-exporter/{bin,htcondor} "$u"/etc/jobfeatures-exporter
 chmod 755 "$u"/etc "$u"/opt "$u"/opt/*
-product=$u/opt/jobfeatures-exporter # as pip makes a virtual environment of it
-ln -s /usr/bin/python3 "$product/bin/python3"
-echo 'home = /usr/bin' >"$product/pyvenv.cfg"
-"$uv" pip install -q --target "$product/lib/python3.13/site-packages" --python-version 3.13 \
-    --refresh-package jobfeatures-exporter "$project"
-for command in jobfeatures:jobfeatures.__main__:run jobfeatures-exporter:jobfeatures_exporter.cli:main; do
-    IFS=: read -r name module function <<<"$command"
-    printf '#!/opt/jobfeatures-exporter/bin/python3\nimport sys\nfrom %s import %s\nsys.exit(%s())\n' \
-        "$module" "$function" "$function" >"$product/bin/$name"
-done
-cp "$project/packaging/htcondor/jobwrapper.sh" "$product/htcondor/"
-chmod 755 "$product"/bin/jobfeatures* "$product"/htcondor/*
+"$here/../suites/install.sh" "$u/opt/jobfeatures-exporter" htcondor 3.13
 printf '127.0.0.1 localhost\n10.9.9.1 wn1.lab wn1\n' >"$u/etc/hosts"
 ln -sfn /proc/self/mounts "$u/etc/mtab"
 echo 'USER_JOB_WRAPPER = /opt/jobfeatures-exporter/htcondor/jobwrapper.sh' >"$u/etc/condor/config.d/90-jobfeatures"
@@ -143,6 +130,8 @@ if [ "${1-}" = machine ]; then
     mkdir "$u/opt/lab/tests"
     cp -r "$project"/tests/*.py "$project"/tests/{integration,labs} "$u/opt/lab/tests/"
     cp "$project/pyproject.toml" "$u/opt/lab/"
+    uv=$project/.venv/bin/uv
+    [ -x "$uv" ] || uv=$(command -v uv)
     "$uv" pip install -q --target "$u/opt/lab/site" --python-version 3.13 pytest pytest-aiohttp pytest-asyncio pytest-timeout pytest-xdist \
         hypothesis
     chmod -R a+rX "$u/opt/lab"

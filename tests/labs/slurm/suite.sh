@@ -12,7 +12,6 @@
 set -euo pipefail
 export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-project=$(cd "$here/../../.." && pwd)
 die() { echo "slurm suite: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "must be root"
 
@@ -29,26 +28,14 @@ down() {
 }
 
 make_layer() { # what the node has of its own, in $L/upper
-    local uv u=$L/upper product version
+    local u=$L/upper version
     [ ! -e "$L/complete" ] || return 0
-    uv=$project/.venv/bin/uv
-    [ -x "$uv" ] || uv=$(command -v uv) || die "needs uv, which installs this project for the suite's Python"
     mkdir -p "$L"/{work,root} "$u"/opt/jobfeatures-exporter/{bin,slurm} "$u"/opt/lab/{slurm,systemd}
     chmod 755 "$(dirname "$L")" "$L" "$u" "$u"/opt "$u"/opt/*
-    product=$u/opt/jobfeatures-exporter # as pip makes a virtual environment of it
     version=$(basename "$(readlink "$folder/usr/bin/python3")")
-    ln -s /usr/bin/python3 "$product/bin/python3"
-    echo 'home = /usr/bin' >"$product/pyvenv.cfg"
-    "$uv" pip install -q --target "$product/lib/$version/site-packages" --python-version "${version#python}" \
-        --refresh-package jobfeatures-exporter "$project"
-    for command in jobfeatures:jobfeatures.__main__:run jobfeatures-exporter:jobfeatures_exporter.cli:main; do
-        IFS=: read -r name module function <<<"$command"
-        printf '#!/opt/jobfeatures-exporter/bin/python3\nimport sys\nfrom %s import %s\nsys.exit(%s())\n' \
-            "$module" "$function" "$function" >"$product/bin/$name"
-    done
-    cp -L "$project"/packaging/slurm/*.sh "$product/slurm/"
+    "$here/../suites/install.sh" "$u/opt/jobfeatures-exporter" slurm "${version#python}"
     cp "$here"/{up.sh,down.sh,*.py} "$u/opt/lab/slurm/"
-    chmod 755 "$product"/bin/jobfeatures* "$product"/slurm/* "$u"/opt/lab/slurm/*
+    chmod 755 "$u"/opt/lab/slurm/*
     mkdir -p "$u/etc"
     printf '127.0.0.1 localhost wn uml\n' >"$u/etc/hosts"
     ln -sfn /proc/self/mounts "$u/etc/mtab"

@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job
+from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import ScheduleQuality, Verdict
 from jobfeatures_exporter.cluster.finding import Found, user_of
 from jobfeatures_exporter.cluster.overview import ClusterView
@@ -17,7 +18,6 @@ from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.view.sources import view_sources
 from jobfeatures_exporter.view.units import (
     Form,
-    counted,
     format_bytes,
     format_core_time,
     format_count,

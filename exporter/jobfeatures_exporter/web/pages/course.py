@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.state.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.view.units import Form, counted, format_bytes, format_cpus, format_share
+from jobfeatures_exporter.view.units import Form, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.markup import Child, Html, tag
 from jobfeatures_exporter.web.pages.pieces import PageData, Row, job_link, note, section, table
 

@@ -8,6 +8,7 @@ from datetime import tzinfo
 
 from jobfeatures.jobs.evidence import Finding, Presence
 from jobfeatures.records.model import JobKey
+from jobfeatures.records.quantities import counted
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
@@ -22,7 +23,6 @@ from jobfeatures_exporter.view.job import JobView, find_cpu_secs, identity_of
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.processes import Placed
 from jobfeatures_exporter.view.units import (
-    counted,
     format_bytes,
     format_core_time,
     format_cpus,

@@ -11,6 +11,7 @@ from datetime import tzinfo
 from jobfeatures.drains.drain import OPERATOR
 from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, Metric
 from jobfeatures.records.model import JobKey
+from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.collectors import drains, gpus, node
 from jobfeatures_exporter.scrape.exposition import Family
@@ -21,7 +22,6 @@ from jobfeatures_exporter.view.job import JobView, identity_of
 from jobfeatures_exporter.view.node import NodeView, WasteSum, view_node
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
-    counted,
     format_bytes,
     format_core_time,
     format_cpus,

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from jobfeatures.drains.nodemetrics import READ, SeenNode, check_finite, gather_nodes
 from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
 from jobfeatures.errors import ParseError
+from jobfeatures.records.quantities import counted
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
 from jobfeatures_exporter.scrape.collectors import drains
 from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.view.units import counted, format_core_time, format_when
+from jobfeatures_exporter.view.units import format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.pieces import PageData, Row, lines, note, numeric, section, table

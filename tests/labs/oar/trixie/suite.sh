@@ -37,22 +37,8 @@ mkdir -p "$L"/{seen,own} "$L"/layer/opt/{lab,jobfeatures-exporter/{bin,oar}} "$L
 chmod 755 "$L" "$L"/layer{,/opt,/opt/*,/etc}
 
 # --- what the node has of its own
-u=$L/layer product=$L/layer/opt/jobfeatures-exporter # as pip makes a virtual environment of it
-if [ ! -e "$product/pyvenv.cfg" ]; then
-    uv=$project/.venv/bin/uv
-    [ -x "$uv" ] || uv=$(command -v uv) || die "needs uv, which installs this project for the Python of Debian 13"
-    ln -s /usr/bin/python3 "$product/bin/python3"
-    "$uv" pip install -q --target "$product/lib/python3.13/site-packages" --python-version 3.13 \
-        --refresh-package jobfeatures-exporter "$project"
-    for command in jobfeatures:jobfeatures.__main__:run jobfeatures-exporter:jobfeatures_exporter.cli:main; do
-        IFS=: read -r name module function <<<"$command"
-        printf '#!/opt/jobfeatures-exporter/bin/python3\nimport sys\nfrom %s import %s\nsys.exit(%s())\n' \
-            "$module" "$function" "$function" >"$product/bin/$name"
-    done
-    cp -L "$project"/packaging/oar/*.sh "$product/oar/"
-    chmod 755 "$product"/bin/jobfeatures* "$product"/oar/*
-    echo 'home = /usr/bin' >"$product/pyvenv.cfg"
-fi
+u=$L/layer
+"$labs/suites/install.sh" "$u/opt/jobfeatures-exporter" oar 3.13
 cp "$here"/{up.sh,kinds.py} "$u/opt/lab/"
 mkdir -p "$u"/etc/{default,systemd/system/jobfeatures-controller.service.d,jobfeatures-exporter}
 cp "$project"/packaging/systemd/jobfeatures-{exporter,controller}.service "$u/etc/systemd/system/"

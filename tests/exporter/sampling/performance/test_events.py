@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.sampling.work.events import (
+from jobfeatures_exporter.sampling.performance.events import (
     _INTEL_MODELS,
     NAMES,
     Count,

@@ -7,7 +7,7 @@ import errno
 import os
 from struct import Struct
 
-from jobfeatures_exporter.sampling.work.events import Event
+from jobfeatures_exporter.sampling.performance.events import Event
 
 # System call numbers by machine, see syscall(2); other machines are not supported.
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}

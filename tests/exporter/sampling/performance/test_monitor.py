@@ -12,8 +12,8 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.work import monitor as module
-from jobfeatures_exporter.sampling.work.monitor import WorkMonitor
+from jobfeatures_exporter.sampling.performance import monitor as module
+from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
 from jobfeatures_exporter.snapshot import Accounting, JobSample, NodeSample, Snapshot
 from tests.running import until
 

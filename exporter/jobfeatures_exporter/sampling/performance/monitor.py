@@ -16,8 +16,8 @@ from jobfeatures.system.privatefile import closing
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_text
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
-from jobfeatures_exporter.sampling.work.events import Count, Event, find_events, parse_cpu
-from jobfeatures_exporter.sampling.work.perf import open_counter, read_counter
+from jobfeatures_exporter.sampling.performance.events import Count, Event, find_events, parse_cpu
+from jobfeatures_exporter.sampling.performance.perf import open_counter, read_counter
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
 if TYPE_CHECKING:
