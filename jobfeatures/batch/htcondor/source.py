@@ -32,10 +32,14 @@ Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inod
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job from its ads, which are read only once, because its user may change them later."""
+    """A job from its ads, which are read only once, because its user may change them later.
+
+    `is_staging`: the starter has not given the directory to the job's user yet, so nothing of the job runs.
+    """
 
     job: Job
     is_proven: bool
+    is_staging: bool = False
 
 
 class CondorSource:
@@ -89,6 +93,8 @@ class CondorSource:
         running: dict[JobKey, Job] = {}
         for known in sorted(self._known.values(), key=lambda each: not each.is_proven):
             key = known.job.key
+            if known.is_staging:
+                continue
             if key in running:
                 problems.append(Rejected(self._execute, "another slot has this job", text=key.job_id))
             else:
@@ -141,8 +147,10 @@ class CondorSource:
                 known = self._known.get(identity) or self._read_job(path, pid, trusted, problems)
                 if known.job.uid is None:
                     uid = find_job_uid(path, self._procfs, pid, trusted)
-                    known = replace(known, job=replace(known.job, uid=uid))
-                    if uid is None:
+                    staging = uid is None and abs(now_secs - began_secs) < YOUNG_SECS
+                    known = replace(known, job=replace(known.job, uid=uid), is_staging=staging)
+                    if staging:
+                        complete = False
                         self._look_again(now_secs - began_secs)
             except FileNotFoundError:
                 if os.path.lexists(path):  # the ads are not written yet, or were removed

@@ -41,6 +41,7 @@ from jobfeatures.system import watch
 from tests.running import HandClock, until
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "htcondor"
+CONDOR, ALICE = 100, 6001
 
 
 class Node:
@@ -64,6 +65,10 @@ class Node:
         path.mkdir(parents=True)
         (path / ".job.ad").write_text(f"ClusterId = {cluster}\nProcId = {proc}\n{more}")
         (path / ".machine.ad").write_text(machine)
+        if os.geteuid() == 0:  # as a starter does, once the ads are there
+            scratch = self.execute / f"dir_{pid}" / ("scratch" if folder else "")
+            scratch.mkdir(exist_ok=True)
+            os.chown(scratch, ALICE, ALICE)
         return path
 
     def end(self, pid):
@@ -102,16 +107,17 @@ def test_a_job_is_found_by_its_scratch_directory(node, make):
     assert (table.complete, table.rejected, table.node) == (True, (), None)
     job = table.jobs[KEY]
     assert (job.state, job.allocated_cpus, job.user, job.nodes) == (JobState.RUNNING, 2, "alice", ("wn1",))
-    assert (job.processes, job.uid) == ({500}, os.getuid() or None)
+    assert (job.processes, job.uid) == ({500}, os.getuid() or ALICE)
 
 
-CONDOR, ALICE = 100, 6001
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: directories are given away")
 
 
 @needs_root
 @pytest.mark.parametrize("folder", ["", "scratch", "htcondor"])
-def test_a_directory_that_is_still_htcondors_own_says_nothing_of_the_jobs_user(node, make, folder):
+def test_a_job_is_shown_once_its_directory_is_its_users_or_after_half_a_minute_without(
+    node, make, folder, clock
+):
     path = node.job(500, folder=folder)
     owned = node.execute / "dir_500" / ("scratch" if folder else "")
     owned.mkdir(exist_ok=True)
@@ -120,8 +126,11 @@ def test_a_directory_that_is_still_htcondors_own_says_nothing_of_the_jobs_user(n
         os.chown(each, CONDOR, CONDOR)
     source, asked = make(), []
     with source.watch(lambda: asked.append(1)):
-        assert source.poll_jobs(()).jobs[KEY].uid is None
+        table = source.poll_jobs(())
+    assert (table.jobs, table.complete, table.rejected) == ({}, False, ())
     assert asked  # it is looked at again at once, and not only at the next poll
+    clock.secs = YOUNG_SECS + 5
+    assert source.poll_jobs(()).jobs[KEY].uid is None
     os.chown(owned, ALICE, ALICE)
     assert source.poll_jobs(()).jobs[KEY].uid == ALICE
     os.chown(owned, 6002, 6002)
