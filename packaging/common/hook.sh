@@ -141,7 +141,8 @@ hook_pause() {
 # hook_run ACTION BATCH: run the command for the job, and kill it at the time limit; 0 if it succeeded.
 # The command runs in the background, in its own process group (set -m), and has none of our streams
 # open, so that whoever reads those until end of file does not wait for it. When it ends, it writes a line
-# to a pipe, for which we wait. If it is stuck in the kernel and cannot be killed, it is left behind.
+# to a pipe, for which we wait. If it is stuck in the kernel and cannot be killed, it is left behind. If the
+# batch system kills this script, the command ends too: late, its work would be done to the job's next run.
 # Its output is log lines: a level in them sets the priority, and each reason in them is counted.
 hook_run() {
   local runner answer go status said rest level=info
@@ -158,9 +159,11 @@ hook_run() {
   set -m
   coproc HOOK { # exec, since a redirected { } would keep the old streams open to restore them
     exec 2>/dev/null
-    read -r _ # wait for "go": until then the parent duplicates the pipes, which end with the coprocess
+    read -r _ || exit # wait for "go": until then the parent duplicates the pipes, which end with the coprocess
+    { read -r _; kill -KILL 0; } <&0 & # the pipe's end is the script's end; <&0 as & reads from /dev/null
     exec </dev/null
     hook_answer "$@"
+    kill "$!"
   }
   runner=$HOOK_PID
   exec {answer}<&"${HOOK[0]}" {go}>&"${HOOK[1]}"

@@ -65,11 +65,8 @@ def candidates(folders: tuple[str, ...], tests: Path) -> tuple[bytes, ...]:
                 if len(data) <= MAX_SEED_BYTES:
                     found["tested"][data] = None
     for folder in folders:
-        for path in sorted((FIXTURES / folder).rglob("*")):
-            if path.is_file() and not path.name.startswith("README") and path.stat().st_size < 400_000:
-                for kind, data in _pieces(path.read_bytes()):
-                    if len(data) <= (MAX_FILE_BYTES if kind == "file" else MAX_SEED_BYTES):
-                        found[kind][data] = None
+        for kind, pieces in _pieces_of(folder).items():
+            found[kind] |= pieces
     drawn = random.Random(0)
     return tuple(
         each
@@ -78,6 +75,17 @@ def candidates(folders: tuple[str, ...], tests: Path) -> tuple[bytes, ...]:
             list(kept) if len(kept) <= MOST_CANDIDATES else drawn.sample(list(kept), MOST_CANDIDATES)
         )
     )
+
+
+@cache  # many parsers share a folder, and none has tests of another
+def _pieces_of(folder: str) -> dict[str, dict[bytes, None]]:
+    found: dict[str, dict[bytes, None]] = {"file": {}, "part": {}, "line": {}, "word": {}}
+    for path in sorted((FIXTURES / folder).rglob("*")):
+        if path.is_file() and not path.name.startswith("README") and path.stat().st_size < 400_000:
+            for kind, data in _pieces(path.read_bytes()):
+                if len(data) <= (MAX_FILE_BYTES if kind == "file" else MAX_SEED_BYTES):
+                    found[kind][data] = None
+    return found
 
 
 def _pieces(data: bytes) -> Iterator[tuple[str, bytes]]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -16,6 +17,8 @@ import pytest
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
+from tests.packaging.hooks import wait_until_none_is_left
+from tests.running import until
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 LIBRARY = PACKAGING / "common" / "hook.sh"
@@ -171,6 +174,23 @@ def test_what_cannot_be_killed_is_left_behind_and_holds_no_stream(log: Path, tmp
         held.rmdir()
     assert done.stdout == "1\n"
     assert "job 7: publish took longer than 0.2 s" in done.stderr
+
+
+def test_a_command_ends_with_the_script_that_began_it(log: Path, tmp_path: Path) -> None:
+    """A batch system may kill an epilog and run it again: what the first one began must not remove a later run's."""
+    mark = f"JOBFEATURES_TEST={tmp_path}"
+    (tmp_path / "jobfeatures").write_text(f"#!/bin/sh\necho begun >>{log}\nsleep 30\n")
+    environ = {
+        "SLURM_JOB_ID": "7", "JOBFEATURES_SETTINGS": str(tmp_path / "settings"),
+        "JOBFEATURES_FEATURES_ROOT": str(tmp_path), "JOBFEATURES_TEST": str(tmp_path),
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [PACKAGING / "slurm" / "epilog.sh"], env=environ, start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    until(log.exists)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert wait_until_none_is_left(mark) == []
 
 
 def test_nobody_waits_for_syslog(log: Path, tmp_path: Path, sockets: Path) -> None:

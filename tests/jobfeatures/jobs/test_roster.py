@@ -74,6 +74,24 @@ def test_a_requeued_job_is_back_with_its_new_record(roster, make_job, make_table
     assert back.state is JobState.RUNNING
 
 
+@pytest.mark.parametrize("published", [True, False])
+def test_a_run_whose_prolog_began_before_its_predecessor_s_epilog_was_noticed_is_here(
+    make_job, make_table, published
+):
+    """As where the daemon serves prologs late: the record says when the prolog asked, and appears afterwards."""
+    job, roster = make_job(restarts=None), Roster()
+
+    def judge(hooks, now_secs):
+        there = {job.key: 101.0} if published else {}
+        return roster.judge([hooks], now_secs=now_secs, published=there).presences.get(job.key)
+
+    assert judge(make_table(job, source="hooks", taken_at_secs=101), 102) is Presence.HERE
+    assert judge(make_table(source="hooks", taken_at_secs=110), 111) in {Presence.LEFT, None}
+    late = make_table(job, source="hooks", taken_at_secs=109)
+    for now_secs in (112, 113, 200):
+        assert judge(late, now_secs) is Presence.HERE
+
+
 def test_a_job_without_a_record_is_not_doubted(roster, make_job, make_table):
     roster.merge([make_table(source="hooks", taken_at_secs=101)])
     tables = [make_table(source="hooks", taken_at_secs=110), make_table(make_job(), taken_at_secs=1)]
