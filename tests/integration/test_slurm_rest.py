@@ -224,6 +224,7 @@ def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exp
     assert json.loads(f'"{info["name"]}"') == HOSTILE
     until(lambda: exporter.series("batch_job_start_time_seconds", job_id=job_id))
     folder = slurm.features / "jobfeatures" / f"slurm-{job_id}"
+    until((folder / "wall_limit_secs").exists)  # what is sampled may be shown before it is published
     assert (folder / "wall_limit_secs").read_text().strip() == "420"
     until(lambda: not exporter.info(job_id), 60)
     until(lambda: not folder.exists(), 60)
