@@ -173,7 +173,7 @@ def test_what_a_user_puts_into_a_job_s_environment_decides_nothing_that_root_run
 def test_labels_limits_and_features_are_those_of_the_job_s_ad_and_of_the_kernel(pool, node):
     # HTCondor 23.9 moves the job into its control group after it has started: what it has forked by then stays outside
     [job] = pool.submit(
-        "executable = /bin/sh\narguments = \"-c 'sleep 3; while :; do :; done & head -c 30000000 /dev/zero >file; sync; wait'\"\n"
+        f"executable = /bin/sh\narguments = \"-c 'sleep {3 * PACE}; while :; do :; done & head -c 30000000 /dev/zero >file; sync; wait'\"\n"
         "request_cpus = 2\nrequest_memory = 200\nrequest_disk = 100M\nallowed_job_duration = 3000\nallowed_execute_duration = 2000\n"
         'batch_name = odd ü "name" {x}\naccounting_group = physics.higgs\naccounting_group_user = alice\npriority = 7\n'
     )

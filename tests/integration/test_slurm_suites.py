@@ -255,9 +255,9 @@ def test_cpu_memory_and_io_are_the_kernels(seen):
                 each for comm, each in moved if comm != "slurmstepd"
             )  # which did most before it was the job's
             [found] = series(page, shown, job_id)
-            most = (
-                sum(each for _, each in moved) if kind != "steps" else math.inf
-            )  # some of whose processes are gone
+            # Of steps, and where a machine is slow, processes have been seen that are gone by now.
+            is_bounded = kind != "steps" and seen["groups"] == "v1"
+            most = sum(each for _, each in moved) if is_bounded else math.inf
             assert least <= found <= most, (kind, name)
     assert compared > 50
     [busy] = seen["ids"]["plain"]
