@@ -14,6 +14,7 @@ from tests.faults.site import Site, counters_in
 RECENT = 20  # names, beside those of the living
 KEYS = ("wall_limit_secs", "jobstart_secs", "job_id")
 ANY = http.client.HTTPException, OSError
+Told = dict[str, set[str]]  # what the files of a run may say, by key
 
 
 @dataclass(eq=False)  # a run is itself and no other, whatever it is called
@@ -21,7 +22,7 @@ class Run:
     """One run of a job that is known to be published: what its files may say, and what pages have shown of it."""
 
     name: str
-    expected: dict[str, set[str]]
+    expected: Told
     address: str | None = None  # over HTTP
     shown: dict[str, float] = field(default_factory=dict)  # CPU seconds by mode, the most so far
 
@@ -35,7 +36,7 @@ class Book:
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
 
-    def allow(self, name: str, values: dict[str, str]) -> dict[str, set[str]]:
+    def allow(self, name: str, values: dict[str, str]) -> Told:
         """Note what a job's files may say from now on, before anything can say so; return that."""
         earlier = {other: found for other, found in self.ever.items() if other != name}
         every = {key: set(found) for key, found in self.ever.get(name, {}).items()}
@@ -52,15 +53,18 @@ class Book:
         """From now on it may be gone."""
         self.live = {key: run for key, run in self.live.items() if key != name}
 
-    def judge(self, how: str, name: str, key: str, before: Run | None, value: str | None) -> None:
-        """Judge what was read of a job that was `before` when the reading began; None is nothing there."""
+    def judge(self, how: str, name: str, key: str, before: Run | None, then: Told, value: str | None) -> None:
+        """Judge what was read of a job that was `before` when the reading began; None is nothing there.
+
+        `then` is what its files might say at that time.
+        """
         stays = before is not None and self.live.get(name) is before
         self.counts[how] += value is not None
         if value is None:
             if stays:
                 self.faults.append(f"{how}: {name}/{key} is not there, though the job lives")
             return
-        allowed = before.expected[key] if stays and before is not None else self.ever[name][key]
+        allowed = self.ever[name][key] if before is None or not stays else before.expected[key] | then[key]
         if value not in allowed:
             self.faults.append(f"{how}: {name}/{key} reads {value!r}, not {sorted(allowed)}")
 
@@ -96,11 +100,12 @@ class Readers:
         for name in {*self._book.live, *list(self._book.ever)[-RECENT:]}:
             for key in KEYS:
                 before = self._book.live.get(name)
+                then = {} if before is None else before.expected
                 try:
                     value = (self._site.root / "jobfeatures" / name / key).read_text()
                 except FileNotFoundError:
                     value = None
-                self._book.judge("files", name, key, before, value)
+                self._book.judge("files", name, key, before, then, value)
 
     def read_over_http(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._site.features, timeout=60)
@@ -110,11 +115,13 @@ class Readers:
                     continue
                 path = run.address.partition(str(self._site.features))[2]
                 for key in KEYS:
+                    then = run.expected
                     connection.request("GET", f"{path}/{key}")
                     answer = connection.getresponse()
                     text = answer.read().decode()
                     if answer.status in (200, 404):
-                        self._book.judge("HTTP", name, key, run, text if answer.status == 200 else None)
+                        value = text if answer.status == 200 else None
+                        self._book.judge("HTTP", name, key, run, then, value)
                     else:  # 429 and 503 say themselves that it is not now
                         self._book.counts[f"HTTP {answer.status}"] += 1
         except ANY:  # killed meanwhile: nothing is taken for an answer that has not come to its end
