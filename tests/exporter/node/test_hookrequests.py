@@ -129,13 +129,13 @@ def test_a_prolog_waits_for_what_only_the_batch_system_knows(serving):
 def test_a_prolog_does_not_wait_for_a_batch_system_that_the_daemon_does_not_query(serving):
     serving.server.reconfigure(replace(serving.config, batch_sources=("spool",)))
     serving.may_answer.clear()
-    assert not all(_waits(serving) for _ in range(5))  # new settings come a little later
+    assert not all(_waits(serving, f"9{turn}") for turn in range(5))  # new settings come a little later
 
 
-def _waits(serving: Serving) -> bool:
+def _waits(serving: Serving, job_id: str) -> bool:
     """Return whether a prolog has left its question open when its second is over."""
-    serving.prolog("9", JOBFEATURES_HOOK_TIMEOUT="1")
-    return any((serving.root / "intake").glob("*.asked"))
+    serving.prolog(job_id, JOBFEATURES_HOOK_TIMEOUT="1")
+    return (serving.root / f"intake/slurm-{job_id}.asked").exists()
 
 
 def test_a_prolog_whose_time_is_over_goes_on_without_that_and_does_not_complain(serving):
