@@ -45,7 +45,7 @@ class FoundJob:
 class CondorSource:
     """The jobs below EXECUTE.
 
-    A job exists while its scratch directory and its starter do. A table is
+    A job exists while its scratch directory, once its user's, and its starter do. A table is
     complete if the scratch directory of every running starter could be read.
     A known job whose directory has gone is reported as gone in any case; whether it completed, was
     removed or is held its schedd knows alone.
@@ -91,10 +91,9 @@ class CondorSource:
         problems: list[Rejected] = []
         complete = self._read_scratch(taken_at_secs, problems)
         running: dict[JobKey, Job] = {}
-        for known in sorted(self._known.values(), key=lambda each: not each.is_proven):
+        shown = (each for each in self._known.values() if not each.is_staging)
+        for known in sorted(shown, key=lambda each: not each.is_proven):
             key = known.job.key
-            if known.is_staging:
-                continue
             if key in running:
                 problems.append(Rejected(self._execute, "another slot has this job", text=key.job_id))
             else:
