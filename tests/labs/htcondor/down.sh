@@ -11,5 +11,4 @@ if ours "$init"; then
 fi
 for _ in $(seq 100); do ours "$holder" || break; sleep 0.1; done # which removes the control groups
 ! ours "$holder" || echo "htcondor lab: process $holder still has its control groups" >&2
-if mountpoint -q "$L/root"; then umount "$L/root"; fi
 rm -rf --one-file-system "$L"

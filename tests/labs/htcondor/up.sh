@@ -135,10 +135,10 @@ if [ "${1-}" = machine ]; then
     "$uv" pip install -q --target "$u/opt/lab/site" --python-version 3.13 pytest pytest-aiohttp pytest-asyncio pytest-timeout pytest-xdist \
         hypothesis
     chmod -R a+rX "$u/opt/lab"
-    mount -t overlay overlay -o "lowerdir=$folder,upperdir=$u,workdir=$L/work" "$root"
-    trap 'umount "$root"' EXIT
-    "$here/../uml/run.sh" -m 3G -r "$root" "$L/share" /opt/lab/tests/labs/htcondor/machine.sh "${@:2}"
-    exit
+    # in a namespace of its own: nothing stays mounted here, whoever kills this
+    exec unshare --mount --propagation private bash -c 'mount -t overlay overlay -o "$0" "$1" && exec "${@:2}"' \
+        "lowerdir=$folder,upperdir=$u,workdir=$L/work" "$root" \
+        "$here/../uml/run.sh" -m 3G -r "$root" "$L/share" /opt/lab/tests/labs/htcondor/machine.sh "${@:2}"
 fi
 
 cat >"$L/init.sh" <<END

@@ -23,7 +23,6 @@ down() {
     find "/sys/fs/cgroup/freezer/isolated-$holder" -name freezer.state -exec sh -c 'echo THAWED >"$1"' sh {} \; 2>/dev/null || true # v1 kills nobody who is suspended
     for _ in $(seq 200); do ours "$holder" || break; sleep 0.1; done # which removes the control groups
     ! ours "$holder" || echo "slurm suite: process $holder still has its control groups" >&2
-    if mountpoint -q "$L/root"; then umount -R "$L/root"; fi
     rm -rf --one-file-system "$L"
 }
 
@@ -68,10 +67,11 @@ folder=$("$here/../suites/folder.sh" "$suite" munge jq slurmctld slurmd slurmdbd
 mkdir -p "$L"
 make_layer
 if [ "$1" = machine ]; then
-    mountpoint -q "$L/root" || eval "$(mounted)"
-    echo JOBFEATURES_HOOK_TIMEOUT=200 >"$L/root/etc/default/jobfeatures" # far slower
+    echo JOBFEATURES_HOOK_TIMEOUT=200 >"$L/upper/etc/default/jobfeatures" # far slower
+    # in a namespace of its own: nothing stays mounted here, whoever kills this
     # shellcheck disable=SC2046
-    exec "$here/../uml/run.sh" -m 3G -r "$L/root" "$L/share" env $(settings) "${@:4}"
+    exec unshare --mount --propagation private bash -c "$(mounted)"' && exec "$@"' bash \
+        "$here/../uml/run.sh" -m 3G -r "$L/root" "$L/share" env $(settings) "${@:4}"
 fi
 
 cat >"$L/init.sh" <<END
