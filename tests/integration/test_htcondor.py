@@ -213,8 +213,19 @@ def test_labels_limits_and_features_are_those_of_the_job_s_ad_and_of_the_kernel(
     limit = int(pool.file_of(slot, "memory/memory.limit_in_bytes", "memory.max"))
     assert node.value("batch_job_memory_limit_bytes", job) == limit == ad["MemoryProvisioned"] * MIB
     until(lambda: (node.value("batch_job_io_written_bytes_total", job) or 0) >= 30_000_000)
-    until(lambda: node.value("batch_job_processes", job) == pool.processes_of(slot))  # head and sync end
+    until(lambda: pool.processes_of(slot) == 2)  # the shell and its loop: head and sync end
+    until(lambda: node.value("batch_job_processes", job) == 2)
     assert node.state(job) == "RUNNING"
+
+
+def test_both_readers_of_processes_count_those_of_a_job_s_slot(pool, node, tmp_path):
+    job = pool.shell(f"sleep {3 * PACE}; sleep 300 & sleep 300 & wait")
+    flags = ("--sampling.processes", "procfs", "--no-features.publish", "--sample.interval", "1s")
+    with daemon(pool, tmp_path / "log", *flags, address="127.0.0.1:9751") as other:
+        for each in (node, other):
+            slot = until(lambda each=each: each.info(job).get("slot"))
+            until(lambda slot=slot: pool.processes_of(slot) == 3)
+            until(lambda each=each: each.value("batch_job_processes", job) == 3)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,10 @@ class Attributor:
         if by_group and are_all:
             keys.update((pid, process.pgid) for pid, process in processes.items())
         keys.update(units)
-        keys.update(self._process_jobs.update(processes, self._with_shepherds(jobs)))
+        named = self._process_jobs.update(processes, self._with_shepherds(jobs))
+        for pid in _find_starters(found, groups, jobs):
+            named.pop(pid, None)
+        keys.update(named)
         # Directories of ended jobs may remain, and group ids are reused: jobs with a live shepherd come last.
         for key, job in sorted(
             self._active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
@@ -192,6 +195,15 @@ class Attributor:
 
 def _owner(membership: Membership) -> Owner:
     return membership.batch_system, membership.name, membership.uid
+
+
+def _find_starters(
+    found: Attribution, groups: Collection[JobDirectory], jobs: Mapping[JobKey, Job]
+) -> Collection[int]:
+    """Return what sources know jobs by that have a control group: it starts what is in there."""
+    starters = {key: job.processes for key, job in jobs.items() if job.processes}
+    keys = {found.job_key(group.membership) for group in groups} if starters else set()
+    return {pid for key in starters.keys() & keys for pid in starters[key]}
 
 
 def _find_nameless(found: Attribution, groups: Collection[JobDirectory]) -> Collection[Owner]:

@@ -123,6 +123,25 @@ def test_a_slot_of_htcondor_is_shown_as_its_job(node, make, execute):
     assert jobs[key("htcondor:12.3")].slot == "slot1_1@h"
 
 
+def test_what_starts_a_job_is_none_of_its_processes_where_these_have_a_group(node, make, execute):
+    group = "system.slice/htcondor/condor_x_slot1_1@h"
+    node.job_v2(group, user_usec=1_000_000)
+    node.process(600, name=b"condor_starter", cgroup="0::/system.slice/condor.service\n")
+    node.process(601, ppid=600, cgroup=f"0::/{group}\n")
+    node.process(602, ppid=600, cgroup="0::/system.slice/condor.service\n")  # before it was moved
+    job = key("htcondor:12.3")
+    known = {job: Job(key=job, processes=frozenset({600}))}
+    sampler = make(lambda: known, htcondor_execute_directory=str(execute))
+    sample = sampler.sample()
+    service = UnitKey(Kind.SERVICE, "condor.service")
+    assert [sample.key_of(pid) for pid in (600, 601, 602)] == [service, job, job]
+    assert sample.jobs[job].processes == 2
+    node.end(601)
+    assert sampler.sample().key_of(600) == service
+    (node.cgroup / group).rename(node.cgroup / "old")
+    assert sampler.sample().key_of(600) == job  # what descends from it is the job
+
+
 def test_the_next_job_in_a_slot_does_not_inherit(node, make, execute):
     group = "htcondor/condor_x_slot1_1@h"
     node.job_v1(group, usage_secs=100)
