@@ -148,7 +148,9 @@ def pytest_configure(config):
         folder, remove = make_folder(MEMORY)  # the processes of pytest-xdist are told of it
         os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
         config.add_cleanup(remove)
-        config.add_cleanup(lambda: os.environ.pop("PYTEST_DEBUG_TEMPROOT"))  # mutmut runs pytest several times
+        config.add_cleanup(
+            lambda: os.environ.pop("PYTEST_DEBUG_TEMPROOT")
+        )  # mutmut runs pytest several times
 
 
 def has_room(folder):

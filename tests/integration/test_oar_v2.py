@@ -58,21 +58,29 @@ LIVE = tuple(kind for kind in JOBS if kind not in ("overtime", "preempting", "he
 SHOWN = tuple(kind for kind in LIVE if kind != "cosystem")
 
 
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory) -> dict:
-    """Play all jobs, and return what was seen."""
+def play(lab: Path, machine: str, pace: int, *kinds: str) -> dict:
+    """Play jobs, all kinds unless some are named; return what was seen, which is in a folder below LAB too."""
     if os.geteuid() != 0:
         pytest.skip("a private OAR needs root: its nodes start jobs as other users")
     if not shutil.which("debootstrap"):
         pytest.skip("needs debootstrap")
-    lab = tmp_path_factory.mktemp("oar") / "lab"
     for folder in lab.parents[:3]:
         folder.chmod(0o755)  # OAR and its users are to reach it
-    command = ("none", lab, "env", "KINDS_PACE=1", "python3", "/opt/lab/kinds.py", "/mnt")
-    done = subprocess.run([SUITE, *command], capture_output=True, text=True, timeout=3200)
+    command = (machine, lab, "env", f"KINDS_PACE={pace}", "python3", "/opt/lab/kinds.py", "/mnt", *kinds)
+    environ = {**os.environ, "UML_TIMEOUT": "3000"}
+    done = subprocess.run([SUITE, *command], capture_output=True, text=True, timeout=3200, env=environ)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     print(done.stdout)
     found = json.loads((lab / "seen/seen.json").read_text())
+    assert found["failures"] == []
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory) -> dict:
+    """Play all jobs, and return what was seen."""
+    lab = tmp_path_factory.mktemp("oar") / "lab"
+    found = play(lab, "none", 1)
     if captures := os.environ.get("JOBFEATURES_CAPTURES"):
         target = Path(captures) / f"oar-{found['version']}"
         shutil.copytree(lab / "seen/captured", target, dirs_exist_ok=True)
@@ -90,7 +98,6 @@ series, info = partial(series_of, "oar"), partial(info_of, "oar")
 
 
 def test_every_kind_of_job_ran_and_ended_as_it_should(seen):
-    assert seen["failures"] == []
     assert seen["version"] == "2.6.1"
     assert seen["ids"].keys() == JOBS.keys()
     assert {kind: len(ids) for kind, ids in seen["ids"].items() if len(ids) != 1} == {"array": 2}
@@ -205,6 +212,14 @@ def compare_with_kernel(seen, kinds) -> set[str]:
 def test_cpu_and_io_are_the_kernels(seen):
     waiting = [kind for kind in SHOWN if kind not in ("suspended", "signalled")]
     assert "processes" in compare_with_kernel(seen, waiting)
+
+
+@pytest.mark.long
+def test_memory_is_the_kernels_where_slices_have_that_controller(tmp_path):
+    if not shutil.which("linux.uml"):
+        pytest.skip("needs user-mode-linux")
+    kinds = ("plain", "several_cores")
+    assert compare_with_kernel(play(tmp_path / "lab", "uml", 10, *kinds), kinds) >= {"anon", "charged"}
 
 
 def test_what_a_job_starts_is_in_its_slice_wherever_it_goes(seen):

@@ -17,6 +17,15 @@ if [ "$1" != --inside ]; then
     done
     echo $$ >"$each$name/cgroup.procs"
   done
+  if [ -e $groups/cgroup.procs ]; then # v2 hands no controllers on from a group with processes: who waits leaves it
+    for _ in {1..100}; do
+      if unshare=$(pgrep -P $$ -x unshare) && pgrep -P "$unshare" >/dev/null; then
+        for each in $$ "$unshare"; do echo "$each" >$groups/cgroup.procs; done
+        break
+      fi
+      sleep 0.1
+    done &
+  fi
   status=0
   unshare --mount --pid --net --ipc --uts --cgroup --fork --kill-child "$0" --inside "$@" || status=$?
   for each in "${hierarchies[@]}"; do

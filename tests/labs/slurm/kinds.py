@@ -424,8 +424,20 @@ def observe(moment: str) -> None:
     }  # fmt: skip
 
 
+def wait_for_samples(address: str, count: int = 4) -> None:
+    """Wait until a daemon has sampled so many times more, each of which took another time."""
+    taken: set[str] = set()
+
+    def is_over() -> bool:
+        taken.update(re.findall(r"(?m)^batch_exporter_sample_duration_seconds (.+)$", page(address)))
+        return len(taken) > count
+
+    until(is_over, f"{address} has sampled {count} times")
+
+
 def observe_live() -> None:
-    time.sleep(4 * PACE)  # samples later
+    for address in NODES.values():
+        wait_for_samples(address)
     observe("live")
     live = [job_id for each in ids.values() for job_id in each]
     seen["writers"] = {

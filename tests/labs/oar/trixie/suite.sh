@@ -4,8 +4,8 @@
 #   suite.sh MACHINE LAB COMMAND...
 #
 # MACHINE is none (namespaces here: as quick as this machine is; where its controllers are on v1, v2 has cpu.stat and
-# cgroup.freeze alone) or uml (User Mode Linux: one CPU, no cpuset, ten times slower; name a few kinds to kinds.py there).
-# In neither have slices a memory controller yet: isolated.sh's processes are in the group that would hand it on.
+# cgroup.freeze alone) or uml (User Mode Linux: one CPU, ten times slower; name a few kinds to kinds.py there; slices have
+# every controller but cpuset).
 # systemd, which makes OAR's slices, is process 1 of a container. The kept folder
 # of the suite lies below and is not written to; above it is a layer of the lab's own with Python's environment
 # /opt/jobfeatures-exporter, the hooks, and /opt/lab, whose up.sh starts OAR; above that what is written, in memory.
