@@ -20,7 +20,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, read_secret
+from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, Sink, read_secret
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class _Deadline:
                     each.shutdown(socket.SHUT_RDWR)
 
 
-class HttpSink:
+class HttpSink(Sink):
     """Posts documents to one address. `timeout_secs` bounds the whole of one request."""
 
     def __init__(self, config: SinksConfig, url: str, context: ssl.SSLContext) -> None:
@@ -120,9 +120,6 @@ class HttpSink:
             raise SinkError(f"{address}: {error}") from error
         finally:
             timer.cancel()
-
-    def close(self) -> None:
-        """Do nothing: no connection stays open."""
 
     def _headers(self) -> Mapping[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": "jobfeatures-exporter"}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from jobfeatures.errors import SinkError
 from jobfeatures_exporter.sinks import keeper as module
 from jobfeatures_exporter.sinks.keeper import SinkKeeper, compute_retry_secs
-from jobfeatures_exporter.sinks.spool import Limits, Spool
+from jobfeatures_exporter.sinks.spool import Spool
 
-ROOMY = Limits(10**6, 100)
+ROOMY = 10**6
 
 
 class FakeSink:
@@ -59,7 +59,7 @@ def make_keeper(sink, clock, monkeypatch):
     made = []
 
     def make(**more):
-        made.append(SinkKeeper("fake", sink, clock, limits=ROOMY, **more))
+        made.append(SinkKeeper("fake", sink, clock, max_bytes=ROOMY, **more))
         return made[-1]
 
     yield make
