@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobState, JobTable
 
 Sums = Mapping[tuple[str, str], int]  # by partition, and state, flag, kind or reason
@@ -118,10 +119,7 @@ def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
         name: Counter()
         for name in ("states", "flags", "cpus", "memory_bytes", "gpus", "features", "node_reasons")
     }
-    partitions_of: dict[str, list[str]] = {}
-    for each in cluster.partitions:
-        for name in each.nodes:
-            partitions_of.setdefault(name, []).append(each.name)
+    partitions_of = grouped((name, each.name) for each in cluster.partitions for name in each.nodes)
     for node in cluster.nodes:
         for partition in partitions_of.get(node.name, [""]):
             _add_node(sums, partition, node)

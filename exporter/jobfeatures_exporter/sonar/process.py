@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final
 from zlib import crc32
 
 from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
 from jobfeatures.formats.sonar.fields import PID_MAX
+from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures_exporter.snapshot import (
     GpuCard,
     GpuProcess,
@@ -24,7 +25,6 @@ DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"
 UINT32_MAX: Final = 2**32 - 1
 
-Number = TypeVar("Number", int, float)
 GpuWork = tuple[GpuCard, GpuProcess]
 
 
@@ -154,11 +154,11 @@ def _sum(group: list[Work], pid: int) -> Work:
         pid=pid,
         is_in_container=any(work.is_in_container for work in group),
         threads=sum(work.threads for work in group),
-        anon_bytes=_total([work.anon_bytes for work in group]),
-        data_bytes=_total([work.data_bytes for work in group]),
+        anon_bytes=sum_known([work.anon_bytes for work in group]),
+        data_bytes=sum_known([work.data_bytes for work in group]),
         cpu_secs=sum(work.cpu_secs for work in group),
         cpu_avg_percent=sum(work.cpu_avg_percent for work in group),
-        cpu_util_percent=_total([work.cpu_util_percent for work in group]),
+        cpu_util_percent=sum_known([work.cpu_util_percent for work in group]),
         io=ProcessIo(*map(sum, zip(*ios, strict=True))) if ios else None,
         gpus=tuple(gpus.values()),
         rolled_up=len(group) - 1,
@@ -167,8 +167,8 @@ def _sum(group: list[Work], pid: int) -> Work:
 
 def _sum_uses(one: GpuProcess, other: GpuProcess) -> GpuProcess:
     return one._replace(
-        memory_bytes=_total([one.memory_bytes, other.memory_bytes]),
-        ce_util_percent=_total([one.ce_util_percent, other.ce_util_percent]),
+        memory_bytes=sum_known([one.memory_bytes, other.memory_bytes]),
+        ce_util_percent=sum_known([one.ce_util_percent, other.ce_util_percent]),
     )
 
 
@@ -181,11 +181,6 @@ def _gpu_document(card: GpuCard, use: GpuProcess) -> Document:
         }
     )
     return {"index": card.index or 0, "uuid": unicode_text(card.uuid), **said}
-
-
-def _total(values: Iterable[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
 
 
 def _family_ticks(process: ProcessSample) -> int:
@@ -242,11 +237,7 @@ def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
 
 
 def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
-    found: dict[int, list[GpuWork]] = {}
-    for gpu in snapshot.gpus:
-        for process in gpu.processes:
-            found.setdefault(process.pid, []).append((gpu.card, process))
-    return found
+    return grouped((use.pid, (gpu.card, use)) for gpu in snapshot.gpus for use in gpu.processes)
 
 
 def whole(value: float | None) -> int | None:

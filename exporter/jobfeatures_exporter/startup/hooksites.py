@@ -11,6 +11,7 @@ from typing import NamedTuple
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.oar.site import CONFIGURATION as OAR_CONFIGURATION
 from jobfeatures.errors import SourceError
+from jobfeatures.records.combining import grouped
 from jobfeatures.system.command import first_line, run_command
 from jobfeatures.system.privatefile import read_bounded
 from jobfeatures_exporter.config import DaemonConfig
@@ -171,8 +172,6 @@ HOOK_SITES = {
 
 def named_hooks(system: str, config: DaemonConfig, node: str) -> Iterator[NamedHook]:
     """Yield a batch system's hooks; queues with the same hook are grouped. Raises SourceError or OSError."""
-    together: dict[NamedHook, list[str]] = {}
-    for each in HOOK_SITES[system].read(config, node):
-        together.setdefault(each._replace(queue=""), []).append(each.queue)
-    for hook, queues in together.items():
+    found = HOOK_SITES[system].read(config, node)
+    for hook, queues in grouped((each._replace(queue=""), each.queue) for each in found).items():
         yield hook._replace(queue=", ".join(sorted(filter(None, queues))))

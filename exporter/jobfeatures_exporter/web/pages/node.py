@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, Metric
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
@@ -324,10 +325,8 @@ def cards_section(data: PageData) -> Html | None:
     problem = None
     if silent:
         problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}")
-    users: dict[str, list[JobKey]] = {}
-    for use in data.context.shown_job_gpus:
-        if isinstance(use.key, JobKey):
-            users.setdefault(use.uuid, []).append(use.key)
+    uses = data.context.shown_job_gpus
+    users = grouped((use.uuid, use.key) for use in uses if isinstance(use.key, JobKey))
     cards = data.context.snapshot.gpus
     rows = [_card_row(each, data, users.get(each.card.uuid, [])) for each in cards[:MAX_ROWS]]
     made = table(
