@@ -40,13 +40,8 @@ class Hint:
 def find_hints(report: JobReport) -> list[Hint]:
     """Return the hints on a job, in the order of `RULES`."""
     is_short = (report.elapsed_secs or 0.0) - report.suspended_secs < SETTLED_SECS
-    found = []
-    for rule in RULES:
-        if rule.judges_short or not is_short:
-            text = rule.judge(report)
-            if text is not None:
-                found.append(Hint(rule.name, clean(text)))
-    return found
+    found = [(rule.name, rule.judge(report)) for rule in RULES if rule.judges_short or not is_short]
+    return [Hint(name, clean(text)) for name, text in found if text is not None]
 
 
 def _while_active(report: JobReport, share: float | None) -> float | None:

@@ -113,10 +113,8 @@ def _by_waste(each: JobView) -> float:
 def _choices(asked: Asked, full: str, *, are_lines: bool) -> Html:
     """Return links to the other orders and views of the jobs, each with a URL of its own."""
     choices = [
-        (words, asked.address(sort=sort), asked.sort == sort)
-        for sort, words in (("", "Largest first"), (WASTED, "Wastes most now"))
-    ]
-    choices += [
+        ("Largest first", asked.address(sort=""), asked.sort == ""),
+        ("Wastes most now", asked.address(sort=WASTED), asked.sort == WASTED),
         ("Full", asked.address(view=full), not are_lines),
         ("One line per job", asked.address(view=DENSE), asked.is_dense),
     ]
@@ -322,9 +320,7 @@ def cards_section(data: PageData) -> Html | None:
     if data.context.snapshot is None or not drivers:
         return None
     silent = [driver for driver in data.context.snapshot.gpu_drivers if not data.numbers.one(gpus.UP, driver)]
-    problem = None
-    if silent:
-        problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}")
+    problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}") if silent else None
     uses = data.context.shown_job_gpus
     users = grouped((use.uuid, use.key) for use in uses if isinstance(use.key, JobKey))
     cards = data.context.snapshot.gpus
