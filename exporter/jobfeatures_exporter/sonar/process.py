@@ -10,6 +10,7 @@ from zlib import crc32
 from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
 from jobfeatures.formats.sonar.fields import PID_MAX
 from jobfeatures.records.combining import grouped, sum_known
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import (
     GpuCard,
     GpuProcess,
@@ -77,7 +78,6 @@ class SampleInput:
 
     snapshot: Snapshot
     now_secs: float
-    ticks_per_sec: int
     previous: Snapshot | None = None  # for `cpu_util`
     elapsed_secs: float | None = None  # between the two, by the monotonic clock
     details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not reported
@@ -103,7 +103,7 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
             threads=max(1, process.threads),
             anon_bytes=detail.anon_bytes,
             data_bytes=detail.data_bytes,
-            cpu_secs=_family_ticks(process) / given.ticks_per_sec,
+            cpu_secs=_family_ticks(process) / TICKS_PER_SEC,
             cpu_avg_percent=_average(process, given),
             cpu_util_percent=_utilisation(process, given),
             io=detail.io,
@@ -197,15 +197,15 @@ def _life_secs(process: ProcessSample, given: SampleInput) -> float | None:
     node = given.snapshot.node
     if node is None or node.boot_time_secs is None:
         return None
-    started_secs = node.boot_time_secs + process.start_ticks / given.ticks_per_sec
-    return max(1 / given.ticks_per_sec, given.snapshot.taken_at_secs - started_secs)
+    started_secs = node.boot_time_secs + process.start_ticks / TICKS_PER_SEC
+    return max(1 / TICKS_PER_SEC, given.snapshot.taken_at_secs - started_secs)
 
 
 def _average(process: ProcessSample, given: SampleInput) -> float:
     life_secs = _life_secs(process, given)
     if life_secs is None:
         return 0.0
-    return 100.0 * (process.user_ticks + process.system_ticks) / given.ticks_per_sec / life_secs
+    return 100.0 * (process.user_ticks + process.system_ticks) / TICKS_PER_SEC / life_secs
 
 
 def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
@@ -218,7 +218,7 @@ def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
         ticks = max(0, ticks - _family_ticks(before))
     else:
         secs = min(secs, _life_secs(process, given) or secs)
-    return 100.0 * ticks / given.ticks_per_sec / secs
+    return 100.0 * ticks / TICKS_PER_SEC / secs
 
 
 def _is_in_container(snapshot: Snapshot, pid: int) -> bool:

@@ -67,7 +67,7 @@ class AmdDriver:
 
     def _describe(self, index: int, drm: DrmCard, node: KfdNode | None) -> GpuCard:
         read, device = self._sysfs, f"{drm.path}/device"
-        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        sensors = read.hwmon(device)
         name = self._rocm.text("smi_get_device_name", drm.address) if self._rocm is not None else ""
         memory = self._figure("smi_get_device_memory_total", drm.address, f"{device}/mem_info_vram_total")
         unique = (read.text(f"{device}/unique_id") or "").removeprefix("0x")
@@ -91,7 +91,7 @@ class AmdDriver:
 
     def _sample(self, drm: DrmCard, card: GpuCard, processes: tuple[GpuProcess, ...]) -> GpuSample:
         read, device = self._sysfs, f"{drm.path}/device"
-        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        sensors = read.hwmon(device)
         busy = self._figure("smi_get_device_utilization", drm.address, f"{device}/gpu_busy_percent")
         used = self._figure("smi_get_device_memory_used", drm.address, f"{device}/mem_info_vram_used")
         watts = None if self._rocm is None else self._rocm.number("smi_get_device_average_power", drm.address)
