@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from jobfeatures.batch.source import ClusterSource
 from jobfeatures.joblogs.loggedjob import Accounting
-
-
-class AccountingSource(Protocol):
-    """What the feed needs of a batch system."""
-
-    name: str
-
-    def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that were pending, running or ended at `since_secs` or later."""
 
 
 class Answered(NamedTuple):
@@ -27,7 +19,7 @@ class Answered(NamedTuple):
 class AccountingFeed:
     """Queries for one consumer and keeps the answer for another; only the last one: answers are large."""
 
-    def __init__(self, source: AccountingSource, *, is_taken: bool = True) -> None:
+    def __init__(self, source: ClusterSource, *, is_taken: bool = True) -> None:
         """`is_taken` says whether there is a second consumer."""
         self.name = source.name
         self._is_taken = is_taken

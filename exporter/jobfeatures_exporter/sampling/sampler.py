@@ -111,7 +111,9 @@ class Sampler:
         last = self._last
         node = self._node.read()
         self._counting.begin()
-        every = self._processes.begin(wants_all=wishes.all_processes or self._have_gpus())
+        every = self._processes.begin(
+            wants_all=wishes.all_processes or bool(self._gpus and self._gpus.readers)
+        )
         listed = self._groups.list(last)
         sums = self._processes.read_sums(listed)
         jobs = self._jobs()
@@ -164,9 +166,6 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         self._closing.close()
-
-    def _have_gpus(self) -> bool:
-        return self._gpus is not None and bool(self._gpus.readers)
 
     def _attribute(
         self,

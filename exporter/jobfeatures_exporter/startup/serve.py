@@ -240,7 +240,6 @@ async def _serve_features(
     if config.features_listen_address is None:
         return
     from jobfeatures.publish.http.server import FeatureServer, listening
-    from jobfeatures.publish.tree import FeatureTree
 
     tls = listeners.tls_of(FEATURES)
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)
