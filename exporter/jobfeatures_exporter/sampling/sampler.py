@@ -111,9 +111,8 @@ class Sampler:
         last = self._last
         node = self._node.read()
         self._counting.begin()
-        every = self._processes.begin(
-            wants_all=wishes.all_processes or bool(self._gpus and self._gpus.readers)
-        )
+        has_gpus = self._gpus is not None and bool(self._gpus.readers)
+        every = self._processes.begin(wants_all=wishes.all_processes or has_gpus)
         listed = self._groups.list(last)
         sums = self._processes.read_sums(listed)
         jobs = self._jobs()

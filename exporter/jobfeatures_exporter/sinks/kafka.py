@@ -17,7 +17,6 @@ class KafkaSink(Sink):
     """Sends documents to brokers one at a time, and waits for each acknowledgement."""
 
     def __init__(self, config: SinksConfig) -> None:
-        self._timeout_secs = SEND_TIMEOUT_SECS
         self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
         self._user = config.sonar_kafka_user or config.sonar_cluster
         self._password_file = config.sonar_kafka_password_file
@@ -38,13 +37,13 @@ class KafkaSink(Sink):
                 key=message.node.encode(),
                 on_delivery=lambda failure, _record: failures.append(failure),
             )
-            producer.flush(self._timeout_secs + 1)
+            producer.flush(SEND_TIMEOUT_SECS + 1)
         except (KafkaException, BufferError) as error:
             self.close()
             raise SinkError(f"kafka: {error}", is_final=_is_final(error)) from error
         if not failures:
             self.close()
-            raise SinkError(f"kafka: no answer within {self._timeout_secs:g} s")
+            raise SinkError(f"kafka: no answer within {SEND_TIMEOUT_SECS:g} s")
         if failures[0] is not None:
             raise SinkError(f"kafka: {failures[0].str()}", is_final=failures[0].name() in FINAL)
 
