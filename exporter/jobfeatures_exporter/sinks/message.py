@@ -29,6 +29,7 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release open resources: none, unless a sink says otherwise."""
+        return
 
 
 def read_secret(path: str) -> str:
