@@ -1,4 +1,4 @@
-"""Values put together: those of one key in a list, those that are known in a sum. Pure."""
+"""Values put together: those of one key in a list; the sum and the largest of those known. Pure."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def sum_known(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of the values that are known, None if none is."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
+
+
+def max_known(*values: Number | None) -> Number | None:
+    """Return the largest of the values that are known, None if none is."""
+    return max((value for value in values if value is not None), default=None)

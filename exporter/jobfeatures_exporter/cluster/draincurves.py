@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jobfeatures.drains.nodemetrics import LATE_SECS
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobTable
-from jobfeatures_exporter.cluster.sums import STARTS_JOBS, STARTS_NONE
+from jobfeatures_exporter.cluster.sums import starts_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,7 @@ def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
 
 def usable_cpus(node: ClusterNode) -> int:
     """Return the CPUs that a drain denies to jobs: all of a node that accepts jobs, else those in use."""
-    base, *flags = node.states or ("UNKNOWN",)
-    starts_jobs = base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags)
-    return (node.cpus if starts_jobs else node.allocated_cpus) or 0
+    return (node.cpus if starts_jobs(node) else node.allocated_cpus) or 0
 
 
 def read_running(job: Job, now_secs: float) -> RunningJob | None:

@@ -18,8 +18,8 @@ from jobfeatures.records.model import Cluster, ClusterNode, Job, JobState, JobTa
 Sums = Mapping[tuple[str, str], int]  # by partition, and state, flag, kind or reason
 
 OTHER = "other"
-STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
-STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
+_STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
+_STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
 
 _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
 _NOT_ELIGIBLE = re.compile(r"(?P<held>JobHeld|Held\Z|PSUSP\Z)|(?P<dependent>Dependency)|(?P<date>BeginTime)")
@@ -137,12 +137,18 @@ def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
     )
 
 
+def starts_jobs(node: ClusterNode) -> bool:
+    """Return whether a node accepts jobs, by its states."""
+    base, *flags = node.states or ("UNKNOWN",)
+    return base in _STARTS_JOBS and _STARTS_NONE.isdisjoint(flags)
+
+
 def _add_node(sums: Mapping[str, Counter[tuple[str, str]]], partition: str, node: ClusterNode) -> None:
     base, *flags = node.states or ("UNKNOWN",)
     sums["states"][partition, base] += 1
     for flag in flags:
         sums["flags"][partition, flag] += 1
-    rest = "idle" if base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags) else OTHER
+    rest = "idle" if starts_jobs(node) else OTHER
     for name, total, allocated in (
         ("cpus", node.cpus, node.allocated_cpus),
         ("memory_bytes", node.memory_bytes, node.allocated_memory_bytes),

@@ -1,8 +1,8 @@
-"""Values by key, and sums of what is known."""
+"""Values by key, and what is known of several."""
 
 import pytest
 
-from jobfeatures.records.combining import grouped, sum_known
+from jobfeatures.records.combining import grouped, max_known, sum_known
 
 
 def test_the_values_of_a_key_come_together_in_their_order():
@@ -16,3 +16,10 @@ def test_the_values_of_a_key_come_together_in_their_order():
 )
 def test_a_sum_of_nothing_known_is_not_known(values, total):
     assert sum_known(iter(values)) == total
+
+
+@pytest.mark.parametrize(
+    ("values", "largest"), [([], None), ([None], None), ([None, 0], 0), ([1, None, 2], 2), ([-0.5], -0.5)]
+)
+def test_the_largest_of_nothing_known_is_not_known(values, largest):
+    assert max_known(*values) == largest

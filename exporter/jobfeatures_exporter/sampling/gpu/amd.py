@@ -6,8 +6,8 @@ See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
+from jobfeatures.records.combining import max_known
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
@@ -21,7 +21,6 @@ from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 MANUFACTURER = "AMD"
 VENDOR = "1002"
 MICRO = 1e-6
-Number = TypeVar("Number", int, float)
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> AmdDriver:
@@ -133,10 +132,6 @@ def _merged(uses: list[GpuProcess]) -> tuple[GpuProcess, ...]:
     for pid, memory, percent in uses:
         known = found.get(pid, GpuProcess(pid))
         found[pid] = GpuProcess(
-            pid, _larger(known.memory_bytes, memory), _larger(known.ce_util_percent, percent)
+            pid, max_known(known.memory_bytes, memory), max_known(known.ce_util_percent, percent)
         )
     return tuple(each for _, each in sorted(found.items()))
-
-
-def _larger(one: Number | None, other: Number | None) -> Number | None:
-    return max((each for each in (one, other) if each is not None), default=None)

@@ -193,11 +193,8 @@ class GpuBook:
             for key, uuid in places
             if key in alive
         ]
-        return tuple(sorted(job_gpus, key=_order)), unattributed
-
-
-def _order(each: JobGpu) -> tuple[str, str, str]:
-    return type(each.key).__name__, str(each.key), each.uuid
+        job_gpus.sort(key=lambda each: (type(each.key).__name__, str(each.key), each.uuid))
+        return tuple(job_gpus), unattributed
 
 
 def _growth(before: float | None, now: float | None) -> float | None:
