@@ -102,12 +102,9 @@ class Front:
             oldest_secs = time.monotonic() - MIN_INTERVAL_SECS
             self._made = {each: made for each, made in self._made.items() if made.at_secs > oldest_secs}
             if asked not in self._made:
-                self._made[asked] = await asyncio.to_thread(self._make, asked)
+                self._made[asked] = await asyncio.to_thread(lambda: make_page(self._shown.html(asked), asked))
             made = self._made[asked]
         return made.answer(request)
-
-    def _make(self, asked: Asked) -> Made:
-        return make_page(self._shown.html(asked), asked)
 
 
 @cache

@@ -181,7 +181,8 @@ class JobCgroup:
             return heard or JobFigures(_NO_MEMORY)
         cpu, memory = self.read_use(signs)
         counters = self._read_counters(None if signs is None else signs.kills)
-        figures = JobFigures(memory, cpu, counters, self._read_cpus())
+        cpus = next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
+        figures = JobFigures(memory, cpu, counters, cpus)
         return figures if heard is None else figures.merged(heard)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
@@ -301,9 +302,6 @@ class JobCgroup:
             device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
         }
         return {"block_io": rows}
-
-    def _read_cpus(self) -> frozenset[int] | None:
-        return next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
 
 
 def _parse_cpu_and_throttled(text: str) -> tuple[CpuTimes, int | None]:
