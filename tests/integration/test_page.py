@@ -60,7 +60,7 @@ def node(make):
 
 def dense() -> str:
     context = showcase.make_busy_node()
-    history, asked = showcase.make_history(context), Asked(is_dense=True, sort="wasted")
+    history, asked = showcase.make_history(context), Asked(view="dense", sort="wasted")
     families = showcase.families_of(context)
     return render_node(context, families, showcase.TZ, history=history, asked=asked)
 

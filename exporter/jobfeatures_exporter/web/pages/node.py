@@ -84,10 +84,10 @@ def render_node(
     title = context.node_name or "This node"
     courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
     full = FULL if shown.count > MANY_JOBS else ""  # the view that has to be asked for
-    are_lines = asked.is_dense or bool(full and not asked.is_full)
+    are_lines = asked.view == DENSE or bool(full and asked.view != FULL)
     choices = _choices(asked, full, are_lines=are_lines) if shown.count else None
     made = jobs_table(shown, data, courses, has_gpus=has_gpus, is_dense=are_lines)
-    if asked.is_dense:
+    if asked.view == DENSE:
         head, troubles = _head(data), _troubles(shown, data)
         return page(title, head, troubles, choices, section("Jobs", "jobs", made), kind="dense")
     return page(
@@ -116,7 +116,7 @@ def _choices(asked: Asked, full: str, *, are_lines: bool) -> Html:
         ("Largest first", asked.address(sort=""), asked.sort == ""),
         ("Wastes most now", asked.address(sort=WASTED), asked.sort == WASTED),
         ("Full", asked.address(view=full), not are_lines),
-        ("One line per job", asked.address(view=DENSE), asked.is_dense),
+        ("One line per job", asked.address(view=DENSE), asked.view == DENSE),
     ]
     found = [
         tag("li", tag("strong", words, aria_current="true") if chosen else tag("a", words, href=href))
