@@ -222,19 +222,18 @@ def _used(of: NodeUse | JobReport) -> list[str]:
 
 def _card_lines(report: JobReport) -> list[str]:
     rows = [["GPU", "Node", "Model", "Busy", "Memory", "of"]]
-    elapsed = report.elapsed_secs
-    for node in report.nodes:
-        for card in node.gpus:
-            rows.append(
-                [
-                    fit(card.uuid, 44),
-                    fit(node.place.name, 24),
-                    fit(card.model, 24) or UNKNOWN,
-                    or_unknown(compute_ratio(card.busy_secs, elapsed), format_share),
-                    or_unknown(card.memory_peak, format_bytes),
-                    or_unknown(card.memory, format_bytes),
-                ]
-            )
+    rows += [
+        [
+            fit(card.uuid, 44),
+            fit(node.place.name, 24),
+            fit(card.model, 24) or UNKNOWN,
+            or_unknown(compute_ratio(card.busy_secs, report.elapsed_secs), format_share),
+            or_unknown(card.memory_peak, format_bytes),
+            or_unknown(card.memory, format_bytes),
+        ]
+        for node in report.nodes
+        for card in node.gpus
+    ]
     return align(rows[: MAX_NODES + 1], [False, False, False, True, True, True]) if len(rows) > 1 else []
 
 
@@ -244,16 +243,16 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
     who = fit(first.info.get("user", UNKNOWN), 30)
     title = f"{first.batch_system} {name} of {who}: {counted(len(reports), 'task')}"
     rows = [["Task", "Job", "State", "Time", "CPUs used", "of", "", "Memory", "of", ""]]
-    for report in reports[:MAX_TASKS]:
-        rows.append(
-            [
-                fit(report.info.get("array_task_id", UNKNOWN), 12),
-                fit(report.job_id, 20),
-                _state(report),
-                or_unknown(report.elapsed_secs, format_span),
-                *_used(report),
-            ]
-        )
+    rows += [
+        [
+            fit(report.info.get("array_task_id", UNKNOWN), 12),
+            fit(report.job_id, 20),
+            _state(report),
+            or_unknown(report.elapsed_secs, format_span),
+            *_used(report),
+        ]
+        for report in reports[:MAX_TASKS]
+    ]
     lines = [_bold(title, is_terminal), "", *align(rows, [False, False, False] + [True] * 7)]
     if len(reports) > MAX_TASKS:
         lines.append(f"… and {counted(len(reports) - MAX_TASKS, 'task')} more (--format json has them)")
