@@ -183,13 +183,10 @@ class ExitAccount(Generic[Key]):
     def _settle_unseen(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
         """Attribute processes that no sample saw to the job of their parent, if that is known."""
         left: dict[int, _Unseen] = {}
-        found: dict[int, tuple[bool, Key | None]] = {}
         for pid, unseen in self._unseen.items():
             if pid in processes:
                 continue  # threads of a live process, or of an earlier one with the same pid
-            found[pid] = self._job_of(unseen, processes, keys)
-        for pid, (is_known, key) in found.items():
-            unseen = self._unseen[pid]
+            is_known, key = self._job_of(unseen, processes, keys)
             if key is not None:
                 self._end(key, unseen.time)
                 self.results[COUNTED] += 1
