@@ -19,10 +19,8 @@ class Answered(NamedTuple):
 class AccountingFeed:
     """Queries for one consumer and keeps the answer for another; only the last one: answers are large."""
 
-    def __init__(self, source: ClusterSource, *, is_taken: bool = True) -> None:
-        """`is_taken` says whether there is a second consumer."""
+    def __init__(self, source: ClusterSource) -> None:
         self.name = source.name
-        self._is_taken = is_taken
         self._source = source
         self._lock = threading.Lock()
         self._latest: Answered | None = None
@@ -30,9 +28,8 @@ class AccountingFeed:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Query accounting; raises SourceError."""
         accounting = self._source.poll_accounting(since_secs)
-        if self._is_taken:
-            with self._lock:
-                self._latest = Answered(accounting, since_secs)
+        with self._lock:
+            self._latest = Answered(accounting, since_secs)
         return accounting
 
     def take(self) -> Answered | None:

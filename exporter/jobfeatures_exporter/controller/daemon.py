@@ -83,7 +83,7 @@ class Controller:
         """
         config, watches_schedule = self._config, "schedule" in self._config.enabled_collectors()
         sender = self._sender if source.name == SLURM else None
-        feed = AccountingFeed(source, is_taken=watches_schedule)
+        feed = AccountingFeed(source)
         if watches_schedule:
             quality = LiveQuality(
                 source,
@@ -100,7 +100,7 @@ class Controller:
             add_cluster_documents(
                 sender,
                 config,
-                feed,
+                feed if watches_schedule else source,  # nobody else would take the answers
                 self._clock,
                 history_secs=config.controller_history_secs,
                 queue=lambda: queue.status.table,
