@@ -304,10 +304,9 @@ def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool)
         ),
         Cell(join(memory, _dense_memory(each)), order_of(each.memory)),
     ]
-    if has_gpus:
-        busy = each.gpus_used
-        said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
-        cells.append(Cell(join(gpus_line, said), order_of(busy)))
+    busy = each.gpus_used
+    said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
+    cells.append(Cell(join(gpus_line, said), order_of(busy)) if has_gpus else Cell(None))
     cells += [_dense_wasted(each), _left(each), hints_cell(each)]
     return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 
