@@ -88,7 +88,7 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
     """Return all processes by pid, except dead ones that are still listed."""
     snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
-    gpus = _gpu_work(snapshot)
+    gpus = grouped((use.pid, (gpu.card, use)) for gpu in snapshot.gpus for use in gpu.processes)
     found = {}
     for pid, process in snapshot.processes.items():
         if process.state == DEAD:
@@ -234,10 +234,6 @@ def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
         seen.add(parent.pid)
         parent = snapshot.processes.get(parent.ppid)
     return False
-
-
-def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
-    return grouped((use.pid, (gpu.card, use)) for gpu in snapshot.gpus for use in gpu.processes)
 
 
 def whole(value: float | None) -> int | None:

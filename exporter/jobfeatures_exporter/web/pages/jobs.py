@@ -107,7 +107,9 @@ def job_tiles(each: JobView, data: PageData) -> list[Html]:
 def _figures(each: JobView, data: PageData, *, has_gpus: bool) -> list[Cell]:
     gpus_cell = _gpus(each) if has_gpus else Cell(None)
     cells = [_cpus(each), _memory(each), gpus_cell, _wasted(each), _time(each, data), _processes(each)]
-    return [*cells, _draining(each), _kill(each)]
+    late = "≥ " if each.is_overdue else None
+    draining = _waste(JOB_DRAINING_WASTE, each.draining, each.draining_basis, late)
+    return [*cells, draining, _waste(JOB_KILL_WASTE, each.kill, each.kill_basis)]
 
 
 def _identity(each: JobView) -> Cell:
@@ -259,15 +261,7 @@ def _processes(each: JobView) -> Cell:
     return numeric(lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes)
 
 
-def _draining(each: JobView) -> Cell:
-    return _waste(JOB_DRAINING_WASTE, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
-
-
-def _kill(each: JobView) -> Cell:
-    return _waste(JOB_KILL_WASTE, each.kill, each.kill_basis, None)
-
-
-def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:
+def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None = None) -> Cell:
     if value is None:
         return _unknown()
     return numeric(lines(join(bound, figure(metric, value, format_core_time)), str(basis)), value)
