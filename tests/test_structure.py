@@ -356,10 +356,7 @@ SIBLINGS = {
     "jobfeatures_exporter.sinks": {
         f"jobfeatures_exporter.sinks.{name}" for name in ("config", "keeper", "message", "spool")
     },
-    "jobfeatures_exporter.commands": {
-        "jobfeatures_exporter.commands.common",
-        "jobfeatures_exporter.commands.documents",
-    },
+    "jobfeatures_exporter.commands": {"jobfeatures_exporter.commands.common"},
     "jobfeatures_exporter.scrape.collectors": set(),
     "jobfeatures_exporter.scrape.profiles": {"jobfeatures_exporter.scrape.profiles.common"},
 }

@@ -26,7 +26,6 @@ from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.details import read_details
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -75,7 +74,6 @@ def measure(rounds: int) -> None:
         given = SampleInput(
             snapshot=snapshot,
             now_secs=clock.now_secs(),
-            ticks_per_sec=TICKS_PER_SEC,
             previous=previous,
             elapsed_secs=10.0,
             details=details,

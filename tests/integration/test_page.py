@@ -23,7 +23,7 @@ from jobfeatures.cli import main as jobfeatures
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web import app as front
-from jobfeatures_exporter.web.app import Front
+from jobfeatures_exporter.web.app import front_routes
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job
@@ -39,7 +39,7 @@ PHONE, WIDE = {"width": 375, "height": 812}, {"width": 1440, "height": 900}
 
 @dataclass
 class Constructed:
-    """What a `Front` shows; the figures change with each look."""
+    """What the front shows; the figures change with each look."""
 
     make: object
     looks: int = 0
@@ -60,7 +60,7 @@ def node(make):
 
 def dense() -> str:
     context = showcase.make_busy_node()
-    history, asked = showcase.make_history(context), Asked(is_dense=True, sort="wasted")
+    history, asked = showcase.make_history(context), Asked(view="dense", sort="wasted")
     families = showcase.families_of(context)
     return render_node(context, families, showcase.TZ, history=history, asked=asked)
 
@@ -117,7 +117,7 @@ def served(shown):
 
     async def start() -> web.AppRunner:
         app = web.Application()
-        app.add_routes(Front(shown).routes())
+        app.add_routes(front_routes(shown))
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

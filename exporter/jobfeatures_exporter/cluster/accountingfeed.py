@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from jobfeatures.batch.source import ClusterSource
 from jobfeatures.joblogs.loggedjob import Accounting
-
-
-class AccountingSource(Protocol):
-    """What the feed needs of a batch system."""
-
-    name: str
-
-    def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that were pending, running or ended at `since_secs` or later."""
 
 
 class Answered(NamedTuple):
@@ -27,10 +19,8 @@ class Answered(NamedTuple):
 class AccountingFeed:
     """Queries for one consumer and keeps the answer for another; only the last one: answers are large."""
 
-    def __init__(self, source: AccountingSource, *, is_taken: bool = True) -> None:
-        """`is_taken` says whether there is a second consumer."""
+    def __init__(self, source: ClusterSource) -> None:
         self.name = source.name
-        self._is_taken = is_taken
         self._source = source
         self._lock = threading.Lock()
         self._latest: Answered | None = None
@@ -38,9 +28,8 @@ class AccountingFeed:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Query accounting; raises SourceError."""
         accounting = self._source.poll_accounting(since_secs)
-        if self._is_taken:
-            with self._lock:
-                self._latest = Answered(accounting, since_secs)
+        with self._lock:
+            self._latest = Answered(accounting, since_secs)
         return accounting
 
     def take(self) -> Answered | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode
 
 TargetGroup = dict[str, Any]
@@ -30,10 +31,7 @@ def make_targets(
     """
     groups: dict[str, TargetGroup] = {}
     for cluster in clusters:
-        partitions_of: dict[str, list[str]] = {}
-        for partition in cluster.partitions:
-            for name in partition.nodes:
-                partitions_of.setdefault(name, []).append(partition.name)
+        partitions_of = grouped((name, each.name) for each in cluster.partitions for name in each.nodes)
         for node in cluster.nodes:
             target = _target(node, port, host)
             if target and node.name not in groups and not set(skip).intersection(node.states):

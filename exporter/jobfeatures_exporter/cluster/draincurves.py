@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jobfeatures.drains.nodemetrics import LATE_SECS
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobTable
-from jobfeatures_exporter.cluster.sums import STARTS_JOBS, STARTS_NONE
+from jobfeatures_exporter.cluster.sums import starts_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,9 @@ def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) 
     """Return a curve (core seconds by seconds from now) for each pool that runs jobs, the largest first."""
     pools = find_pools(cluster)
     nodes = {node.name: node for node in cluster.nodes}
-    by_pool: dict[int, list[Job]] = {}
     of_partition = {name: number for number, pool in enumerate(pools) for name in pool}
-    for job in queue.jobs.values():
-        number = of_partition.get(job.partition or "")
-        if job.state.is_on_node and number is not None:
-            by_pool.setdefault(number, []).append(job)
+    running = ((job.partition or "", job) for job in queue.jobs.values() if job.state.is_on_node)
+    by_pool = grouped((of_partition[name], job) for name, job in running if name in of_partition)
     names_of = {each.name: each.nodes for each in cluster.partitions}
     curves = []
     for number, jobs in by_pool.items():
@@ -110,9 +108,7 @@ def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
 
 def usable_cpus(node: ClusterNode) -> int:
     """Return the CPUs that a drain denies to jobs: all of a node that accepts jobs, else those in use."""
-    base, *flags = node.states or ("UNKNOWN",)
-    starts_jobs = base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags)
-    return (node.cpus if starts_jobs else node.allocated_cpus) or 0
+    return (node.cpus if starts_jobs(node) else node.allocated_cpus) or 0
 
 
 def read_running(job: Job, now_secs: float) -> RunningJob | None:

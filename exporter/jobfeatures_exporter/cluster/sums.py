@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobState, JobTable
 
 Sums = Mapping[tuple[str, str], int]  # by partition, and state, flag, kind or reason
 
 OTHER = "other"
-STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
-STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
+_STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
+_STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
 
 _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
 _NOT_ELIGIBLE = re.compile(r"(?P<held>JobHeld|Held\Z|PSUSP\Z)|(?P<dependent>Dependency)|(?P<date>BeginTime)")
@@ -118,10 +119,7 @@ def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
         name: Counter()
         for name in ("states", "flags", "cpus", "memory_bytes", "gpus", "features", "node_reasons")
     }
-    partitions_of: dict[str, list[str]] = {}
-    for each in cluster.partitions:
-        for name in each.nodes:
-            partitions_of.setdefault(name, []).append(each.name)
+    partitions_of = grouped((name, each.name) for each in cluster.partitions for name in each.nodes)
     for node in cluster.nodes:
         for partition in partitions_of.get(node.name, [""]):
             _add_node(sums, partition, node)
@@ -139,12 +137,18 @@ def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
     )
 
 
+def starts_jobs(node: ClusterNode) -> bool:
+    """Return whether a node accepts jobs, by its states."""
+    base, *flags = node.states or ("UNKNOWN",)
+    return base in _STARTS_JOBS and _STARTS_NONE.isdisjoint(flags)
+
+
 def _add_node(sums: Mapping[str, Counter[tuple[str, str]]], partition: str, node: ClusterNode) -> None:
     base, *flags = node.states or ("UNKNOWN",)
     sums["states"][partition, base] += 1
     for flag in flags:
         sums["flags"][partition, flag] += 1
-    rest = "idle" if base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags) else OTHER
+    rest = "idle" if starts_jobs(node) else OTHER
     for name, total, allocated in (
         ("cpus", node.cpus, node.allocated_cpus),
         ("memory_bytes", node.memory_bytes, node.allocated_memory_bytes),

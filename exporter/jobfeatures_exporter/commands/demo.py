@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from functools import partial
 
 from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures_exporter.commands.common import add_settings, config_of
-from jobfeatures_exporter.config import ExporterConfig
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,12 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve, with a few demonstration jobs running."""
-    duration_secs = None
-    if arguments.duration is not None:
-        duration_secs = parse_duration_flag("--duration", arguments.duration)
+    text = arguments.duration
+    duration_secs = None if text is None else parse_duration_flag("--duration", text)
     from jobfeatures_exporter.demo import run_demo
 
-    def config_for(changes: Mapping[str, str]) -> ExporterConfig:
-        return config_of(arguments, changes)
-
-    return run_demo(config_for, duration_secs)
+    return run_demo(partial(config_of, arguments), duration_secs)

@@ -1,10 +1,32 @@
-"""`jobfeatures-exporter sonar`."""
+"""`jobfeatures-exporter sonar`: prints one document in Sonar's format."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 
-from jobfeatures_exporter.commands import documents
+from jobfeatures.errors import JobfeaturesError, SourceError
+from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.logs import configure_logging
+from jobfeatures_exporter.commands.common import add_settings, config_of
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
+
+log = logging.getLogger(__name__)
+
+BETWEEN_LOOKS_SECS = 0.1  # as in Sonar, to measure the processes' current usage
+GPU_WAIT_SECS = 5.0  # for a first answer of the drivers
+GPU_LOOK_SECS = 0.05
 
 ACTIONS = {
     "sample": "print the state of the node and its processes",
@@ -15,14 +37,101 @@ ACTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the actions with their arguments."""
+    """Add the actions, each with the cluster's name, short for ``--sonar.cluster``, and all settings."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, meaning in ACTIONS.items():
         description = meaning[0].upper() + meaning[1:] + "."
         made = actions.add_parser(name, help=meaning, description=description, allow_abbrev=False)
-        documents.add_arguments(made)
+        made.add_argument("--cluster", metavar="NAME", help="the cluster's name in the document")
+        add_settings(made)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a document; return the exit status."""
-    return documents.run(arguments)
+    """Print the action's document and nothing else. Exit status 1 if it reports errors.
+
+    A failure is printed as a document too, so that a reader always gets one.
+    Raises ConfigurationError before anything is done.
+    """
+    changes = {} if arguments.cluster is None else {"sonar.cluster": arguments.cluster}
+    config = config_of(arguments, changes)
+    configure_logging(config.log_level, config.log_format)
+    origin = make_origin(config)
+    privacy = make_privacy(config)
+    try:
+        document = privacy.document(_MAKERS[arguments.action](config, origin))
+    except (JobfeaturesError, OSError) as error:
+        document = error_envelope(origin, str(error), SystemClock().now_secs())
+    faults = validate_envelope(document, profile=origin.profile, strict=True)
+    if faults:
+        for fault in faults:
+            print(f"jobfeatures-exporter: own document breaks the format: {fault}", file=sys.stderr)
+        return 1
+    print(json.dumps(document))
+    return 1 if "errors" in document else 0
+
+
+@contextlib.contextmanager
+def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocuments]:
+    """Yield a maker of documents. No batch system is queried: jobs are found on the node itself."""
+    from jobfeatures_exporter.sampling.gpu.device import Paths
+    from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+    from jobfeatures_exporter.sampling.sampler import Sampler
+    from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
+
+    clock = SystemClock()
+    paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
+    gpus = GpuMonitor(config.gpu_drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
+    settings = replace(SamplerSettings.of(config), sysfs=config.path_sysfs)
+    sampler = Sampler(settings, clock, gpus=gpus)
+    gpus.start()
+    try:
+        deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
+        while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
+            time.sleep(GPU_LOOK_SECS)
+        yield NodeDocuments(config, origin, clock, sampler.sample, Unreadable())
+    finally:
+        gpus.stop()
+        sampler.close()
+
+
+def _sample(config: ExporterConfig, origin: Origin) -> Document:
+    """Return the state of the node and its processes."""
+    with _node_documents(config, origin) as documents:
+        documents.prime()
+        time.sleep(BETWEEN_LOOKS_SECS)
+        return documents.sample()[0]
+
+
+def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
+    """Return the node's hardware and system."""
+    with _node_documents(config, origin) as documents:
+        return documents.sysinfo()[0]
+
+
+def _jobs(config: ExporterConfig, origin: Origin) -> Document:
+    """Return the jobs of `controller.history`, with their steps."""
+    from jobfeatures_exporter.controller.daemon import make_cluster_sources
+    from jobfeatures_exporter.sonar.clusterdocuments import JobsDocuments
+
+    clock = SystemClock()
+    source = make_cluster_sources(config, clock)[0]
+    queue = None
+    try:
+        queue = source.poll_queue()
+    except SourceError as error:  # accounting may answer even if the controller does not
+        log.warning("no queue, jobs are taken from accounting alone: %s", error)
+    return JobsDocuments(
+        origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
+    ).make_one()
+
+
+def _cluster(config: ExporterConfig, origin: Origin) -> Document:
+    """Return partitions and the states of nodes."""
+    from jobfeatures_exporter.controller.daemon import make_cluster_sources
+    from jobfeatures_exporter.sonar.cluster import cluster_document
+
+    source = make_cluster_sources(config, SystemClock())[0]
+    return cluster_document(origin, source.poll_cluster())
+
+
+_MAKERS = {"sample": _sample, "sysinfo": _sysinfo, "jobs": _jobs, "cluster": _cluster}

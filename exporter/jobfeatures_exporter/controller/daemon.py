@@ -56,9 +56,15 @@ class Controller:
             for source in self.sources
         ]
         self._administration = list(make_keepers(config, self.sources, self._clock))
-        self.node_answers: NodeAnswers | None = None
+        self.node_answers: NodeAnswers | None = None  # of the first batch system
         if config.controller_listen is not None:
-            self.node_answers = self._make_node_answers(config)
+            self.node_answers = NodeAnswers(
+                self.sources[0],
+                lambda: self._queues[0].status.table,
+                self._clock,
+                interval_secs=config.controller_interval_secs,
+                timeout_secs=config.controller_timeout_secs,
+            )
         self._queue_sums: tuple[QueueSums, ...] = ()
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
@@ -67,16 +73,6 @@ class Controller:
         self._schedules: list[Keeper[ScheduleQuality]] = []
         for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
             self._use_accounting(source, queue, cluster)
-
-    def _make_node_answers(self, config: DaemonConfig) -> NodeAnswers:
-        """Return the object that answers nodes, for the first batch system. Raises ConfigurationError."""
-        return NodeAnswers(
-            self.sources[0],
-            lambda: self._queues[0].status.table,
-            self._clock,
-            interval_secs=config.controller_interval_secs,
-            timeout_secs=config.controller_timeout_secs,
-        )
 
     def _use_accounting(
         self, source: ClusterSource, queue: Keeper[JobTable], cluster: Keeper[Cluster]
@@ -87,7 +83,7 @@ class Controller:
         """
         config, watches_schedule = self._config, "schedule" in self._config.enabled_collectors()
         sender = self._sender if source.name == SLURM else None
-        feed = AccountingFeed(source, is_taken=watches_schedule)
+        feed = AccountingFeed(source)
         if watches_schedule:
             quality = LiveQuality(
                 source,
@@ -104,7 +100,7 @@ class Controller:
             add_cluster_documents(
                 sender,
                 config,
-                feed,
+                feed if watches_schedule else source,  # nobody else would take the answers
                 self._clock,
                 history_secs=config.controller_history_secs,
                 queue=lambda: queue.status.table,

@@ -16,12 +16,12 @@ from jobfeatures.analysis.schedule.live.ongoing import LiveSchedule
 from jobfeatures.analysis.schedule.live.outlook import OVERRUN_SECS
 from jobfeatures.analysis.schedule.live.userhistory import compute_begin, make_rules
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, make_shares
-from jobfeatures.batch.source import AnswerT, HistorySource, KeeperStatus
+from jobfeatures.batch.source import AnswerT, ClusterSource, HistorySource, KeeperStatus
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.records.schedulequality import ScheduleQuality
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed, AccountingSource
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.controller.monotone import compute_shown
 
@@ -40,7 +40,7 @@ class LiveQuality:
 
     def __init__(
         self,
-        source: AccountingSource,
+        source: ClusterSource,
         clock: Clock,
         config: DaemonConfig,
         *,

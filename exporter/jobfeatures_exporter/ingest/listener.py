@@ -7,18 +7,14 @@ neither scrapes nor sampling wait for it. Requests beyond their capacity are ref
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import re
-from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
 
-from jobfeatures.publish.http.connections import Server, Tls
-from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
-from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
@@ -54,6 +50,9 @@ class _Refusal(Exception):  # noqa: N818  # a response, not a failure
 
 class SonarListener:
     """Handles requests. All methods run in one event loop; if `users` is None, anybody may send."""
+
+    key = "sonar.listen"
+    limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
 
     def __init__(self, intake: SonarIntake, users: Users | None, clock: Clock) -> None:
         self._clock = clock
@@ -132,22 +131,3 @@ class SonarListener:
         except TimeoutError:
             raise _Refusal(408, f"the body took longer than {BODY_SECS:g} seconds") from None
         return bytes(body)
-
-
-@contextlib.asynccontextmanager
-async def listening(
-    listener: SonarListener,
-    where: Where,
-    tls: Tls | None = None,
-    *,
-    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
-) -> AsyncIterator[str]:
-    """Serve at HOST:PORT, which is yielded, until the context exits. Raises ConfigurationError."""
-    limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
-    connections = Server(listener.handle, limits, tls)
-    on_open(connections.table)
-    try:
-        async with accepting(connections, where, key="sonar.listen") as address:
-            yield address
-    finally:
-        listener.close()

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metric
 from jobfeatures.records.model import JobState
 from jobfeatures.records.series import Answer, Series
@@ -202,7 +203,5 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
 
 
 def _latest(series: Iterable[Series], choose: Callable[[Iterable[float]], float] = max) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for each in series:
-        values.setdefault(each.labels.get("job_id", ""), []).append(each.value)
+    values = grouped((each.labels.get("job_id", ""), each.value) for each in series)
     return {job_id: choose(found) for job_id, found in values.items()}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from jobfeatures.joblogs.loggedjob import TOO_MUCH_CPU_TIME, is_too_much_cpu_time
+from jobfeatures.records.combining import max_known, sum_known
 
 DOUBTFUL_CPU_TIME = f"{TOO_MUCH_CPU_TIME}: wrong, or it is not confined to its CPUs"
 NEAR_MEMORY = 0.9  # of the memory allocated on a node
@@ -94,8 +95,7 @@ class _Sum:
         self._value_of = value_of
 
     def __get__(self, report: JobReport, owner: type[JobReport]) -> float | None:
-        known = [value for node in report.nodes if (value := self._value_of(node)) is not None]
-        return sum(known) if known else None
+        return sum_known(map(self._value_of, report.nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +224,7 @@ def without_missed_peaks(report: JobReport) -> JobReport:
 
 
 def _peak_of_killed(node: NodeUse) -> float | None:
-    known = [each for each in (node.memory_peak, node.charged_peak) if each is not None]
-    peak = max(known, default=None)
+    peak = max_known(node.memory_peak, node.charged_peak)
     if peak is None or (node.allocated_memory and peak < NEAR_MEMORY * node.allocated_memory):
         return None
     return peak

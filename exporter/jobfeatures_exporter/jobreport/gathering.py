@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metric
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.records.series import Series
@@ -148,11 +149,8 @@ class _Job:
 
     def by_place(self, series: Iterable[Series]) -> dict[Place, list[Series]]:
         """Return the series of this job by node."""
-        found: dict[Place, list[Series]] = {}
-        for each in series:
-            if each.labels.get("job_id") == self._key.job_id:
-                found.setdefault(place_of(each.labels, self._cluster_label), []).append(each)
-        return found
+        own = (each for each in series if each.labels.get("job_id") == self._key.job_id)
+        return grouped((place_of(each.labels, self._cluster_label), each) for each in own)
 
     def node(self, place: Place, numbers: Numbers, elapsed_secs: float | None) -> NodeUse:
         """Return what it was allocated and used on a node."""

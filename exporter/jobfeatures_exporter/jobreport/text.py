@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.jobreport.advice import find_hints
 from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, compute_ratio
@@ -153,11 +154,11 @@ def _kwh(joules: float) -> str:
 
 
 def _storage(report: JobReport) -> str:
-    read = [node.storage_read_bytes for node in report.nodes if node.storage_read_bytes is not None]
-    written = [node.storage_written_bytes for node in report.nodes if node.storage_written_bytes is not None]
-    parts = [f"{format_bytes(sum(read))} read"] if read else []
-    parts += [f"{format_bytes(sum(written))} written"] if written else []
-    return ", ".join(parts)
+    sums = {
+        "read": sum_known(node.storage_read_bytes for node in report.nodes),
+        "written": sum_known(node.storage_written_bytes for node in report.nodes),
+    }
+    return ", ".join(f"{format_bytes(size)} {what}" for what, size in sums.items() if size is not None)
 
 
 def _wasted(report: JobReport) -> str:
@@ -221,19 +222,18 @@ def _used(of: NodeUse | JobReport) -> list[str]:
 
 def _card_lines(report: JobReport) -> list[str]:
     rows = [["GPU", "Node", "Model", "Busy", "Memory", "of"]]
-    elapsed = report.elapsed_secs
-    for node in report.nodes:
-        for card in node.gpus:
-            rows.append(
-                [
-                    fit(card.uuid, 44),
-                    fit(node.place.name, 24),
-                    fit(card.model, 24) or UNKNOWN,
-                    or_unknown(compute_ratio(card.busy_secs, elapsed), format_share),
-                    or_unknown(card.memory_peak, format_bytes),
-                    or_unknown(card.memory, format_bytes),
-                ]
-            )
+    rows += [
+        [
+            fit(card.uuid, 44),
+            fit(node.place.name, 24),
+            fit(card.model, 24) or UNKNOWN,
+            or_unknown(compute_ratio(card.busy_secs, report.elapsed_secs), format_share),
+            or_unknown(card.memory_peak, format_bytes),
+            or_unknown(card.memory, format_bytes),
+        ]
+        for node in report.nodes
+        for card in node.gpus
+    ]
     return align(rows[: MAX_NODES + 1], [False, False, False, True, True, True]) if len(rows) > 1 else []
 
 
@@ -243,26 +243,23 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
     who = fit(first.info.get("user", UNKNOWN), 30)
     title = f"{first.batch_system} {name} of {who}: {counted(len(reports), 'task')}"
     rows = [["Task", "Job", "State", "Time", "CPUs used", "of", "", "Memory", "of", ""]]
-    for report in reports[:MAX_TASKS]:
-        rows.append(
-            [
-                fit(report.info.get("array_task_id", UNKNOWN), 12),
-                fit(report.job_id, 20),
-                _state(report),
-                or_unknown(report.elapsed_secs, format_span),
-                *_used(report),
-            ]
-        )
+    rows += [
+        [
+            fit(report.info.get("array_task_id", UNKNOWN), 12),
+            fit(report.job_id, 20),
+            _state(report),
+            or_unknown(report.elapsed_secs, format_span),
+            *_used(report),
+        ]
+        for report in reports[:MAX_TASKS]
+    ]
     lines = [_bold(title, is_terminal), "", *align(rows, [False, False, False] + [True] * 7)]
     if len(reports) > MAX_TASKS:
         lines.append(f"… and {counted(len(reports) - MAX_TASKS, 'task')} more (--format json has them)")
-    idle = [report.idle_cpu_secs for report in reports if report.idle_cpu_secs is not None]
-    used = [report.cpu_secs for report in reports if report.cpu_secs is not None]
-    lines += ["", f"CPU time  {format_core_time(sum(used))} used, {format_core_time(sum(idle))} idle"]
-    hints: dict[str, list[tuple[JobReport, str]]] = {}
-    for report in reports:
-        for hint in find_hints(report):
-            hints.setdefault(hint.name, []).append((report, hint.text))
+    used = sum_known(report.cpu_secs for report in reports) or 0.0
+    idle = sum_known(report.idle_cpu_secs for report in reports) or 0.0
+    lines += ["", f"CPU time  {format_core_time(used)} used, {format_core_time(idle)} idle"]
+    hints = grouped((hint.name, (report, hint.text)) for report in reports for hint in find_hints(report))
     texts = []
     for those in hints.values():
         task, text = those[0]

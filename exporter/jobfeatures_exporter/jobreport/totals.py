@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START
@@ -142,11 +142,7 @@ def make_totals_document(totals: Totals) -> dict[str, Any]:
         "by": totals.by,
         "notes": list(totals.notes),
         "totals": [
-            {
-                **{each.name: getattr(total, each.name) for each in fields(total)},
-                "wasted_core_hours": total.wasted_core_hours,
-            }
-            for total in totals.totals
+            {**asdict(total), "wasted_core_hours": total.wasted_core_hours} for total in totals.totals
         ],
     }
 

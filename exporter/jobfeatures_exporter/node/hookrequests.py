@@ -55,7 +55,8 @@ class HookServer:
         """Keep the process running until `stop`; without it, hooks do the work themselves."""
         while not self._stopping.is_set():
             try:
-                self._serve()
+                with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
+                    self._talk(their_input, their_output.fileno())
             except OSError as error:
                 log.error("hooks are not served: %s", error)
             if not self._stopping.wait(AGAIN_SECS):
@@ -81,12 +82,8 @@ class HookServer:
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_writer, b"x")
 
-    def _serve(self) -> None:
-        """Start the process and talk to it until it ends. Raises OSError."""
-        with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
-            self._talk(their_input, their_output.fileno())
-
     def _talk(self, their_input: IO[bytes], their_output: int) -> None:
+        """Talk to the process until it ends. Raises OSError."""
         poll = select.poll()
         poll.register(their_output, select.POLLIN)
         poll.register(self._wake_reader, select.POLLIN)

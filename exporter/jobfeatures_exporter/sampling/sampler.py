@@ -15,7 +15,7 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadab
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
 from jobfeatures_exporter.sampling.groups.firstprocesses import FirstProcesses
-from jobfeatures_exporter.sampling.groups.grouplist import GroupLister
+from jobfeatures_exporter.sampling.groups.grouplist import list_groups
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
 from jobfeatures_exporter.sampling.groups.steps import StepBook
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
@@ -77,8 +77,8 @@ class Sampler:
         steps = StepBook(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
-        cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, prefix=root)
-        self._groups = GroupLister(cgroups, last_words)
+        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, prefix=root)
+        self._last_words = last_words
         self._attributor = Attributor(procfs, members, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)
         self._processes = ProcessReading(
@@ -96,7 +96,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._last = LastLook()
         self._closing = ExitStack()
-        for each in (self._processes, self._groups, self._counting, self._kernel, steps, joules):
+        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, joules):
             if each is not None:
                 self._closing.callback(each.close)
 
@@ -111,8 +111,10 @@ class Sampler:
         last = self._last
         node = self._node.read()
         self._counting.begin()
-        every = self._processes.begin(wants_all=wishes.all_processes or self._have_gpus())
-        listed = self._groups.list(last)
+        has_gpus = self._gpus is not None and bool(self._gpus.readers)
+        every = self._processes.begin(wants_all=wishes.all_processes or has_gpus)
+        groups = self._cgroups.update()
+        listed = list_groups(groups, {} if self._last_words is None else self._last_words.take(), last)
         sums = self._processes.read_sums(listed)
         jobs = self._jobs()
         read = every or self._processes.read_due(listed, sums, jobs, last)
@@ -164,9 +166,6 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         self._closing.close()
-
-    def _have_gpus(self) -> bool:
-        return self._gpus is not None and bool(self._gpus.readers)
 
     def _attribute(
         self,

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import JOB, Metric, counter, gauge
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.context import Context, job_labels
@@ -290,10 +291,7 @@ def _finite(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _samples_of(sums: Mapping[_SumKey, Number]) -> dict[str, list[Sample]]:
-    found: dict[str, list[Sample]] = {}
-    for (name, system, rest), value in sums.items():
-        found.setdefault(name, []).append(((system, OTHER, *rest), value))
-    return found
+    return grouped((name, ((system, OTHER, *rest), value)) for (name, system, rest), value in sums.items())
 
 
 def _choose_left_out(sizes: Mapping[str, int], room: int) -> set[str]:

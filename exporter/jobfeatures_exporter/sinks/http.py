@@ -20,7 +20,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, read_secret
+from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, Sink, read_secret
 
 log = logging.getLogger(__name__)
 
@@ -87,12 +87,11 @@ class _Deadline:
                     each.shutdown(socket.SHUT_RDWR)
 
 
-class HttpSink:
-    """Posts documents to one address. `timeout_secs` bounds the whole of one request."""
+class HttpSink(Sink):
+    """Posts documents to one address. `SEND_TIMEOUT_SECS` bounds the whole of one request."""
 
     def __init__(self, config: SinksConfig, url: str, context: ssl.SSLContext) -> None:
         self._url = url
-        self._timeout_secs = SEND_TIMEOUT_SECS
         self._user = config.sonar_http_user or config.sonar_cluster
         self._password_file = config.sonar_http_password_file
         self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
@@ -106,23 +105,20 @@ class HttpSink:
         )
         deadline = _Deadline()
         opener = urllib.request.build_opener(_NoRedirects, *deadline.handlers(self._context))
-        timer = threading.Timer(self._timeout_secs, deadline.end)
+        timer = threading.Timer(SEND_TIMEOUT_SECS, deadline.end)
         timer.start()
         try:
-            with opener.open(request, timeout=self._timeout_secs) as answer:
+            with opener.open(request, timeout=SEND_TIMEOUT_SECS) as answer:
                 answer.read(MAX_ANSWER_BYTES)
         except urllib.error.HTTPError as error:
             with error:
                 raise SinkError(f"{address}: answers {error.code}", is_final=error.code in FINAL) from error
         except (OSError, HTTPException) as error:
             if deadline.is_over:
-                raise SinkError(f"{address}: not done after {self._timeout_secs:g} s") from error
+                raise SinkError(f"{address}: not done after {SEND_TIMEOUT_SECS:g} s") from error
             raise SinkError(f"{address}: {error}") from error
         finally:
             timer.cancel()
-
-    def close(self) -> None:
-        """Do nothing: no connection stays open."""
 
     def _headers(self) -> Mapping[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": "jobfeatures-exporter"}

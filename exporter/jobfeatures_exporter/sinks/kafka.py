@@ -7,17 +7,16 @@ from typing import Any
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, read_secret
+from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, Sink, read_secret
 
 log = logging.getLogger(__name__)
 FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
 
 
-class KafkaSink:
+class KafkaSink(Sink):
     """Sends documents to brokers one at a time, and waits for each acknowledgement."""
 
     def __init__(self, config: SinksConfig) -> None:
-        self._timeout_secs = SEND_TIMEOUT_SECS
         self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
         self._user = config.sonar_kafka_user or config.sonar_cluster
         self._password_file = config.sonar_kafka_password_file
@@ -38,19 +37,22 @@ class KafkaSink:
                 key=message.node.encode(),
                 on_delivery=lambda failure, _record: failures.append(failure),
             )
-            producer.flush(self._timeout_secs + 1)
+            producer.flush(SEND_TIMEOUT_SECS + 1)
         except (KafkaException, BufferError) as error:
-            self._abandon()
+            self.close()
             raise SinkError(f"kafka: {error}", is_final=_is_final(error)) from error
         if not failures:
-            self._abandon()
-            raise SinkError(f"kafka: no answer within {self._timeout_secs:g} s")
+            self.close()
+            raise SinkError(f"kafka: no answer within {SEND_TIMEOUT_SECS:g} s")
         if failures[0] is not None:
             raise SinkError(f"kafka: {failures[0].str()}", is_final=failures[0].name() in FINAL)
 
     def close(self) -> None:
         """Drop records in flight: they are unacknowledged and will be sent again."""
-        self._abandon()
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(0)
+            self._producer = None
 
     def _connected(self) -> Any:
         if self._producer is None:
@@ -62,12 +64,6 @@ class KafkaSink:
                 settings["sasl.password"] = read_secret(self._password_file)
             self._producer = Producer(settings, logger=log)
         return self._producer
-
-    def _abandon(self) -> None:
-        if self._producer is not None:
-            self._producer.purge()
-            self._producer.flush(0)
-            self._producer = None
 
 
 def _is_final(error: Exception) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from jobfeatures.errors import SinkError, UnsafePathError
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sinks.message import Message, Sink
-from jobfeatures_exporter.sinks.spool import Limits, Spool
+from jobfeatures_exporter.sinks.spool import Spool
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +51,15 @@ class SinkKeeper:
         sink: Sink,
         clock: Clock,
         *,
-        limits: Limits,
+        max_bytes: int,
         directory: str | None = None,
         window_secs: float = 0.0,
     ) -> None:
         self.name = name
         self._sink = sink
-        self._limits = limits
+        self._max_bytes = max_bytes
         self._directory = directory
-        self._spool = Spool(limits)
+        self._spool = Spool(max_bytes)
         self._clock = clock
         self._window_secs = window_secs
         self._sent: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class SinkKeeper:
     def start(self) -> None:
         """Start sending, first the documents left in the folder."""
         try:
-            self._spool = Spool(self._limits, self._directory)
+            self._spool = Spool(self._max_bytes, self._directory)
         except (OSError, UnsafePathError) as error:
             log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
         self._wake.set()

@@ -22,13 +22,14 @@ class Message:
 
 
 class Sink(Protocol):
-    """Sends messages one at a time; called by one thread, which it may block."""
+    """Sends messages one at a time; called by one thread, which it may block. A sink inherits `close`."""
 
     def send(self, message: Message) -> None:
         """Deliver one message: on return, the receiver has it. Raises SinkError."""
 
     def close(self) -> None:
-        """Release open resources."""
+        """Release open resources: none, unless a sink says otherwise."""
+        return
 
 
 def read_secret(path: str) -> str:

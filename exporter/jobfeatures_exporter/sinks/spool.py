@@ -16,7 +16,6 @@ import re
 import threading
 import zlib
 from collections import OrderedDict
-from typing import NamedTuple
 
 from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures.publish.files import DIRECTORY, must_be_ours
@@ -36,22 +35,17 @@ _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # our own lack of descriptor
 _FIELDS = {"kind": str, "cluster": str, "node": str, "made_at_secs": float, "crc32": int}
 
 
-class Limits(NamedTuple):
-    """The most that may wait."""
-
-    max_bytes: int
-    max_count: int
-
-
 class Spool:
     """A queue of messages: in a folder, or in memory without one or while it cannot be written.
 
     So a full, read-only or failing disk does not stop the sending. A crash loses the messages in memory.
     """
 
-    def __init__(self, limits: Limits, directory: str | None = None) -> None:
+    def __init__(
+        self, max_bytes: int, directory: str | None = None, *, max_count: int = SPOOL_MAX_DOCUMENTS
+    ) -> None:
         """Load the messages that wait in the folder. Raises OSError, UnsafePathError."""
-        self._limits = limits
+        self._max_bytes, self._max_count = max_bytes, max_count
         self._lock = threading.Lock()
         self._folder = None if directory is None else _Folder(directory)
         # By ascending number: the size of the file, or the message itself if it waits in memory.
@@ -145,9 +139,7 @@ class Spool:
         return next(((number, each) for number, each in found if isinstance(each, Message)), None)
 
     def _drop_surplus(self) -> None:
-        while self._waiting and (
-            self._bytes > self._limits.max_bytes or len(self._waiting) > self._limits.max_count
-        ):
+        while self._waiting and (self._bytes > self._max_bytes or len(self._waiting) > self._max_count):
             self._remove(next(iter(self._waiting)))
             self.dropped += 1
 

@@ -7,11 +7,11 @@ import sys
 
 from jobfeatures.errors import SinkError
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.sinks.message import Message, Sink
 
 
-class StdoutSink:
-    """Writes past Python's buffers: a reader sees each document as it comes."""
+class StdoutSink(Sink):
+    """Writes past Python's buffers: a reader sees each document as it comes. Standard output stays open."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -24,9 +24,6 @@ class StdoutSink:
                 data = data[os.write(self._descriptor, data) :]
         except OSError as error:
             raise SinkError(f"standard output: {error.strerror}") from error
-
-    def close(self) -> None:
-        """Leave standard output open: it is not ours."""
 
 
 def make_sink(config: SinksConfig) -> StdoutSink:

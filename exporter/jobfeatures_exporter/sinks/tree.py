@@ -18,13 +18,13 @@ from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
 from jobfeatures.publish.files import DIRECTORY
 from jobfeatures.system.privatefile import closing, opened
 from jobfeatures_exporter.sinks.config import SinksConfig
-from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.sinks.message import Message, Sink
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")
 
 
-class TreeSink:
+class TreeSink(Sink):
     """Appends to files below one folder, where it follows no link."""
 
     def __init__(self, directory: str) -> None:
@@ -36,9 +36,6 @@ class TreeSink:
             self._append(message)
         except OSError as error:
             raise SinkError(f"{self._directory}: {error.strerror}") from error
-
-    def close(self) -> None:
-        """Do nothing: no file stays open."""
 
     def _append(self, message: Message) -> None:
         day = datetime.fromtimestamp(message.made_at_secs, UTC)

@@ -15,6 +15,7 @@ from jobfeatures.formats.sonar.envelopes import (
     timestamp,
     unicode_text,
 )
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster
 from jobfeatures.records.nodelist import fold_ranges
 
@@ -23,10 +24,9 @@ SLURM = "slurm"
 
 def cluster_document(origin: Origin, cluster: Cluster) -> Document:
     """Return the envelope of a batch system's answer. Raises ParseError for an invalid node name."""
-    nodes_by_states: dict[tuple[str, ...], list[str]] = {}
-    for node in cluster.nodes:
-        states = tuple(unicode_text(state).upper() for state in node.states)
-        nodes_by_states.setdefault(states, []).append(node.name)
+    nodes_by_states = grouped(
+        (tuple(unicode_text(state).upper() for state in node.states), node.name) for node in cluster.nodes
+    )
     return data_envelope(
         origin,
         CLUSTER,

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from jobfeatures.batch.source import ClusterSource
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.joblogs.loggedjob import JobRecord, queue_pairs, record_of
 from jobfeatures.records.model import Cluster, JobState, JobTable
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.cluster.accountingfeed import AccountingSource
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.sonar.cluster import cluster_document
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
@@ -32,7 +33,7 @@ class JobsDocuments:
     def __init__(
         self,
         origin: Origin,
-        source: AccountingSource,
+        source: ClusterSource | AccountingFeed,
         clock: Clock,
         *,
         history_secs: float,
@@ -117,7 +118,7 @@ class JobsDocuments:
 def add_cluster_documents(
     sender: Sender,
     config: SonarConfig,
-    source: AccountingSource,
+    source: ClusterSource | AccountingFeed,
     clock: Clock,
     *,
     history_secs: float,

@@ -16,7 +16,6 @@ from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.host.software import read_software
 from jobfeatures_exporter.sampling.host.sysinfo import TEXT, read_sysinfo
 from jobfeatures_exporter.sampling.processes.details import read_details
@@ -149,7 +148,6 @@ class NodeDocuments:
         return SampleInput(
             snapshot=snapshot,
             now_secs=self._clock.now_secs(),
-            ticks_per_sec=TICKS_PER_SEC,
             previous=previous,
             elapsed_secs=elapsed_secs,
             details=details,

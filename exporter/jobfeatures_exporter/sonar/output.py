@@ -12,7 +12,6 @@ from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sinks import make_sink
 from jobfeatures_exporter.sinks.keeper import SinkKeeper
-from jobfeatures_exporter.sinks.spool import SPOOL_MAX_DOCUMENTS, Limits
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
@@ -29,7 +28,6 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
     origin = make_origin(config)
     if config.sonar_spool_max_bytes == 0:
         raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
-    limits = Limits(config.sonar_spool_max_bytes, SPOOL_MAX_DOCUMENTS)
     folder = config.sonar_spool_directory
     sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
     intervals = (
@@ -42,7 +40,7 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
             name,
             sink,
             clock,
-            limits=limits,
+            max_bytes=config.sonar_spool_max_bytes,
             directory=None if folder is None else f"{folder}/{name}",
             window_secs=SENDING_WINDOW * min(intervals) if name in NETWORK_SINKS else 0.0,
         )

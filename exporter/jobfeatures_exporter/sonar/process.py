@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final
 from zlib import crc32
 
 from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
 from jobfeatures.formats.sonar.fields import PID_MAX
+from jobfeatures.records.combining import grouped, sum_known
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import (
     GpuCard,
     GpuProcess,
@@ -24,7 +26,6 @@ DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"
 UINT32_MAX: Final = 2**32 - 1
 
-Number = TypeVar("Number", int, float)
 GpuWork = tuple[GpuCard, GpuProcess]
 
 
@@ -77,7 +78,6 @@ class SampleInput:
 
     snapshot: Snapshot
     now_secs: float
-    ticks_per_sec: int
     previous: Snapshot | None = None  # for `cpu_util`
     elapsed_secs: float | None = None  # between the two, by the monotonic clock
     details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not reported
@@ -88,7 +88,7 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
     """Return all processes by pid, except dead ones that are still listed."""
     snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
-    gpus = _gpu_work(snapshot)
+    gpus = grouped((use.pid, (gpu.card, use)) for gpu in snapshot.gpus for use in gpu.processes)
     found = {}
     for pid, process in snapshot.processes.items():
         if process.state == DEAD:
@@ -103,7 +103,7 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
             threads=max(1, process.threads),
             anon_bytes=detail.anon_bytes,
             data_bytes=detail.data_bytes,
-            cpu_secs=_family_ticks(process) / given.ticks_per_sec,
+            cpu_secs=_family_ticks(process) / TICKS_PER_SEC,
             cpu_avg_percent=_average(process, given),
             cpu_util_percent=_utilisation(process, given),
             io=detail.io,
@@ -154,11 +154,11 @@ def _sum(group: list[Work], pid: int) -> Work:
         pid=pid,
         is_in_container=any(work.is_in_container for work in group),
         threads=sum(work.threads for work in group),
-        anon_bytes=_total([work.anon_bytes for work in group]),
-        data_bytes=_total([work.data_bytes for work in group]),
+        anon_bytes=sum_known([work.anon_bytes for work in group]),
+        data_bytes=sum_known([work.data_bytes for work in group]),
         cpu_secs=sum(work.cpu_secs for work in group),
         cpu_avg_percent=sum(work.cpu_avg_percent for work in group),
-        cpu_util_percent=_total([work.cpu_util_percent for work in group]),
+        cpu_util_percent=sum_known([work.cpu_util_percent for work in group]),
         io=ProcessIo(*map(sum, zip(*ios, strict=True))) if ios else None,
         gpus=tuple(gpus.values()),
         rolled_up=len(group) - 1,
@@ -167,8 +167,8 @@ def _sum(group: list[Work], pid: int) -> Work:
 
 def _sum_uses(one: GpuProcess, other: GpuProcess) -> GpuProcess:
     return one._replace(
-        memory_bytes=_total([one.memory_bytes, other.memory_bytes]),
-        ce_util_percent=_total([one.ce_util_percent, other.ce_util_percent]),
+        memory_bytes=sum_known([one.memory_bytes, other.memory_bytes]),
+        ce_util_percent=sum_known([one.ce_util_percent, other.ce_util_percent]),
     )
 
 
@@ -181,11 +181,6 @@ def _gpu_document(card: GpuCard, use: GpuProcess) -> Document:
         }
     )
     return {"index": card.index or 0, "uuid": unicode_text(card.uuid), **said}
-
-
-def _total(values: Iterable[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
 
 
 def _family_ticks(process: ProcessSample) -> int:
@@ -202,15 +197,15 @@ def _life_secs(process: ProcessSample, given: SampleInput) -> float | None:
     node = given.snapshot.node
     if node is None or node.boot_time_secs is None:
         return None
-    started_secs = node.boot_time_secs + process.start_ticks / given.ticks_per_sec
-    return max(1 / given.ticks_per_sec, given.snapshot.taken_at_secs - started_secs)
+    started_secs = node.boot_time_secs + process.start_ticks / TICKS_PER_SEC
+    return max(1 / TICKS_PER_SEC, given.snapshot.taken_at_secs - started_secs)
 
 
 def _average(process: ProcessSample, given: SampleInput) -> float:
     life_secs = _life_secs(process, given)
     if life_secs is None:
         return 0.0
-    return 100.0 * (process.user_ticks + process.system_ticks) / given.ticks_per_sec / life_secs
+    return 100.0 * (process.user_ticks + process.system_ticks) / TICKS_PER_SEC / life_secs
 
 
 def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
@@ -223,7 +218,7 @@ def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
         ticks = max(0, ticks - _family_ticks(before))
     else:
         secs = min(secs, _life_secs(process, given) or secs)
-    return 100.0 * ticks / given.ticks_per_sec / secs
+    return 100.0 * ticks / TICKS_PER_SEC / secs
 
 
 def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
@@ -239,14 +234,6 @@ def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
         seen.add(parent.pid)
         parent = snapshot.processes.get(parent.ppid)
     return False
-
-
-def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
-    found: dict[int, list[GpuWork]] = {}
-    for gpu in snapshot.gpus:
-        for process in gpu.processes:
-            found.setdefault(process.pid, []).append((gpu.card, process))
-    return found
 
 
 def whole(value: float | None) -> int | None:

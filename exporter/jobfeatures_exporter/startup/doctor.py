@@ -173,8 +173,8 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         return Mark.NOTE, f"{hook.name} is not set", remedy
     if any(char in program for char in "*?["):
         return Mark.GOOD, set_to, ""
-    if not hook.command.startswith(HOOK_SITES[system].begins):
-        return Mark.WRONG, f"{set_to} does not run as root", f"put {HOOK_SITES[system].begins} before it"
+    if not hook.command.startswith(hook.begins):
+        return Mark.WRONG, f"{set_to} does not run as root", f"put {hook.begins} before it"
     if program.startswith("/"):
         if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
             return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.oar.site import CONFIGURATION as OAR_CONFIGURATION
 from jobfeatures.errors import SourceError
+from jobfeatures.records.combining import grouped
 from jobfeatures.system.command import first_line, run_command
 from jobfeatures.system.privatefile import read_bounded
 from jobfeatures_exporter.config import DaemonConfig
@@ -28,16 +29,7 @@ class NamedHook(NamedTuple):
     queue: str = ""
     is_run: bool = True  # False: it is read or sourced, and need not be executable
     wanted: str = ""  # for a setting that hooks depend on: its required value
-
-
-Read = Callable[[DaemonConfig, str], Iterator[NamedHook]]
-
-
-class HookSite(NamedTuple):
-    """Where a batch system configures its hooks."""
-
-    read: Read
-    begins: str = ""  # the prefix of commands that run as root
+    begins: str = ""  # the prefix that makes a command run as root
 
 
 def mentions_us(command: str) -> bool:
@@ -123,10 +115,10 @@ def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
         text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
         queues = re.split(r"(?m)^qname\s+", text)[1:]
         if not queues:
-            yield NamedHook(name, everywhere)
+            yield NamedHook(name, everywhere, begins="root@")
         for queue in queues:
-            own = _set_in(queue, names, " ")[name]
-            yield NamedHook(name, next(filter(None, own), everywhere), queue=queue.split(maxsplit=1)[0])
+            own = next(filter(None, _set_in(queue, names, " ")[name]), everywhere)
+            yield NamedHook(name, own, queue=queue.split(maxsplit=1)[0], begins="root@")
 
 
 def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
@@ -158,21 +150,19 @@ def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
         yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
 
 
-HOOK_SITES = {
-    "slurm": HookSite(_slurm),
-    "torque": HookSite(_torque),
-    "pbs": HookSite(_pbs),
-    "gridengine": HookSite(_gridengine, begins="root@"),
-    "htcondor": HookSite(_htcondor),
-    "lsf": HookSite(_lsf),
-    "oar": HookSite(_oar),
+HOOK_SITES: dict[str, Callable[[DaemonConfig, str], Iterator[NamedHook]]] = {
+    "slurm": _slurm,
+    "torque": _torque,
+    "pbs": _pbs,
+    "gridengine": _gridengine,
+    "htcondor": _htcondor,
+    "lsf": _lsf,
+    "oar": _oar,
 }
 
 
 def named_hooks(system: str, config: DaemonConfig, node: str) -> Iterator[NamedHook]:
     """Yield a batch system's hooks; queues with the same hook are grouped. Raises SourceError or OSError."""
-    together: dict[NamedHook, list[str]] = {}
-    for each in HOOK_SITES[system].read(config, node):
-        together.setdefault(each._replace(queue=""), []).append(each.queue)
-    for hook, queues in together.items():
+    found = HOOK_SITES[system](config, node)
+    for hook, queues in grouped((each._replace(queue=""), each.queue) for each in found).items():
         yield hook._replace(queue=", ".join(sorted(filter(None, queues))))

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 
 from aiohttp import web
 
+from jobfeatures.publish.http.connections import listening
 from jobfeatures.system.clock import Clock, SystemClock
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.ingest.folder import SonarDirectory
 from jobfeatures_exporter.ingest.intake import SonarIntake
-from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener, listening
+from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener
 from jobfeatures_exporter.ingest.nodes import SonarNodes
 from jobfeatures_exporter.ingest.page import SonarPage
 from jobfeatures_exporter.ingest.users import Users

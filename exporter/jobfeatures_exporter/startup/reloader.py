@@ -8,26 +8,21 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import LastReload
 from jobfeatures_exporter.service.reload import Change, compute_change
-from jobfeatures_exporter.service.supervision import Notifier, Supervised
+from jobfeatures_exporter.service.supervision import Notifier
 from jobfeatures_exporter.startup.checks import check
 
+if TYPE_CHECKING:
+    from jobfeatures_exporter.controller.daemon import Controller
+    from jobfeatures_exporter.node.daemon import Daemon
+
 log = logging.getLogger(__name__)
-
-
-class Reconfigured(Supervised, Protocol):
-    """Something that new settings can be applied to."""
-
-    reload: LastReload
-
-    def reconfigure(self, change: Change) -> None:
-        """Apply new settings. Raises ConfigurationError; nothing has changed then."""
 
 
 class Reloader:
@@ -36,7 +31,7 @@ class Reloader:
     def __init__(
         self,
         config: ExporterConfig,
-        served: Reconfigured,
+        served: Daemon | Controller,
         notifier: Notifier,
         reread: Callable[[], ExporterConfig] | None,
         prefix: Callable[[], str],

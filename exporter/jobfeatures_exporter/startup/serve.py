@@ -206,17 +206,15 @@ async def _serve_nodes(
     stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
 ) -> Callable[[], None]:
     """Let nodes query the controller role; return the function that rereads its secret."""
-    from jobfeatures_exporter.web.nodelistener import NodeListener, listening
+    from jobfeatures.publish.http.connections import listening
+    from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors
 
     assert config.controller_listen is not None  # noqa: S101  # required for an answer, see `check`
     assert config.controller_secret_file is not None  # noqa: S101
     listener = NodeListener(answers, config.controller_secret_file, SystemClock())
-    opened = listening(
-        listener,
-        config.controller_listen,
-        listeners.tls_of(NODES),
-        on_open=listeners.count(NODES),
-    )
+    raise_descriptors()
+    where, tls = config.controller_listen, listeners.tls_of(NODES)
+    opened = listening(listener, where, tls, on_open=listeners.count(NODES))
     address = await stack.enter_async_context(opened)
     log.info("answering nodes", extra={"address": address})
     return listener.reread
@@ -239,8 +237,8 @@ async def _serve_features(
     """Serve the features of a node as well, if enabled."""
     if config.features_listen_address is None:
         return
-    from jobfeatures.publish.http.server import FeatureServer, listening
-    from jobfeatures.publish.tree import FeatureTree
+    from jobfeatures.publish.http.connections import listening
+    from jobfeatures.publish.http.server import FeatureServer
 
     tls = listeners.tls_of(FEATURES)
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)

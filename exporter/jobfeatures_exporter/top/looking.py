@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.top.pages import Pages
 from jobfeatures_exporter.top.processtree import LiveProcess, list_processes
@@ -82,7 +81,7 @@ class Looker:
         if isinstance(found, str):
             return dict.fromkeys(keys, found)
         self._snapshot = found
-        seen = {key: list_processes(found, before, key, ticks_per_sec=TICKS_PER_SEC) for key in keys}
+        seen = {key: list_processes(found, before, key) for key in keys}
         return {key: those or self._pages.without_processes for key, those in seen.items()}
 
     def _run(self) -> None:

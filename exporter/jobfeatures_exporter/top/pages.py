@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.errors import JobfeaturesError, SourceError, shown
@@ -19,6 +20,9 @@ from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
 
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sampling.sampler import Sampler
+
 SIGNS = (NODE_READ_AT, NODE_CPUS)  # a node's page has one of these from the start
 WANTED = NAMES | {BOOT.sample_name}
 SAME_BOOT_SECS = 2  # the kernel derives the boot time from an adjustable clock
@@ -26,36 +30,18 @@ ELSEWHERE = "its processes are listed where top runs on the node itself"
 READY_SECS = 10.0  # how long to wait for the batch systems' first answers
 
 
-class LocalProcesses:
-    """Samples all processes, and assigns them to jobs by their control groups."""
-
-    def __init__(self, config: DaemonConfig) -> None:
-        from jobfeatures_exporter.sampling.sampler import Sampler  # only needed to list processes
-        from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-
-        self._procfs = config.path_procfs
-        self._sampler = Sampler(SamplerSettings.of(config), SystemClock())
-
-    def look(self) -> Snapshot:
-        """Take one sample."""
-        return self._sampler.sample()
-
-    def is_of(self, url: str, boot_time_secs: float | None) -> bool:
-        """Return whether a daemon runs on this machine, by its address and its node's boot time."""
-        host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
-        if host not in {"localhost", "::1", socket.gethostname()} and not host.startswith("127."):
-            return False
-        try:
-            booted = read_stat(self._procfs).boot_time_secs
-        except (OSError, JobfeaturesError):
-            return False
-        if booted is None or boot_time_secs is None:
-            return False
-        return abs(booted - boot_time_secs) <= SAME_BOOT_SECS
-
-    def close(self) -> None:
-        """Close all descriptors."""
-        self._sampler.close()
+def is_here(url: str, boot_time_secs: float | None, *, procfs: str) -> bool:
+    """Return whether a daemon runs on this machine, by its address and its node's boot time."""
+    host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
+    if host not in {"localhost", "::1", socket.gethostname()} and not host.startswith("127."):
+        return False
+    try:
+        booted = read_stat(procfs).boot_time_secs
+    except (OSError, JobfeaturesError):
+        return False
+    if booted is None or boot_time_secs is None:
+        return False
+    return abs(booted - boot_time_secs) <= SAME_BOOT_SECS
 
 
 class DaemonPages:
@@ -67,7 +53,7 @@ class DaemonPages:
     def __init__(self, access: Access, config: DaemonConfig) -> None:
         self._access = access
         self._config = config
-        self._local: LocalProcesses | None = None
+        self._sampler: Sampler | None = None
         self._boot_time_secs: Number | None = None
         self.name = access.url
 
@@ -87,14 +73,19 @@ class DaemonPages:
 
     def processes(self) -> Snapshot | str:
         """Return a sample with processes and their jobs, or why there is none."""
-        if self._local is None:
-            self._local = LocalProcesses(self._config)
-        return self._local.look() if self._local.is_of(self.name, self._boot_time_secs) else ELSEWHERE
+        if not is_here(self.name, self._boot_time_secs, procfs=self._config.path_procfs):
+            return ELSEWHERE
+        if self._sampler is None:
+            from jobfeatures_exporter.sampling.sampler import Sampler  # only needed to list processes
+            from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
+
+            self._sampler = Sampler(SamplerSettings.of(self._config), SystemClock())
+        return self._sampler.sample()
 
     def close(self) -> None:
         """Close the process sampler."""
-        if self._local is not None:
-            self._local.close()
+        if self._sampler is not None:
+            self._sampler.close()
 
 
 class OwnPages:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.view.processes import make_tree
 
@@ -19,14 +20,12 @@ class LiveProcess:
     cpus_now: float | None = None
 
 
-def list_processes(
-    now: Snapshot, before: Snapshot | None, key: JobKey, *, ticks_per_sec: int
-) -> list[LiveProcess]:
+def list_processes(now: Snapshot, before: Snapshot | None, key: JobKey) -> list[LiveProcess]:
     """Return the processes of a job in tree order."""
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes
-    ticks = elapsed_secs * ticks_per_sec
+    ticks = elapsed_secs * TICKS_PER_SEC
     return [
         LiveProcess(each, depth, _compute_cpus(earlier.get(each.pid), each, ticks))
         for each, depth in make_tree(own, sys.maxsize)

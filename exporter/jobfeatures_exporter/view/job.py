@@ -204,8 +204,8 @@ def view_job(
     read_at = numbers.one(NODE_READ_AT) if ended is None else ended
     worked = None if start is None or read_at is None else read_at - start
     cpu_secs = find_cpu_secs(numbers, key)
-    draining, draining_basis = _by_basis(numbers, JOB_DRAINING_WASTE, key)
-    kill, kill_basis = _by_basis(numbers, JOB_KILL_WASTE, key)
+    draining, draining_basis = by_basis(numbers, JOB_DRAINING_WASTE, *key)
+    kill, kill_basis = by_basis(numbers, JOB_KILL_WASTE, *key)
     left, left_basis = _left(numbers, key)
     limit, limit_metric = find_memory_limit(numbers, key)
     used = _gpus(numbers, key)
@@ -234,7 +234,7 @@ def view_job(
         threads=numbers.one(jobs.THREADS, *key),
         draining=draining,
         draining_basis=draining_basis,
-        is_overdue=_by_basis(numbers, waste.OVERDUE, key)[0] is not None,
+        is_overdue=by_basis(numbers, waste.OVERDUE, *key)[0] is not None,
         kill=kill,
         kill_basis=kill_basis,
         claimed_cpus=numbers.one(JOB_SAYS_CPUS, *key),
@@ -289,10 +289,10 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuUse, ...]:
     )
 
 
-def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | None, Basis | None]:
-    """Return the value the job reports, else the estimate."""
+def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | None, Basis | None]:
+    """Return the value that jobs report, else the estimate."""
     for basis in Basis:
-        value = numbers.one(metric, *key, basis)
+        value = numbers.one(metric, *labels, basis)
         if value is not None:
             return value, basis
     return None, None

@@ -27,6 +27,7 @@ from jobfeatures_exporter.view import job
 from jobfeatures_exporter.view.job import (
     Identity,
     JobView,
+    by_basis,
     compute_cpus_now,
     find_jobs,
     identify,
@@ -196,8 +197,4 @@ def _cpu_secs(numbers: Numbers) -> CpuSecs | None:
 def _waste(numbers: Numbers, metric: Metric, jobs: Metric) -> WasteSum:
     found = (numbers.one(jobs, word) or 0 for word in ("yes", "no"))
     yes, no = (int(each) if math.isfinite(each) else 0 for each in found)
-    for basis in Basis:
-        value = numbers.one(metric, basis)
-        if value is not None:
-            return WasteSum(value, basis, yes, yes + no)
-    return WasteSum(None, None, yes, yes + no)
+    return WasteSum(*by_basis(numbers, metric), yes, yes + no)

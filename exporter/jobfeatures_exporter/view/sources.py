@@ -87,21 +87,18 @@ class SourceView:
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
     """Return all sources but the prolog's records. `words`: error messages by name, where known."""
-    found = []
-    for name, is_up in numbers.by_word(SOURCE_UP).items():
-        if name == HOOKS:
-            continue
-        found.append(
-            SourceView(
-                name,
-                has_answered=numbers.one(SOURCE_AGE, name) is not None,
-                is_up=bool(is_up),
-                failures=numbers.one(sources.FAILURES, name) or 0,
-                failing_secs=numbers.one(sources.FAILING, name),
-                words=words.get(name, ""),
-            )
+    return tuple(
+        SourceView(
+            name,
+            has_answered=numbers.one(SOURCE_AGE, name) is not None,
+            is_up=bool(is_up),
+            failures=numbers.one(sources.FAILURES, name) or 0,
+            failing_secs=numbers.one(sources.FAILING, name),
+            words=words.get(name, ""),
         )
-    return tuple(found)
+        for name, is_up in numbers.by_word(SOURCE_UP).items()
+        if name != HOOKS
+    )
 
 
 def describe_no_jobs(found: Sequence[SourceView]) -> str:

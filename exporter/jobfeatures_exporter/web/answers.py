@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from jobfeatures_exporter.scrape.exposition import choose_format, takes
@@ -67,11 +68,7 @@ def make_metrics(kind: Kind, exposition: Callable[..., bytes]) -> Answer:
 
 def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
     """Return an answerer with the metrics, rendered at most `at_once` times in parallel."""
-
-    def make(kind: Kind) -> Answer:
-        return make_metrics(kind, exposition)
-
-    shared = sharing(make, at_once)
+    shared = sharing(partial(make_metrics, exposition=exposition), at_once)
 
     async def answer(headers: Mapping[str, str]) -> Answer:
         return await shared(choose_kind(headers))

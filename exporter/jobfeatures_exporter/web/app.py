@@ -79,35 +79,28 @@ async def _asset(request: web.Request) -> web.Response:
     return web.Response(text=text, content_type=KINDS[name], headers={"Cache-Control": "max-age=300"})
 
 
-class Front:
-    """Renders pages in a thread, one at a time and each at most once per `MIN_INTERVAL_SECS`.
+def front_routes(shown: Scraped) -> list[web.RouteDef]:
+    """Return the routes of the pages and the files they refer to.
 
-    The renderer is imported when a page is first opened.
+    Pages are rendered in a thread, one at a time and each at most once per `MIN_INTERVAL_SECS`. The renderer
+    is imported when a page is first opened.
     """
+    lock = asyncio.Lock()
+    kept: dict[Asked, Made] = {}
 
-    def __init__(self, shown: Scraped) -> None:
-        self._shown = shown
-        self._lock = asyncio.Lock()
-        self._made: dict[Asked, Made] = {}
-
-    def routes(self) -> list[web.RouteDef]:
-        """Return the routes of the pages and the files they refer to."""
-        return page_routes(self._page)
-
-    async def _page(self, request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
         asked = asked_of(request)
-        async with self._lock:
+        async with lock:
             if request.transport is None:  # disconnected while it waited
                 raise web.HTTPServiceUnavailable
             oldest_secs = time.monotonic() - MIN_INTERVAL_SECS
-            self._made = {each: made for each, made in self._made.items() if made.at_secs > oldest_secs}
-            if asked not in self._made:
-                self._made[asked] = await asyncio.to_thread(self._make, asked)
-            made = self._made[asked]
-        return made.answer(request)
+            for each in [each for each, made in kept.items() if made.at_secs <= oldest_secs]:
+                del kept[each]
+            if asked not in kept:
+                kept[asked] = await asyncio.to_thread(lambda: make_page(shown.html(asked), asked))
+            return kept[asked].answer(request)
 
-    def _make(self, asked: Asked) -> Made:
-        return make_page(self._shown.html(asked), asked)
+    return page_routes(answer)
 
 
 @cache
@@ -126,7 +119,7 @@ def make_app(
 ) -> web.Application:
     """Return the application that serves a running daemon, with further `routes`."""
     app = web.Application(client_max_size=1024)
-    app.add_routes([*Front(scraped).routes(), *documentation_routes()])
+    app.add_routes([*front_routes(scraped), *documentation_routes()])
     for path, answerer in (answerers or make_answerers(scraped)).items():
         app.router.add_get(path, handler_of(answerer))
     app.add_routes(routes)

@@ -16,17 +16,14 @@ class Asked(NamedTuple):
 
     job_id: str = ""
     system: str = ""  # the job's, empty: any
-    is_dense: bool = False
+    view: str = ""  # `DENSE`, `FULL`, or empty
     sort: str = ""
     find: str = ""  # a job or user to search for in the cluster
-    is_full: bool = False
 
     def address(self, *, view: str | None = None, sort: str | None = None) -> str:
         """Return the relative URL of the page at / with another view or order."""
-        if view is None:
-            view = DENSE if self.is_dense else FULL if self.is_full else ""
-        order = self.sort if sort is None else sort
-        parts = [f"view={view}"] * bool(view) + [f"sort={order}"] * bool(order)
+        shown, order = self.view if view is None else view, self.sort if sort is None else sort
+        parts = [f"view={shown}"] * bool(shown) + [f"sort={order}"] * bool(order)
         return f"./{'?' if parts else ''}{'&'.join(parts)}"
 
 
@@ -37,9 +34,9 @@ def parse_asked(query: Mapping[str, str], job_id: str = "") -> Asked:
     """Return what a URL's query asks for; unknown parameters and values are ignored."""
     if job_id:
         return Asked(job_id=job_id, system=query.get("system", "")[:MAX_LETTERS])
+    view = query.get("view", "")
     return Asked(
-        is_dense=query.get("view") == DENSE,
+        view=view if view in {DENSE, FULL} else "",
         sort=WASTED if query.get("sort") == WASTED else "",
         find=query.get("find", "").strip()[:MAX_LETTERS],
-        is_full=query.get("view") == FULL,
     )

@@ -49,7 +49,8 @@ class Guard:
         """Answer or refuse a request."""
         if self._file is not None:
             self._file.refresh()
-        refusal = await self._refusal(request)
+        now, host = self._now(), request.headers.get("Host")
+        refusal = self._admission.refusal(request.remote, host, now) or await self._refuse_user(request, now)
         if refusal is not None:
             response: web.StreamResponse = web.Response(
                 status=refusal.status, text=refusal.text, headers=refusal.headers
@@ -62,11 +63,6 @@ class Guard:
                 raise
         self._add_headers(response)
         return response
-
-    async def _refusal(self, request: web.BaseRequest) -> Refusal | None:
-        now = self._now()
-        host = request.headers.get("Host")
-        return self._admission.refusal(request.remote, host, now) or await self._refuse_user(request, now)
 
     async def _refuse_user(self, request: web.BaseRequest, now: float) -> Refusal | None:
         if self._file is None or self._auth is None or not self._file.options.users:

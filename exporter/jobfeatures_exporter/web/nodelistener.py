@@ -6,9 +6,7 @@ wrong tokens per second, a node may send two requests per second.
 
 from __future__ import annotations
 
-import contextlib
 import resource
-from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from aiohttp import web
@@ -17,9 +15,7 @@ from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.controller.answer import CLOCK_HEADER, format_clock
 from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_token, parse_secrets
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.publish.http.connections import Server, Tls
-from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
-from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import read_private
 from jobfeatures.system.rates import Rates
@@ -37,6 +33,9 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 class NodeListener:
     """Handles nodes' requests. All methods run in one event loop."""
 
+    key = "controller.listen"
+    limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
+
     def __init__(self, answers: NodeAnswers, secret_file: str, clock: Clock) -> None:
         """Raise ConfigurationError if the secret cannot be used."""
         self._answers = answers
@@ -45,6 +44,9 @@ class NodeListener:
         self._secrets = read_secrets(secret_file)
         self._node_rates = Rates(NODE_RATE)
         self._wrong_rates = Rates(WRONG_RATE)
+
+    def close(self) -> None:
+        """Do nothing, as nothing is held."""
 
     def reread(self) -> None:
         """Read the secrets again. Raises ConfigurationError and keeps the old ones if that fails."""
@@ -96,24 +98,7 @@ def read_secrets(path: str) -> tuple[bytes, ...]:
         raise ConfigurationError("controller.secret_file", str(error)) from error
 
 
-@contextlib.asynccontextmanager
-async def listening(
-    listener: NodeListener,
-    where: Where,
-    tls: Tls | None,
-    *,
-    connections: int = MAX_CONNECTIONS,
-    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
-) -> AsyncIterator[str]:
-    """Serve while the context is open; yields the listening address. Raises ConfigurationError."""
-    raise_descriptors(connections + SPARE_DESCRIPTORS)
-    server = Server(listener.handle, ConnectionLimits(connections=connections, idle_secs=IDLE_SECS), tls)
-    on_open(server.table)
-    async with accepting(server, where, key="controller.listen") as address:
-        yield address
-
-
-def raise_descriptors(wanted: int) -> None:
+def raise_descriptors(wanted: int = MAX_CONNECTIONS + SPARE_DESCRIPTORS) -> None:
     """Raise the soft limit of open files to `wanted`. Raises ConfigurationError if it cannot."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:

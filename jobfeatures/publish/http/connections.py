@@ -26,6 +26,7 @@ from jobfeatures.publish.http.connectiontable import (
     ConnectionTable,
     client_of,
 )
+from jobfeatures.publish.http.opening import Where, accepting
 
 log = logging.getLogger(__name__)
 
@@ -298,3 +299,37 @@ class _EarlyData(asyncio.Protocol):
         """Note that the connection is lost."""
         del exc
         self.is_lost = True
+
+
+class Listener(Protocol):
+    """Answers requests at an address of its own, the value of the setting `key`."""
+
+    key: str
+    limits: ConnectionLimits
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+
+    def close(self) -> None:
+        """Release what answering needs: there will be no further request."""
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    listener: Listener,
+    where: Where,
+    tls: Tls | None = None,
+    *,
+    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
+    """Answer requests until the context is left; yields the listening address.
+
+    `on_open` receives the table of connections. Raises ConfigurationError if the address cannot be bound.
+    """
+    server = Server(listener.handle, listener.limits, tls)
+    on_open(server.table)
+    try:
+        async with accepting(server, where, key=listener.key) as address:
+            yield address
+    finally:
+        listener.close()

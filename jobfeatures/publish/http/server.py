@@ -15,7 +15,7 @@ import errno
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -23,9 +23,7 @@ from aiohttp import web
 
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.publish.http.addresses import MACHINE, STATUS, Target, cache_control, parse_target
-from jobfeatures.publish.http.connections import Server, Tls
-from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits, ConnectionTable
-from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
 from jobfeatures.publish.http.validators import has_changed, may_write
 from jobfeatures.publish.remotevalues import Feature, FeatureReader, list_features
 from jobfeatures.publish.tokens import TokenTable
@@ -67,6 +65,9 @@ class FeatureServer:
 
     `counts` are the answers given, by status.
     """
+
+    key = "features.listen_address"
+    limits = ConnectionLimits(connections=CONNECTIONS, idle_secs=IDLE_SECS)
 
     def __init__(
         self, tree: FeatureTree, *, job_of: Callable[[JobKey], Job | None] = lambda _key: None
@@ -284,24 +285,3 @@ def _response(status: int, content: bytes = b"", headers: Mapping[str, str] | No
 
 def _is_absence(error: OSError) -> bool:
     return error.errno in _ABSENT
-
-
-@contextlib.asynccontextmanager
-async def listening(
-    server: FeatureServer,
-    where: Where,
-    tls: Tls | None = None,
-    *,
-    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
-) -> AsyncIterator[str]:
-    """Answer requests until the context is left; yields the listening address.
-
-    `on_open` receives the table of connections. Raises ConfigurationError if the address cannot be bound.
-    """
-    connections = Server(server.handle, ConnectionLimits(connections=CONNECTIONS, idle_secs=IDLE_SECS), tls)
-    on_open(connections.table)
-    try:
-        async with accepting(connections, where, key="features.listen_address") as address:
-            yield address
-    finally:
-        server.close()

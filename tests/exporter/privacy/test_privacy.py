@@ -235,9 +235,7 @@ def test_nothing_is_copied_where_names_are_shown(context):
 def documents(context, names):
     details = {pid: ProcessDetail(uid=names.uid()) for pid in context.snapshot.processes}
     users = {each.uid: names.name() for each in list(details.values())[1:]}  # one has no name
-    given = SampleInput(
-        snapshot=context.snapshot, now_secs=context.now_secs, ticks_per_sec=100, details=details, users=users
-    )
+    given = SampleInput(snapshot=context.snapshot, now_secs=context.now_secs, details=details, users=users)
     options = ExporterConfig(sonar_exclude_system_jobs=False)
     for profile in (CURRENT, SEED):
         origin = Origin(cluster="hpc.example.org", node="n1", profile=profile)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from jobfeatures.errors import SinkError
 from jobfeatures_exporter.sinks import keeper as module
 from jobfeatures_exporter.sinks.keeper import SinkKeeper, compute_retry_secs
-from jobfeatures_exporter.sinks.spool import Limits, Spool
+from jobfeatures_exporter.sinks.spool import Spool
 
-ROOMY = Limits(10**6, 100)
+ROOMY = 10**6
 
 
 class FakeSink:
@@ -59,7 +59,7 @@ def make_keeper(sink, clock, monkeypatch):
     made = []
 
     def make(**more):
-        made.append(SinkKeeper("fake", sink, clock, limits=ROOMY, **more))
+        made.append(SinkKeeper("fake", sink, clock, **{"max_bytes": ROOMY, **more}))
         return made[-1]
 
     yield make
@@ -103,10 +103,10 @@ def test_what_is_refused_for_good_does_not_block_the_others(make_keeper, sink, m
 
 
 def test_a_sink_that_hangs_keeps_nobody_else_waiting(make_keeper, sink, make_message):
-    keeper = make_keeper()
+    keeper = make_keeper(max_bytes=100 * len(make_message(100).body))
     sink.release.clear()
     keeper.start()
-    for number in range(150):
+    for number in range(100, 250):  # documents of one length
         keeper.put(make_message(number))
     assert keeper.status.dropped >= 49
     assert keeper.status.waiting <= 100

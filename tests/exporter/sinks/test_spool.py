@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures_exporter.sinks import spool
 from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sinks.spool import (
-    Limits,
-    Spool,
-    format_spooled,
-    parse_spooled,
-)
+from jobfeatures_exporter.sinks.spool import Spool, format_spooled, parse_spooled
 from tests.running import started, until
 
-ROOMY = Limits(10**6, 1000)
+ROOMY = 10**6
 
 
 @pytest.fixture
@@ -27,8 +22,8 @@ def open_spool(tmp_path):
     """Return a function that opens the queue on the disk; it is closed at the end."""
     made = []
 
-    def make(limits=ROOMY):
-        made.append(Spool(limits, str(tmp_path / "spool/http")))
+    def make(max_bytes=ROOMY, **limits):
+        made.append(Spool(max_bytes, str(tmp_path / "spool/http"), **limits))
         return made[-1]
 
     make.folder = tmp_path / "spool/http"
@@ -63,7 +58,7 @@ def test_messages_come_back_in_order(make_spool, make_message):
 
 
 def test_the_oldest_are_dropped_beyond_the_number(make_spool, make_message):
-    queue = make_spool(Limits(10**6, 3))
+    queue = make_spool(ROOMY, max_count=3)
     for number in range(5):
         queue.put(make_message(number))
     assert queue.dropped == 2
@@ -71,7 +66,7 @@ def test_the_oldest_are_dropped_beyond_the_number(make_spool, make_message):
 
 
 def test_the_oldest_are_dropped_beyond_the_size(make_spool, make_message):
-    queue = make_spool(Limits(3000, 100))
+    queue = make_spool(3000, max_count=100)
     for letter in b"abcd":
         queue.put(make_message(body=bytes([letter]) * 1200))
     assert queue.dropped == 2
@@ -79,13 +74,13 @@ def test_the_oldest_are_dropped_beyond_the_size(make_spool, make_message):
 
 
 def test_a_message_larger_than_all_room_is_dropped(make_spool, make_message):
-    queue = make_spool(Limits(100, 100))
+    queue = make_spool(100, max_count=100)
     queue.put(make_message(body=b"x" * 200))
     assert (len(queue), queue.dropped) == (0, 1)
 
 
 def test_taking_away_what_was_dropped_meanwhile_does_nothing(make_spool, make_message):
-    queue = make_spool(Limits(10**6, 1))
+    queue = make_spool(ROOMY, max_count=1)
     queue.put(make_message(1))
     number, _ = queue.oldest()
     queue.put(make_message(2))
@@ -96,7 +91,7 @@ def test_taking_away_what_was_dropped_meanwhile_does_nothing(make_spool, make_me
 @pytest.mark.program
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5))
 def test_a_queue_in_memory_is_a_bounded_list(steps, count):
-    queue, model = Spool(Limits(10**9, count)), []
+    queue, model = Spool(10**9, max_count=count), []
     for number, is_put in enumerate(steps):
         if is_put:
             queue.put(Message(kind="sample", cluster="c", node="n", made_at_secs=0.0, body=b"%d" % number))
@@ -126,8 +121,8 @@ def test_messages_outlive_a_kill(open_spool):
     code = (
         "import sys\n"
         "from jobfeatures_exporter.sinks.message import Message\n"
-        "from jobfeatures_exporter.sinks.spool import Spool, Limits\n"
-        "queue = Spool(Limits(10**8, 10**6), sys.argv[1])\n"
+        "from jobfeatures_exporter.sinks.spool import Spool\n"
+        "queue = Spool(10**8, sys.argv[1], max_count=10**6)\n"
         "number = 0\n"
         "while True:\n"
         "    queue.put(Message(kind='sample', cluster='c', node='n', made_at_secs=0.0,"
@@ -136,7 +131,7 @@ def test_messages_outlive_a_kill(open_spool):
     )
     with started([sys.executable, "-c", code, str(open_spool.folder)]):
         until(lambda: open_spool.folder.is_dir() and len(os.listdir(open_spool.folder)) > 5)
-    queue = open_spool(Limits(10**8, 10**6))
+    queue = open_spool(10**8, max_count=10**6)
     numbers = [int(body.split()[0]) for body in bodies(queue)]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= 5
@@ -294,8 +289,7 @@ def test_what_is_written_is_read(node, secs, body):
 def test_what_the_disk_does_not_take_waits_in_memory_within_the_same_limits(
     open_spool, make_message, full_disk
 ):
-    limits = Limits(10**6, 3)
-    queue = open_spool(limits)
+    queue = open_spool(ROOMY, max_count=3)
     full_disk.is_full = True
     for number in range(5):
         queue.put(make_message(number))
@@ -322,7 +316,7 @@ def test_without_descriptors_for_the_folder_what_waits_in_memory_is_sent(
 
 
 def test_folder_and_memory_together_keep_to_the_limits(open_spool, make_message, full_disk):
-    queue = open_spool(Limits(10**6, 3))
+    queue = open_spool(ROOMY, max_count=3)
     queue.put(make_message(1))
     queue.put(make_message(2))
     full_disk.is_full = True

@@ -122,7 +122,6 @@ def given_input(snapshot, details):
     return SampleInput(
         snapshot=snapshot,
         now_secs=snapshot.taken_at_secs + 0.01,
-        ticks_per_sec=100,
         previous=previous,
         elapsed_secs=100.0,
         details=details,

@@ -139,7 +139,7 @@ OPTIONS = st.builds(
 def test_any_snapshot_becomes_a_valid_document(snapshot, previous, details, options, profile, elapsed):
     origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=attributes_of(options))
     look = SampleInput(
-        snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, ticks_per_sec=100, previous=previous,
+        snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, previous=previous,
         elapsed_secs=elapsed, details=details, users={0: "root", 6001: "a\udcff"},
     )  # fmt: skip
     document = sample_envelope(origin, look, options, now_secs=1.8e9)
@@ -150,7 +150,7 @@ def test_any_snapshot_becomes_a_valid_document(snapshot, previous, details, opti
 @given(SNAPSHOTS, DETAILS, OPTIONS, st.sampled_from([CURRENT, SEED]))
 def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, options, profile):
     origin = Origin(cluster="c.example.org", node="n1", profile=profile)
-    look = SampleInput(snapshot=snapshot, now_secs=1.8e9, ticks_per_sec=100, details=details)
+    look = SampleInput(snapshot=snapshot, now_secs=1.8e9, details=details)
     document = sample_envelope(origin, look, options, now_secs=1.8e9)
     record = parse_envelope(json.loads(json.dumps(document)))
     assume(not isinstance(record, ErrorRecord))

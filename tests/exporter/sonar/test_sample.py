@@ -65,7 +65,7 @@ def test_an_idle_node_sends_an_empty_list_of_jobs(origin):
     idle = Snapshot(
         taken_at_secs=1.8e9, duration_secs=0, node=NodeSample(cores={0: core}), jobs={}, epoch=216_000_000
     )
-    found = attributes(origin, SampleInput(snapshot=idle, now_secs=1.8e9, ticks_per_sec=100))
+    found = attributes(origin, SampleInput(snapshot=idle, now_secs=1.8e9))
     assert found["jobs"] == []
     assert "errors" not in found
 

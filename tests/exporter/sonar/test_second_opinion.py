@@ -44,7 +44,7 @@ def test_golden_documents(path):
 def test_samples_of_any_node(snapshot, previous, details, options, profile, elapsed):
     origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=attributes_of(options))
     look = SampleInput(
-        snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, ticks_per_sec=100, previous=previous,
+        snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, previous=previous,
         elapsed_secs=elapsed, details=details, users={0: "root", 6001: "a\udcff"},
     )  # fmt: skip
     assert decoded(sample_envelope(origin, look, options, now_secs=1.8e9), profile) in {"sample", ""}

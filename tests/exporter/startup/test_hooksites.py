@@ -262,6 +262,6 @@ def test_a_command_of_a_shell_is_ours_if_it_names_us(tmp_path):
 
 def test_queues_are_told_once_each(monkeypatch):
     hook = hooksites.NamedHook("prolog", OURS)
-    reads = hooksites.HookSite(lambda _config, _node: iter([hook._replace(queue=each) for each in "ba"]))
-    monkeypatch.setitem(hooksites.HOOK_SITES, "slurm", reads)
+    hooks = [hook._replace(queue=each) for each in "ba"]
+    monkeypatch.setitem(hooksites.HOOK_SITES, "slurm", lambda _config, _node: iter(hooks))
     assert list(named_hooks("slurm", ExporterConfig(), "n1")) == [hook._replace(queue="a, b")]

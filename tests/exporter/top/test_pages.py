@@ -8,9 +8,11 @@ import pytest
 
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.records.metrics import NODE_READ_AT
+from jobfeatures.settings.access import Access
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.top.pages import LocalProcesses, address_of, metrics_address, parse_page
+from jobfeatures_exporter.top import pages as module
+from jobfeatures_exporter.top.pages import DaemonPages, address_of, is_here, metrics_address, parse_page
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 
@@ -60,28 +62,23 @@ def test_a_broken_page_is_named_with_its_line():
         parse_page("batch_node_cores x\n", source="http://n1")
 
 
-@pytest.fixture
-def local(tmp_path):
-    flags = {"path.procfs": str(tmp_path), "path.cgroup": str(tmp_path)}
+def test_a_daemon_is_of_this_machine_by_its_address_and_its_time_of_boot(tmp_path):
     (tmp_path / "stat").write_text("cpu  1 2 3 4 5 6 7 8\nbtime 1753000000\n")
-    made = LocalProcesses(load_config(ExporterConfig, flags=flags, file=None))
-    yield made
-    made.close()
-
-
-def test_a_daemon_is_of_this_machine_by_its_address_and_its_time_of_boot(local, tmp_path):
-    booted = 1753000001.0
-    assert local.is_of("http://127.0.0.1:9819/metrics", booted)
-    assert local.is_of(f"http://{socket.gethostname()}:9819/metrics", booted)
-    assert local.is_of("http://[::1]:9819/metrics", booted)
-    assert not local.is_of("http://other:9819/metrics", booted)
-    assert not local.is_of("http://127.0.0.1:9819/metrics", booted + 60)  # a tunnel to another
-    assert not local.is_of("http://127.0.0.1:9819/metrics", None)
+    booted, procfs = 1753000001.0, str(tmp_path)
+    assert is_here("http://127.0.0.1:9819/metrics", booted, procfs=procfs)
+    assert is_here(f"http://{socket.gethostname()}:9819/metrics", booted, procfs=procfs)
+    assert is_here("http://[::1]:9819/metrics", booted, procfs=procfs)
+    assert not is_here("http://other:9819/metrics", booted, procfs=procfs)
+    assert not is_here("http://127.0.0.1:9819/metrics", booted + 60, procfs=procfs)  # a tunnel to another
+    assert not is_here("http://127.0.0.1:9819/metrics", None, procfs=procfs)
     (tmp_path / "stat").unlink()
-    assert not local.is_of("http://127.0.0.1:9819/metrics", booted)
+    assert not is_here("http://127.0.0.1:9819/metrics", booted, procfs=procfs)
 
 
-def test_all_processes_are_listed():
-    local = LocalProcesses(load_config(ExporterConfig, flags={}, file=None))
-    assert os.getpid() in local.look().processes
-    local.close()
+def test_all_processes_are_listed(monkeypatch):
+    monkeypatch.setattr(module, "is_here", lambda *_, **_more: True)
+    made = DaemonPages(
+        Access("http://127.0.0.1:9819/metrics"), load_config(ExporterConfig, flags={}, file=None)
+    )
+    assert os.getpid() in made.processes().processes
+    made.close()

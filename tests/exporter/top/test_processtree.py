@@ -24,7 +24,7 @@ def test_each_stands_behind_its_parent_and_those_of_other_jobs_are_left_out():
     now = look(
         10, process(30, 10), process(20, 1), process(10, 1), process(31, 30), process(11, 99), process(99, 1)
     )
-    found = list_processes(now, None, KEY, ticks_per_sec=100)
+    found = list_processes(now, None, KEY)
     assert [(each.process.pid, each.depth) for each in found] == [
         (10, 0),
         (30, 1),
@@ -39,6 +39,6 @@ def test_each_stands_behind_its_parent_and_those_of_other_jobs_are_left_out():
 def test_cpus_are_those_between_two_looks_at_the_same_process():
     before = look(10, process(1, 0, 100), process(2, 0, 100), process(4, 0, 9))
     now = look(12, process(1, 0, 200), process(2, 0, 200, start=6), process(3, 0, 7), process(4, 0, 8))
-    found = {each.process.pid: each.cpus_now for each in list_processes(now, before, KEY, ticks_per_sec=100)}
+    found = {each.process.pid: each.cpus_now for each in list_processes(now, before, KEY)}
     assert found == {1: 1.0, 2: None, 3: None, 4: 0.0}
-    assert list_processes(now, now, KEY, ticks_per_sec=100)[0].cpus_now is None
+    assert list_processes(now, now, KEY)[0].cpus_now is None

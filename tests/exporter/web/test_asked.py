@@ -5,7 +5,7 @@ from jobfeatures_exporter.web.asked import Asked, parse_asked
 
 def test_an_address_is_read_and_made():
     asked = parse_asked({"view": "dense", "sort": "wasted", "find": " ann "})
-    assert asked == Asked(is_dense=True, sort="wasted", find="ann")
+    assert asked == Asked(view="dense", sort="wasted", find="ann")
     assert asked.address() == "./?view=dense&sort=wasted"
     assert asked.address(view="") == "./?sort=wasted"
     assert asked.address(view="", sort="") == "./"

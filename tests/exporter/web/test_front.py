@@ -14,7 +14,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node import daemon as node
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.web import app as front
-from jobfeatures_exporter.web.app import KINDS, Front, read_asset
+from jobfeatures_exporter.web.app import KINDS, front_routes, read_asset
 from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
 
 
@@ -42,7 +42,7 @@ class StandIn:
 def client_of(aiohttp_client):
     async def make(shown):
         app = web.Application()
-        app.add_routes(Front(shown).routes())
+        app.add_routes(front_routes(shown))
         return await aiohttp_client(app)
 
     return make

@@ -14,12 +14,13 @@ from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
+from jobfeatures.publish.http.connections import listening
 from jobfeatures.records.model import JobTable, Limits
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.startup.checks import check
-from jobfeatures_exporter.web.nodelistener import NodeListener, listening, raise_descriptors, read_secrets
+from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors, read_secrets
 from tests.running import FakeClock
 
 SECRET = b"0123456789abcdef" * 4
@@ -80,7 +81,7 @@ async def site(answers, clock, tmp_path):
     """Return the address of a listener, and a function that asks it."""
     listener = NodeListener(answers, private(tmp_path / "secret", SECRET), clock)
     async with (
-        listening(listener, "127.0.0.1:0", None, connections=100) as address,
+        listening(listener, "127.0.0.1:0") as address,
         aiohttp.ClientSession() as session,
     ):
 

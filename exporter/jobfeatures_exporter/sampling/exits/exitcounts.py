@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from jobfeatures_exporter.sampling.exits.exitrecords import ExitRecord
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
 from jobfeatures_exporter.snapshot import ProcessSample
 
 Key = TypeVar("Key", bound=Hashable)
 
+TICK_USECS = 1_000_000 // TICKS_PER_SEC
 START_TOLERANCE_SECS = 3.0  # between the start times of a record and of /proc
 COUNTED, ELSEWHERE, UNKNOWN = "counted", "elsewhere", "unknown"
 
@@ -72,9 +74,7 @@ class ExitAccount(Generic[Key]):
     the last sample counts for neither.
     """
 
-    def __init__(self, *, ticks_per_sec: int) -> None:
-        self._tick_usecs = 1_000_000 // ticks_per_sec
-        self._ticks_per_sec = ticks_per_sec
+    def __init__(self) -> None:
         self.has_started = False
         self._boot_time_secs: float | None = None
         self._before: Mapping[int, ProcessSample] = {}
@@ -139,7 +139,7 @@ class ExitAccount(Generic[Key]):
         return abs(self._started_secs(start_ticks) - start_secs) <= START_TOLERANCE_SECS
 
     def _started_secs(self, start_ticks: int) -> float:
-        return (self._boot_time_secs or 0.0) + start_ticks / self._ticks_per_sec
+        return (self._boot_time_secs or 0.0) + start_ticks / TICKS_PER_SEC
 
     def _end(self, key: Key, time: _Time) -> None:
         self._ended.setdefault(key, _Time()).add(time)
@@ -175,23 +175,18 @@ class ExitAccount(Generic[Key]):
         return departed
 
     def _own(self, process: ProcessSample) -> _Time:
-        return _Time(process.user_ticks * self._tick_usecs, process.system_ticks * self._tick_usecs)
+        return _Time(process.user_ticks * TICK_USECS, process.system_ticks * TICK_USECS)
 
     def _children(self, process: ProcessSample) -> _Time:
-        return _Time(
-            process.children_user_ticks * self._tick_usecs, process.children_system_ticks * self._tick_usecs
-        )
+        return _Time(process.children_user_ticks * TICK_USECS, process.children_system_ticks * TICK_USECS)
 
     def _settle_unseen(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
         """Attribute processes that no sample saw to the job of their parent, if that is known."""
         left: dict[int, _Unseen] = {}
-        found: dict[int, tuple[bool, Key | None]] = {}
         for pid, unseen in self._unseen.items():
             if pid in processes:
                 continue  # threads of a live process, or of an earlier one with the same pid
-            found[pid] = self._job_of(unseen, processes, keys)
-        for pid, (is_known, key) in found.items():
-            unseen = self._unseen[pid]
+            is_known, key = self._job_of(unseen, processes, keys)
             if key is not None:
                 self._end(key, unseen.time)
                 self.results[COUNTED] += 1
@@ -257,7 +252,7 @@ class ExitAccount(Generic[Key]):
             mine = totals.get(key)
             best = other
             if mine is not None and key not in self._entangled:
-                user, total_ticks = mine.user // self._tick_usecs, mine.total // self._tick_usecs
+                user, total_ticks = mine.user // TICK_USECS, mine.total // TICK_USECS
                 if total_ticks > other.user + other.system:
                     best = CpuTicks(user, total_ticks - user)
             reported = compute_reported(self._reported.get(key, CpuTicks(0, 0)), best)

@@ -26,7 +26,6 @@ from jobfeatures_exporter.sampling.exits.exitrecords import (
     parse_family,
     split_messages,
 )
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
 from jobfeatures_exporter.snapshot import ProcessSample
 
@@ -107,7 +106,7 @@ class ExitTimes(Generic[Key]):
     def __init__(self, unreadable: Unreadable) -> None:
         """Subscribe. Raises OSError, ParseError."""
         self._source = ExitRecords(unreadable)
-        self._account: ExitAccount[Key] = ExitAccount(ticks_per_sec=TICKS_PER_SEC)
+        self._account: ExitAccount[Key] = ExitAccount()
         self._records: list[ExitRecord] = []
 
     @property

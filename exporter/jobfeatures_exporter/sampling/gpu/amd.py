@@ -6,8 +6,8 @@ See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
+from jobfeatures.records.combining import max_known
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
@@ -21,7 +21,6 @@ from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 MANUFACTURER = "AMD"
 VENDOR = "1002"
 MICRO = 1e-6
-Number = TypeVar("Number", int, float)
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> AmdDriver:
@@ -67,7 +66,7 @@ class AmdDriver:
 
     def _describe(self, index: int, drm: DrmCard, node: KfdNode | None) -> GpuCard:
         read, device = self._sysfs, f"{drm.path}/device"
-        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        sensors = read.hwmon(device)
         name = self._rocm.text("smi_get_device_name", drm.address) if self._rocm is not None else ""
         memory = self._figure("smi_get_device_memory_total", drm.address, f"{device}/mem_info_vram_total")
         unique = (read.text(f"{device}/unique_id") or "").removeprefix("0x")
@@ -91,7 +90,7 @@ class AmdDriver:
 
     def _sample(self, drm: DrmCard, card: GpuCard, processes: tuple[GpuProcess, ...]) -> GpuSample:
         read, device = self._sysfs, f"{drm.path}/device"
-        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        sensors = read.hwmon(device)
         busy = self._figure("smi_get_device_utilization", drm.address, f"{device}/gpu_busy_percent")
         used = self._figure("smi_get_device_memory_used", drm.address, f"{device}/mem_info_vram_used")
         watts = None if self._rocm is None else self._rocm.number("smi_get_device_average_power", drm.address)
@@ -133,10 +132,6 @@ def _merged(uses: list[GpuProcess]) -> tuple[GpuProcess, ...]:
     for pid, memory, percent in uses:
         known = found.get(pid, GpuProcess(pid))
         found[pid] = GpuProcess(
-            pid, _larger(known.memory_bytes, memory), _larger(known.ce_util_percent, percent)
+            pid, max_known(known.memory_bytes, memory), max_known(known.ce_util_percent, percent)
         )
     return tuple(each for _, each in sorted(found.items()))
-
-
-def _larger(one: Number | None, other: Number | None) -> Number | None:
-    return max((each for each in (one, other) if each is not None), default=None)

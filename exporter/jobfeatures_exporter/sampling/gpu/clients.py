@@ -44,7 +44,9 @@ class DrmClients:
         shared: set[tuple[str, int]] = set()
         for pid in sorted(self._holders):
             for descriptor in self._holders[pid]:
-                client = self._client(pid, descriptor)
+                path = f"{self._procfs}/{pid}/fdinfo/{descriptor}"
+                text = self._unreadable.tried("gpu_fdinfo", read_text, path, max_bytes=65536)
+                client = None if text is None else self._unreadable.tried("gpu_fdinfo", parse_fdinfo, text)
                 if client is None:
                     continue
                 number = -1 - descriptor if client.client_id is None else client.client_id
@@ -98,10 +100,6 @@ class DrmClients:
             return _DEVICE.match(os.readlink(f"{self._procfs}/{pid}/fd/{descriptor}")) is not None
         except OSError:  # it was closed meanwhile, or we may not read it
             return False
-
-    def _client(self, pid: int, descriptor: int) -> DrmClient | None:
-        path = f"{self._procfs}/{pid}/fdinfo/{descriptor}"
-        return self._unreadable.tried("gpu_fdinfo", lambda: parse_fdinfo(read_text(path, max_bytes=65536)))
 
     def _uses(
         self, clients: dict[tuple[int, str, int], DrmClient], now_secs: float

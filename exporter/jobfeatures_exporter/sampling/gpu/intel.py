@@ -50,7 +50,7 @@ class IntelDriver:
 
     def _sample(self, index: int, drm: DrmCard, clients: list[GpuProcess]) -> GpuSample:
         read, device = self._sysfs, f"{drm.path}/device"
-        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        sensors = read.hwmon(device)
         memory = read.first(f"{device}/physical_vram_size_bytes", f"{drm.path}/lmem_total_bytes")
         limit = read.scaled(f"{sensors}/power1_max", MICRO)
         card = GpuCard(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.gpu.counts import XID
 from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
@@ -85,10 +86,7 @@ class GpuBook:
         """
         readings = list(readings)
         whose = self._remembering(key_of, [*readings, *latest])
-        owners: dict[str, list[JobKey]] = {}
-        for key, uuids in allocations.items():
-            for uuid in uuids:
-                owners.setdefault(uuid, []).append(key)
+        owners = grouped((uuid, key) for key, uuids in allocations.items() for uuid in uuids)
         divided = {each.card.parent_uuid for each in [*readings, *latest]}
         for reading in readings:
             given = owners.get(reading.card.uuid, ())
@@ -195,11 +193,8 @@ class GpuBook:
             for key, uuid in places
             if key in alive
         ]
-        return tuple(sorted(job_gpus, key=_order)), unattributed
-
-
-def _order(each: JobGpu) -> tuple[str, str, str]:
-    return type(each.key).__name__, str(each.key), each.uuid
+        job_gpus.sort(key=lambda each: (type(each.key).__name__, str(each.key), each.uuid))
+        return tuple(job_gpus), unattributed
 
 
 def _growth(before: float | None, now: float | None) -> float | None:

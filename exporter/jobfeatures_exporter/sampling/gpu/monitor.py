@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -150,10 +150,9 @@ class GpuMonitor:
             monotonic_secs=self._clock.monotonic_secs(),
         )
         self._write_job_map([sample.card for sample in latest], job_gpus)
-        unreadable = dict(snapshot.unreadable)
+        unreadable = Counter(snapshot.unreadable)
         for source in (self._unreadable, *(reader.unreadable for reader in self.readers)):
-            for kind, count in dict(source.counts).items():
-                unreadable[kind] = unreadable.get(kind, 0) + count
+            unreadable.update(dict(source.counts))
         return replace(
             snapshot,
             gpus=tuple(latest),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
-from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_FOUND, Asked
+from jobfeatures_exporter.sampling.gpu.nvml import NOT_FOUND, Asked
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "NVIDIA"
@@ -99,7 +99,6 @@ class NvidiaDriver:
         self._by_index: dict[int, GpuCard] = {}  # for cards that no longer respond
         self._cards: dict[str, GpuCard] = {}
         self._seen_usecs: dict[tuple[str, str], int] = {}  # by card and function
-        self._lists = [0] * len(_PROCESS_LISTS)  # index of the function of each list that exists
         self._wants_detail = detail
         self._details: dict[str, CardDetail] = {}  # by card
 
@@ -291,8 +290,8 @@ class NvidiaDriver:
 
     def _processes(self, card: GpuCard, ask: Asked, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
         memory: dict[int, int | None] = {}
-        for which in range(len(_PROCESS_LISTS)):
-            for process in self._running(which, ask):
+        for functions in _PROCESS_LISTS:
+            for process in ask.first(*functions) or ():
                 used, known = process.usedGpuMemory, memory.get(process.pid)
                 # A process that both computes and draws is in both lists, each time with all its memory.
                 memory[process.pid] = known if used is None else max(used, known or 0)
@@ -301,15 +300,6 @@ class NvidiaDriver:
             GpuProcess(pid, used, None if utilisation is None else utilisation.get(pid, 0.0))
             for pid, used in memory.items()
         )
-
-    def _running(self, which: int, ask: Asked) -> Sequence[Any]:
-        names = _PROCESS_LISTS[which]
-        for number in range(self._lists[which], len(names)):
-            found = ask(names[number])
-            if ask.error != FUNCTION_NOT_FOUND:
-                self._lists[which] = number
-                return found or ()
-        return ()
 
     def _process_utilisation(self, uuid: str, ask: Asked) -> dict[int, float] | None:
         """Return utilisation in percent by process since the last reading; others were idle."""

@@ -64,13 +64,6 @@ _MEMORY_V2 = ("memory.swap.current", "memory.current", "memory.peak", "memory.ma
 _CPUS_V1 = ("cpuset.effective_cpus", "cpuset.cpus")
 _CPUS_V2 = ("cpuset.cpus.effective",)
 _NO_MEMORY = MemoryBytes()
-
-_SOURCE = "a control group"
-_parse_number = partial(parse_number, source=_SOURCE)
-_parse_limit = partial(parse_limit, source=_SOURCE)
-_parse_blkio = partial(parse_blkio, source=_SOURCE)
-_parse_pressure = partial(parse_pressure, source=_SOURCE)
-_parse_cpu_list = partial(parse_cpu_list, source=_SOURCE)
 _parse_split = partial(parse_cpuacct_stat, ticks_per_sec=TICKS_PER_SEC)
 
 Parsed = TypeVar("Parsed")
@@ -125,26 +118,26 @@ class JobCgroup:
         self._is_v2 = UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups
         self._cpu_stat = self._file(UNIFIED if self._is_v2 else "", "cpu.stat", _parse_cpu_and_throttled)
         self._cpu_split = self._file("cpuacct", "cpuacct.stat", _parse_split)
-        self._cpu_usage = self._file("cpuacct", "cpuacct.usage", _parse_number)
+        self._cpu_usage = self._file("cpuacct", "cpuacct.usage", parse_number)
         self._core_usage = self._file("cpuacct", "cpuacct.usage_percpu", parse_core_usage)
         self._throttled = self._file("cpu", "cpu.stat", parse_throttled)
         kind = "memory" if "memory" in groups else UNIFIED if self._is_v2 else ""
         memory = _MEMORY_V2 if self._is_v2 else _MEMORY_V1
         parse_memory = parse_memory_stat_v2 if self._is_v2 else parse_memory_stat_v1
         self._memory_stat = self._file(kind, "memory.stat", parse_memory)
-        self._amounts = [self._file(kind, name, _parse_number) for name in memory[:3]]
-        self._limits = [self._file(kind, name, _parse_limit) for name in memory[3:]]
-        self._moved = self._file("blkio", "blkio.throttle.io_service_bytes_recursive", _parse_blkio)
-        self._served = self._file("blkio", "blkio.throttle.io_serviced_recursive", _parse_blkio)
+        self._amounts = [self._file(kind, name, parse_number) for name in memory[:3]]
+        self._limits = [self._file(kind, name, parse_limit) for name in memory[3:]]
+        self._moved = self._file("blkio", "blkio.throttle.io_service_bytes_recursive", parse_blkio)
+        self._served = self._file("blkio", "blkio.throttle.io_serviced_recursive", parse_blkio)
         self._events = self._file(
             UNIFIED if "memory" not in groups else "", "memory.events", parse_memory_events
         )
         self._io_stat = self._file(UNIFIED if "blkio" not in groups else "", "io.stat", parse_io_stat)
         self._pressures = [
-            (each, self._file(UNIFIED, f"{each}.pressure", _parse_pressure)) for each in RESOURCES
+            (each, self._file(UNIFIED, f"{each}.pressure", parse_pressure)) for each in RESOURCES
         ]
         kind, sets = ("cpuset", _CPUS_V1) if "cpuset" in groups else (UNIFIED, _CPUS_V2)
-        self._cpus = [self._file(kind, name, _parse_cpu_list) for name in sets]
+        self._cpus = [self._file(kind, name, parse_cpu_list) for name in sets]
         self._still = self._cpu_usage if "cpuacct" in groups else self._cpu_stat
         # What may change while a job sleeps: its limits, and data it wrote earlier reaches storage.
         self._rare: list[GroupFile[Any]] = [*self._limits, *self._cpus, self._io_stat]
@@ -188,7 +181,8 @@ class JobCgroup:
             return heard or JobFigures(_NO_MEMORY)
         cpu, memory = self.read_use(signs)
         counters = self._read_counters(None if signs is None else signs.kills)
-        figures = JobFigures(memory, cpu, counters, self._read_cpus())
+        cpus = next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
+        figures = JobFigures(memory, cpu, counters, cpus)
         return figures if heard is None else figures.merged(heard)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
@@ -308,9 +302,6 @@ class JobCgroup:
             device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
         }
         return {"block_io": rows}
-
-    def _read_cpus(self) -> frozenset[int] | None:
-        return next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
 
 
 def _parse_cpu_and_throttled(text: str) -> tuple[CpuTimes, int | None]:

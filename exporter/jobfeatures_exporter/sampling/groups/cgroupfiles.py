@@ -25,6 +25,7 @@ from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 from jobfeatures_exporter.snapshot import MemoryBytes
 
+A_GROUP = "a control group"  # what the text is of, where its file is named elsewhere
 NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page size: 9223372036854771712
 # The parts of `kernel` in memory.stat, for kernels before 5.18, which do not report the sum.
 _KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "slab")
@@ -64,7 +65,7 @@ def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
     return found
 
 
-def parse_number(text: str, *, source: str) -> int:
+def parse_number(text: str, *, source: str = A_GROUP) -> int:
     """Return the number in a single-number file. Raises ParseError."""
     try:
         return parse_count(text.removesuffix("\n"))
@@ -72,7 +73,7 @@ def parse_number(text: str, *, source: str) -> int:
         raise ParseError(error.reason, source=source, text=text) from None
 
 
-def parse_limit(text: str, *, source: str) -> int | None:
+def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
     """Return a limit in bytes, None if unlimited: ``max`` on v2, 2**62 or more on v1. Raises ParseError."""
     if text.removesuffix("\n") == "max":
         return None

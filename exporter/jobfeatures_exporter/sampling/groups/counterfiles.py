@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_flat_keyed, parse_number
+from jobfeatures_exporter.sampling.groups.cgroupfiles import A_GROUP, parse_flat_keyed, parse_number
 from jobfeatures_exporter.snapshot import ProcessIo
 
 MAX_CPU = 2**16  # no kernel has more CPUs; keeps a broken list from becoming a large set
@@ -37,7 +37,7 @@ def parse_oom_control(text: str) -> Mapping[str, int]:
     return _flat(text, "memory.oom_control")
 
 
-def parse_blkio(text: str, *, source: str) -> dict[str, tuple[int, int]]:
+def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int]]:
     """Return reads and writes by device from a file of v1: ``8:0 Read 4096``, ``Total 4096``.
 
     Whether these are bytes or operations depends on the file.
@@ -77,7 +77,7 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
     return {device: tuple(row) for device, row in found.items()}
 
 
-def parse_pressure(text: str, *, source: str) -> dict[str, int]:
+def parse_pressure(text: str, *, source: str = A_GROUP) -> dict[str, int]:
     """Return microseconds stalled, by share: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -90,7 +90,7 @@ def parse_pressure(text: str, *, source: str) -> dict[str, int]:
     return found
 
 
-def parse_cpu_list(text: str, *, source: str) -> frozenset[int]:
+def parse_cpu_list(text: str, *, source: str = A_GROUP) -> frozenset[int]:
     """Return the CPUs of a list like ``0-3,8``; an empty list is valid."""
     cpus: set[int] = set()
     words = text.removesuffix("\n").split(",")

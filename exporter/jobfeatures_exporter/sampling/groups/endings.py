@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.records.combining import max_known
 from jobfeatures_exporter.sampling.processes.accumulate import DYING
 from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
 SHEPHERD_COMMANDS = frozenset(each.shepherd for each in SYSTEMS.values() if each.shepherd is not None)
-Number = TypeVar("Number", int, float)
 
 
 def find_first_processes(
@@ -59,21 +59,15 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
 def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
     """Return the fields that never decrease, each the greater of both records where they are comparable."""
     return {
-        "user_cpu_secs": _most(now.user_cpu_secs, last.user_cpu_secs),
-        "system_cpu_secs": _most(now.system_cpu_secs, last.system_cpu_secs),
-        "peak": _most(now.memory.peak, last.memory.peak),
-        "oom_kills": _most(now.oom_kills, last.oom_kills),
-        "memory_limit_hits": _most(now.memory_limit_hits, last.memory_limit_hits),
-        "throttled_secs": _most(now.throttled_secs, last.throttled_secs),
+        "user_cpu_secs": max_known(now.user_cpu_secs, last.user_cpu_secs),
+        "system_cpu_secs": max_known(now.system_cpu_secs, last.system_cpu_secs),
+        "peak": max_known(now.memory.peak, last.memory.peak),
+        "oom_kills": max_known(now.oom_kills, last.oom_kills),
+        "memory_limit_hits": max_known(now.memory_limit_hits, last.memory_limit_hits),
+        "throttled_secs": max_known(now.throttled_secs, last.throttled_secs),
         "block_io": now.block_io or last.block_io,
         "process_io": now.process_io or last.process_io,
         "scheduling": now.scheduling or last.scheduling,
         "network": now.network or last.network,
         "pressure_secs": {**last.pressure_secs, **now.pressure_secs},
     }
-
-
-def _most(now: Number | None, last: Number | None) -> Number | None:
-    if now is None or last is None:
-        return last if now is None else now
-    return max(now, last)

@@ -14,6 +14,7 @@ import select
 import threading
 from collections.abc import Callable, Collection, Mapping
 
+from jobfeatures.records.combining import grouped
 from jobfeatures_exporter.sampling.descriptors import (
     NO_MORE_FILES,
     VANISHED,
@@ -62,11 +63,8 @@ class LastWords:
         self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
     ) -> None:
         """Set the existing groups, and the processes whose end may be that of groups, by pid. Any thread."""
-        by_path: dict[str, list[JobDirectory]] = {}
-        for each in directories:
-            for path in each.groups.values():
-                by_path.setdefault(path, []).append(each)
-        self._directories, self._wanted = by_path, first
+        self._directories = grouped((path, each) for each in directories for path in each.groups.values())
+        self._wanted = first
         self._wake()
 
     def note(self, path: str) -> None:

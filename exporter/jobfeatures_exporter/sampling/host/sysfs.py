@@ -47,7 +47,7 @@ class Sysfs:
         """Return the entries of a directory, sorted; none if it cannot be listed."""
         return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
-    def hwmon(self, device: str) -> str | None:
-        """Return the directory of a device's sensors, None if it has none."""
+    def hwmon(self, device: str) -> str:
+        """Return the directory of a device's sensors; one that does not exist if it has none."""
         names = [name for name in self.names(f"{device}/hwmon") if name.startswith("hwmon")]
-        return f"{device}/hwmon/{names[0]}" if names else None
+        return f"{device}/hwmon/{names[0] if names else 'none'}"

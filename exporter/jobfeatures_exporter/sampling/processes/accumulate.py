@@ -265,10 +265,6 @@ class Accumulator(Generic[Key, Record, Totals]):
                 self._totals[key] = now
 
 
-def _no_figures(_process: object) -> tuple[int, ...]:
-    return ()
-
-
 class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
     """CPU time of all processes of the node, by key."""
 
@@ -292,7 +288,7 @@ class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
     """
 
     def __init__(self) -> None:
-        super().__init__(_no_figures, attrgetter("io"), ProcessIo._make)
+        super().__init__(lambda _reading: (), attrgetter("io"), ProcessIo._make)
 
 
 def _match(shown: dict[int, int], pid: int, amount: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
 from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
 
@@ -62,9 +63,8 @@ class CommandBook:
     unless the command has no processes and another needs its place: its time is then added to `OTHER`.
     """
 
-    def __init__(self, *, top: int, ticks_per_sec: int) -> None:
+    def __init__(self, top: int) -> None:
         self._top = top
-        self._ticks_per_sec = ticks_per_sec
         self._accumulator: CpuAccumulator[tuple[JobKey, str]] = CpuAccumulator(brings_life=False)
         self._seen: dict[tuple[JobKey, str], int] = {}
         self._counts: dict[JobKey, _Counts] = {}
@@ -106,7 +106,7 @@ class CommandBook:
     def _sample(self, name: str, ticks: int, commands: Sequence[_Command]) -> CommandSample:
         return CommandSample(
             command=name,
-            cpu_secs=ticks / self._ticks_per_sec,
+            cpu_secs=ticks / TICKS_PER_SEC,
             resident_bytes=sum(each.resident_bytes for each in commands),
             processes=sum(each.processes for each in commands),
         )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
 from jobfeatures_exporter.sampling.processes.attributor import Key
 from jobfeatures_exporter.sampling.processes.bycommand import CommandBook
@@ -32,7 +31,7 @@ class ProcessCounting:
             self._exits = subscribe(unreadable)
         top, with_io = settings.top_commands, settings.process_io
         self._io = ProcessIoBook(settings.procfs, budget, unreadable) if with_io else None
-        self._by_command = CommandBook(top=top, ticks_per_sec=TICKS_PER_SEC) if top else None
+        self._by_command = CommandBook(top) if top else None
 
     @property
     def needs_all(self) -> bool:

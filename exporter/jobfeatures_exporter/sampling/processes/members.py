@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from jobfeatures.batch.groups import Membership
+from jobfeatures.records.combining import sum_known
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.hierarchies import parse_process_cgroup
 from jobfeatures_exporter.sampling.processes.statusfile import parse_process_groups, read_memory
@@ -95,10 +96,10 @@ class Members:
         self.memory_failed = False
         memories = [self._memory(process) for process in processes]
         return MemoryBytes(
-            anon=_sum([each.anon for each in memories]),
-            file=_sum([each.file for each in memories]),
-            shmem=_sum([each.shmem for each in memories]),
-            swap=_sum([each.swap for each in memories]),
+            anon=sum_known([each.anon for each in memories]),
+            file=sum_known([each.file for each in memories]),
+            shmem=sum_known([each.shmem for each in memories]),
+            swap=sum_known([each.swap for each in memories]),
         )
 
     def _forget(self, pid: int) -> None:
@@ -154,8 +155,3 @@ def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
     # Processes that existed at the start should not all be due in the same sample.
     return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
-
-
-def _sum(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -105,23 +105,21 @@ class _Entry:
 class ProcessScanner:
     """Scans all processes below `procfs` at each sample, from one thread.
 
-    At most `max_open` descriptors are kept open (default: as many as the hard limit of the process allows,
-    less a reserve); files of other processes are opened, read and closed. `budget` and `unreadable`, if
-    given, are shared with other readers.
+    As many descriptors are kept open as `budget` allows; files of other processes are opened, read and
+    closed. `budget` and `unreadable`, if given, are shared with other readers.
     """
 
     def __init__(
         self,
         procfs: str,
         *,
-        max_open: int | None = None,
         budget: DescriptorBudget | None = None,
         unreadable: Unreadable | None = None,
         read_clock: Callable[[int], int] | None = None,
     ) -> None:
         self._procfs = procfs
         self._read_clock = find_clocks(procfs) if read_clock is None else read_clock
-        self._budget = DescriptorBudget(max_open) if budget is None else budget
+        self._budget = DescriptorBudget() if budget is None else budget
         self._unreadable = Unreadable() if unreadable is None else unreadable
         self._known: dict[str, _Entry] = {}
         self._look = 0

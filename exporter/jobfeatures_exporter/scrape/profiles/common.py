@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.context import Context
@@ -55,19 +56,13 @@ class View:
     @cached_property
     def gpus_of(self) -> dict[WorkKey, list[JobGpu]]:
         """Return what each job does on which cards."""
-        found: dict[WorkKey, list[JobGpu]] = {}
-        for each in self.context.shown_job_gpus:
-            found.setdefault(each.key, []).append(each)
-        return found
+        return grouped((each.key, each) for each in self.context.shown_job_gpus)
 
     @cached_property
     def processes_of(self) -> dict[WorkKey, list[ProcessSample]]:
         """Return each job's processes."""
-        found: dict[WorkKey, list[ProcessSample]] = {}
-        for pid, process in self.snapshot.processes.items():
-            if (key := self.snapshot.key_of(pid)) is not None:
-                found.setdefault(key, []).append(process)
-        return found
+        owned = ((self.snapshot.key_of(pid), process) for pid, process in self.snapshot.processes.items())
+        return grouped((key, process) for key, process in owned if key is not None)
 
     @cached_property
     def _own_cores(self) -> dict[WorkKey, list[int]]:

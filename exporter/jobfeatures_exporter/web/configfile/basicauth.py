@@ -82,7 +82,10 @@ class BasicAuth:
         finally:
             self._waiting -= 1
         is_right = found and user in users
-        _keep(self._right if is_right else self._wrong, digest)
+        results = self._right if is_right else self._wrong
+        results[digest] = None
+        if len(results) > MAX_KEPT:
+            del results[next(iter(results))]  # the oldest
         return Verdict.RIGHT if is_right else Verdict.WRONG
 
     def _digest(self, *parts: bytes) -> bytes:
@@ -105,9 +108,3 @@ def _matches(password: bytes, stored: bytes) -> bool:
         return bcrypt.checkpw(password[:USED_BYTES], stored)
     except ValueError:
         return False
-
-
-def _keep(results: dict[bytes, None], digest: bytes) -> None:
-    results[digest] = None
-    if len(results) > MAX_KEPT:
-        del results[next(iter(results))]  # the oldest

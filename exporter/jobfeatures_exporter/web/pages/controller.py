@@ -265,14 +265,14 @@ def _late_users(quality: ScheduleQuality, data: PageData) -> Html | None:
 # --- partitions --------------------------------------------------------------------------
 
 SHOWN_REASONS = 4
-_WORKING = ("ALLOCATED", "MIXED")
-_AVAILABLE = ("IDLE",)
 
 
 def nodes_table(data: PageData) -> Html:
     """Return a table of the partitions: nodes by state, CPUs, memory and GPUs."""
     places = [
-        (sums, partition) for sums in data.context.clusters for partition in _partitions(sums, sums.states)
+        (sums, partition)
+        for sums in data.context.clusters
+        for partition in _partitions(sums.partitions, sums.states)
     ]
     if not places:
         return note("No batch system has reported its nodes yet.")
@@ -283,8 +283,8 @@ def nodes_table(data: PageData) -> Html:
     return table(caption, head, rows, identity="nodes-table", kind="cards sortable", more=more)
 
 
-def _partitions(sums: ClusterSums, found: Iterable[tuple[str, str]]) -> list[str]:
-    return list(dict.fromkeys([*sums.partitions, *(partition for partition, _ in found)]))
+def _partitions(known: Iterable[str], found: Iterable[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys([*known, *(partition for partition, _ in found)]))
 
 
 def _nodes_row(sums: ClusterSums, partition: str, data: PageData) -> Row:
@@ -294,8 +294,7 @@ def _nodes_row(sums: ClusterSums, partition: str, data: PageData) -> Row:
     whole = sum(states.values())
     up = data.numbers.one(cluster.PARTITION, *place)
     mark = badge("closed", "warn") if up == 0 else None
-    working = sum(states.get(each, 0) for each in _WORKING)
-    idle = sum(states.get(each, 0) for each in _AVAILABLE)
+    working, idle = states.get("ALLOCATED", 0) + states.get("MIXED", 0), states.get("IDLE", 0)
     drawn = None
     if whole:
         label = f"{working} of {whole} nodes in use, {idle} idle, {whole - working - idle} neither"
@@ -343,7 +342,7 @@ def queue_table(data: PageData) -> Html:
     places = [
         (sums, partition)
         for sums in data.context.queues
-        for partition in dict.fromkeys([*known.get(sums.source, ()), *(of for of, _ in sums.jobs)])
+        for partition in _partitions(known.get(sums.source, ()), sums.jobs)
     ]
     if not places:
         return note("No batch system has reported its queue yet.")

@@ -56,9 +56,9 @@ WORDS = {
 CROWDED = 1.25  # times its allocation; rates over a few seconds are inexact
 MUCH_CACHE_BYTES = 2**30
 MUCH_WASTE = 0.1  # share of the node
-DOWN_FIRST = frozenset(
-    {"CPUs", "Memory", "GPUs", "Wasted now", "Processes", "Waste if drained", "Waste if killed"}
-)
+# Headings of a job's figures, see `_figures`.
+FIGURES = ("CPUs", "Memory", "GPUs", "Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed")
+DOWN_FIRST = frozenset(FIGURES) - {"Time"}
 LAST = float("inf")  # sorts after all known values
 
 
@@ -73,15 +73,13 @@ def jobs_table(
     """Return the table of the jobs, with their last hour; `is_dense`: one line per job."""
     if not shown.count:
         return note(shown.without_jobs)
-    gpus_head = ["GPUs"] if has_gpus else []
     if is_dense:
         caption, kind, make = "Jobs on this node, one line each", "sortable lines", _dense_row
-        head = ["Job", "User", "Name", "CPUs", "Memory", *gpus_head, "Wasted now", "Left", "Hints"]
+        head = ["Job", "User", "Name", "CPUs", "Memory", "GPUs", "Wasted now", "Left", "Hints"]
     else:
         caption = "Jobs on this node: used and allocated, time, and what ending them now would waste"
         kind, make = "cards sortable", _row
-        head = ["Job", "User", "CPUs", "Memory", *gpus_head]
-        head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
+        head = ["Job", "User", *FIGURES, "Hints"]
     rows = [make(each, courses.get(each.key) or Course(), data, has_gpus=has_gpus) for each in shown.jobs]
     more = shown.count - len(shown.jobs)
     return table(caption, head, rows, identity="jobs-table", kind=kind, down_first=DOWN_FIRST, more=more)
@@ -89,26 +87,29 @@ def jobs_table(
 
 def _row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
     drawn = job_lines(course, data.now_secs, each.allocated_cpus, each.memory_limit, each.given_gpus)
-    used = [_cpus(each), _memory(each), *([_gpus(each)] if has_gpus else [])]
-    cells = [_identity(each), _user(each)]
-    cells += [
-        replace(cell, content=join(cell.content, line)) for cell, line in zip(used, drawn, strict=False)
-    ]
-    cells += [_wasted(each), _time(each, data), _processes(each)]
-    cells += [_draining(each), _kill(each), hints_cell(each)]
-    return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
+    cells = _figures(each, data, has_gpus=has_gpus)
+    for at, line in enumerate(drawn if has_gpus else drawn[:2]):
+        cells[at] = replace(cells[at], content=join(cells[at].content, line))
+    kind = "" if each.is_running or each.processes_remain else "ended"
+    return Row(_identity(each), _user(each), *cells, hints_cell(each), kind=kind)
 
 
 def job_tiles(each: JobView, data: PageData) -> list[Html]:
-    """Return the cells of one job's row as tiles."""
-    made = [("CPUs", _cpus(each)), ("Memory", _memory(each))]
-    made += [("GPUs", _gpus(each))] if each.gpus or each.allocated_gpus else []
-    made += [("Wasted now", _wasted(each)), ("Time", _time(each, data)), ("Processes", _processes(each))]
-    made += [("Waste if drained", _draining(each)), ("Waste if killed", _kill(each))]
+    """Return the figures of one job as tiles."""
+    cells = _figures(each, data, has_gpus=bool(each.gpus or each.allocated_gpus))
     return [
         box(title, cell.content if isinstance(cell.content, Html) else lines(cell.content))
-        for title, cell in made
+        for title, cell in zip(FIGURES, cells, strict=True)
+        if cell.content
     ]
+
+
+def _figures(each: JobView, data: PageData, *, has_gpus: bool) -> list[Cell]:
+    gpus_cell = _gpus(each) if has_gpus else Cell(None)
+    cells = [_cpus(each), _memory(each), gpus_cell, _wasted(each), _time(each, data), _processes(each)]
+    late = "≥ " if each.is_overdue else None
+    draining = _waste(JOB_DRAINING_WASTE, each.draining, each.draining_basis, late)
+    return [*cells, draining, _waste(JOB_KILL_WASTE, each.kill, each.kill_basis)]
 
 
 def _identity(each: JobView) -> Cell:
@@ -260,15 +261,7 @@ def _processes(each: JobView) -> Cell:
     return numeric(lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes)
 
 
-def _draining(each: JobView) -> Cell:
-    return _waste(JOB_DRAINING_WASTE, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
-
-
-def _kill(each: JobView) -> Cell:
-    return _waste(JOB_KILL_WASTE, each.kill, each.kill_basis, None)
-
-
-def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:
+def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None = None) -> Cell:
     if value is None:
         return _unknown()
     return numeric(lines(join(bound, figure(metric, value, format_core_time)), str(basis)), value)
@@ -305,10 +298,9 @@ def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool)
         ),
         Cell(join(memory, _dense_memory(each)), order_of(each.memory)),
     ]
-    if has_gpus:
-        busy = each.gpus_used
-        said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
-        cells.append(Cell(join(gpus_line, said), order_of(busy)))
+    busy = each.gpus_used
+    said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
+    cells.append(Cell(join(gpus_line, said), order_of(busy)) if has_gpus else Cell(None))
     cells += [_dense_wasted(each), _left(each), hints_cell(each)]
     return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 

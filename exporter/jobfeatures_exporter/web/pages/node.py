@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, Metric
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
@@ -83,10 +84,10 @@ def render_node(
     title = context.node_name or "This node"
     courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
     full = FULL if shown.count > MANY_JOBS else ""  # the view that has to be asked for
-    are_lines = asked.is_dense or bool(full and not asked.is_full)
+    are_lines = asked.view == DENSE or bool(full and asked.view != FULL)
     choices = _choices(asked, full, are_lines=are_lines) if shown.count else None
     made = jobs_table(shown, data, courses, has_gpus=has_gpus, is_dense=are_lines)
-    if asked.is_dense:
+    if asked.view == DENSE:
         head, troubles = _head(data), _troubles(shown, data)
         return page(title, head, troubles, choices, section("Jobs", "jobs", made), kind="dense")
     return page(
@@ -112,12 +113,10 @@ def _by_waste(each: JobView) -> float:
 def _choices(asked: Asked, full: str, *, are_lines: bool) -> Html:
     """Return links to the other orders and views of the jobs, each with a URL of its own."""
     choices = [
-        (words, asked.address(sort=sort), asked.sort == sort)
-        for sort, words in (("", "Largest first"), (WASTED, "Wastes most now"))
-    ]
-    choices += [
+        ("Largest first", asked.address(sort=""), asked.sort == ""),
+        ("Wastes most now", asked.address(sort=WASTED), asked.sort == WASTED),
         ("Full", asked.address(view=full), not are_lines),
-        ("One line per job", asked.address(view=DENSE), asked.is_dense),
+        ("One line per job", asked.address(view=DENSE), asked.view == DENSE),
     ]
     found = [
         tag("li", tag("strong", words, aria_current="true") if chosen else tag("a", words, href=href))
@@ -321,13 +320,9 @@ def cards_section(data: PageData) -> Html | None:
     if data.context.snapshot is None or not drivers:
         return None
     silent = [driver for driver in data.context.snapshot.gpu_drivers if not data.numbers.one(gpus.UP, driver)]
-    problem = None
-    if silent:
-        problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}")
-    users: dict[str, list[JobKey]] = {}
-    for use in data.context.shown_job_gpus:
-        if isinstance(use.key, JobKey):
-            users.setdefault(use.uuid, []).append(use.key)
+    problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}") if silent else None
+    uses = data.context.shown_job_gpus
+    users = grouped((use.uuid, use.key) for use in uses if isinstance(use.key, JobKey))
     cards = data.context.snapshot.gpus
     rows = [_card_row(each, data, users.get(each.card.uuid, [])) for each in cards[:MAX_ROWS]]
     made = table(

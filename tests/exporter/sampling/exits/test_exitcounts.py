@@ -63,7 +63,7 @@ class Watch:
     def __init__(self, kernel):
         self.kernel = kernel
         self.other = CpuAccumulator[str]()
-        self.account = ExitAccount[str](ticks_per_sec=TICKS_PER_SEC)
+        self.account = ExitAccount[str]()
 
     def __call__(self, between=lambda: None, boot_time_secs=BOOT_SECS):
         records = self.kernel.drain()

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
-from jobfeatures_exporter.sampling.groups.grouplist import GroupLister
+from jobfeatures_exporter.sampling.groups.grouplist import list_groups
 from jobfeatures_exporter.sampling.values import LastLook
 from jobfeatures_exporter.snapshot import MemoryBytes
 
@@ -18,10 +18,7 @@ def group(source):
 
 def list_with(heard, *, gone, living=(), last=None):
     groups = GroupList((), [group(each).directory for each in living], tuple(map(group, gone)))
-    lister = GroupLister(
-        SimpleNamespace(update=lambda: groups, close=lambda: None), SimpleNamespace(take=lambda: heard)
-    )
-    return lister.list(LastLook({"/a": KEY, "/s": None} if last is None else last))
+    return list_groups(groups, heard, LastLook({"/a": KEY, "/s": None} if last is None else last))
 
 
 def gone_of(listed):
@@ -44,5 +41,4 @@ def test_where_the_path_is_used_again_the_reading_may_be_of_the_next_job():
 
 def test_without_a_reader_between_samples_there_are_no_readings():
     groups = GroupList(gone=(group("/a"),))
-    lister = GroupLister(SimpleNamespace(update=lambda: groups), None)
-    assert lister.list(LastLook({"/a": KEY})) == (groups, {}, {})
+    assert list_groups(groups, {}, LastLook({"/a": KEY})) == (groups, {}, {})

@@ -225,7 +225,7 @@ def test_beyond_the_limit_processes_are_opened_read_and_closed(node, open_descri
     for pid in (10, 11, 12):
         node.process(pid)
     before = open_descriptors()
-    scanner = ProcessScanner(str(node.proc), max_open=max_open)
+    scanner = ProcessScanner(str(node.proc), budget=DescriptorBudget(max_open))
     first = scanner.scan()
     assert open_descriptors() == before + max_open
     node.process(12, user=9)
@@ -241,7 +241,7 @@ def test_beyond_the_limit_processes_are_opened_read_and_closed(node, open_descri
 
 def test_a_process_that_is_not_kept_and_cannot_be_opened_keeps_its_sample(node, fail_opening, unreadable):
     node.process(10)
-    scanner = ProcessScanner(str(node.proc), max_open=0, unreadable=unreadable)
+    scanner = ProcessScanner(str(node.proc), budget=DescriptorBudget(0), unreadable=unreadable)
     before = scanner.scan()
     fail_opening("/10/stat", errno.EACCES)
     assert scanner.scan()[10] is before[10]

@@ -63,7 +63,7 @@ def job_page(context: Context, key: JobKey, **details) -> str:
 
 def dense_page(context: Context) -> str:
     history = showcase.make_history(context)
-    asked = Asked(is_dense=True, sort="wasted")
+    asked = Asked(view="dense", sort="wasted")
     return render_node(context, showcase.families_of(context), showcase.TZ, history=history, asked=asked)
 
 

@@ -209,3 +209,15 @@ def test_unknown_use_sorts_last(known):
     table = read_page(jobs_table(shown, PageData(Context(now_secs=0.0), ()), {}, has_gpus=True))
     (row,) = rows_of(table, "jobs-table").values()
     assert {row[each].attributes["data-order"] for each in ("CPUs", "Memory", "GPUs")} == {"inf"}
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_a_node_without_cards_has_no_column_for_them(is_dense):
+    shown = NodeView(
+        jobs=(JobView(key=JobKey("slurm", "1"), processes_remain=True, is_running=False),), count=1
+    )
+    data = PageData(Context(now_secs=0.0), ())
+    table = read_page(jobs_table(shown, data, {}, has_gpus=False, is_dense=is_dense))
+    (row,) = rows_of(table, "jobs-table").values()
+    assert "GPUs" not in row
+    assert row["Hints"].text == "processes remain"

@@ -99,16 +99,16 @@ def page_with(count: int, asked: Asked) -> str:
     [
         (24, Asked(), False),
         (25, Asked(), True),
-        (25, Asked(is_full=True), False),
-        (24, Asked(is_full=True), False),
-        (2, Asked(is_dense=True), True),
+        (25, Asked(view="full"), False),
+        (24, Asked(view="full"), False),
+        (2, Asked(view="dense"), True),
     ],
 )
 def test_many_jobs_have_a_line_each_unless_all_is_asked_for(count, asked, are_lines):
     text = page_with(count, asked)
     assert ("one line each" in text) == are_lines
     assert ('href="./?view=full"' in text) == (are_lines and count > 24)
-    assert ("This exporter" in text) == (not asked.is_dense)  # what follows the jobs is there
+    assert ("This exporter" in text) == (asked.view != "dense")  # what follows the jobs is there
 
 
 def test_the_head_of_the_page_counts_what_is_wrong_with_jobs():

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from jobfeatures.publish.http import server as module
-from jobfeatures.publish.http.server import FeatureServer, listening
+from jobfeatures.publish.http.connections import listening
+from jobfeatures.publish.http.connectiontable import ConnectionLimits
+from jobfeatures.publish.http.server import FeatureServer
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 
@@ -75,6 +77,8 @@ def serve(tree, monkeypatch):
         token = tree.make_token(KEY)
         for name, limit in {"job_rate": 10_000.0, **limits}.items():
             monkeypatch.setattr(module, name.upper(), limit)
+        bounds = ConnectionLimits(connections=module.CONNECTIONS, idle_secs=module.IDLE_SECS)
+        monkeypatch.setattr(FeatureServer, "limits", bounds)
         server = FeatureServer(tree)
         counting = []
         async with listening(server, "127.0.0.1:0", tls, on_open=counting.append) as address:

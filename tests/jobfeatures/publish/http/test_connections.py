@@ -209,7 +209,8 @@ async def test_too_many_connections_end_the_stalest_not_the_new(serve):
 
 async def test_an_address_in_use_is_a_wrong_setting(serve, tree):
     from jobfeatures.errors import ConfigurationError
-    from jobfeatures.publish.http.server import FeatureServer, listening
+    from jobfeatures.publish.http.connections import listening
+    from jobfeatures.publish.http.server import FeatureServer
 
     async with serve() as site:
         with pytest.raises(ConfigurationError, match=r"features\.listen_address"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from jobfeatures.records.administration import Cycles, Scheduler, UserRequests
+from jobfeatures.records.administration import Cycles, Scheduler
 from jobfeatures.records.metrics import Metric, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.exposition import Family, Number
@@ -70,7 +70,9 @@ def families(context: Context) -> Iterator[Family]:
     found = [each for each in context.administration if isinstance(each, Scheduler)]
     types = [((one.source, each.name), each) for one in found for each in one.types]
     users = [
-        ((one.source, each.name), each) for one in found for each in _busiest(one.users, context.top_users)
+        ((one.source, each.name), each)
+        for one in found
+        for each in sorted(one.users, key=lambda user: (-user.total_secs, user.name))[: context.top_users]
     ]
     for count, secs, requests in ((REQUESTS, REQUEST_SECS, types), (USER_REQUESTS, USER_REQUEST_SECS, users)):
         yield Family(count, [(values, each.count) for values, each in requests])
@@ -86,7 +88,3 @@ def families(context: Context) -> Iterator[Family]:
         CYCLE_SECS,
         [((*values, name), value(each)) for values, each in cycles for name, value in _STATISTICS.items()],
     )
-
-
-def _busiest(users: tuple[UserRequests, ...], most: int) -> list[UserRequests]:
-    return sorted(users, key=lambda each: (-each.total_secs, each.name))[:most]
