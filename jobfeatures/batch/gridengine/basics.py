@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import UNLIMITED, JobKey, Limit
 
 NAME = "gridengine"
@@ -44,8 +44,7 @@ def number_of(job_id: str) -> str | None:
 def make_key(number: str, task: str | None) -> JobKey:
     """Return the key of a job or of an array task. Raises ParseError."""
     job_id = number if task is None else f"{number}.{task}"
-    if _ID.match(job_id) is None:
-        raise ParseError("not a job id", text=job_id)
+    matched(_ID, job_id, "not a job id")
     return JobKey(NAME, job_id)
 
 
@@ -119,8 +118,6 @@ def _parse_number(text: str, field: str, reason: str, scale: int = 1) -> int:
         if match["hex"]:
             return int(match["hex"], 16) * scale
         return (int(match["octal"], 8) if match["octal"] else int(match["decimal"])) * scale
-    fraction = _FRACTION.match(text)
-    if fraction is None:
-        raise ParseError(reason, field=field, text=text)
+    fraction = matched(_FRACTION, text, reason, field=field)
     below: int = int(fraction[2]) * scale // 10 ** len(fraction[2])
     return int(fraction[1]) * scale + below

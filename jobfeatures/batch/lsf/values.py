@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from jobfeatures.batch.lsf.basics import NOTHING
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import JobState
 from jobfeatures.records.nodelist import is_same_host
 
@@ -168,8 +168,6 @@ def parse_size(text: str, *, field: str = "", bare_unit: str = "K") -> int | Non
     """
     if text in NOTHING:
         return None
-    match = _SIZE.match(text)
-    if match is None:
-        raise ParseError("not a size", field=field, text=text)
+    match = matched(_SIZE, text, "not a size", field=field)
     unit = match[2].upper() if match[2] else ("B" if text[-1].isalpha() else bare_unit)
     return int(Fraction(match[1]) * UNITS[unit])
