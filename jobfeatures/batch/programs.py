@@ -7,6 +7,8 @@ from typing import Any
 
 from jobfeatures.system.command import CommandOutput, ask_command, run_command
 
+MAX_ANSWER_BYTES = 512 * 2**20  # about a whole cluster: a queue of a million jobs is about 300 MB
+
 
 class Programs:
     """Runs a batch system's commands, one process per query, all with the same limits; see `run_command`."""
@@ -16,7 +18,7 @@ class Programs:
         self._command = command
         self._name = name
         self._prefix = prefix
-        self._bounds = bounds
+        self._bounds = {"max_bytes": MAX_ANSWER_BYTES, **bounds}
 
     def path(self, name: str) -> str:
         """Return a command's path, or its name where PATH is searched."""

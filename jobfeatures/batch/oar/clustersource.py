@@ -25,7 +25,6 @@ from jobfeatures.joblogs.loggedjob import Accounting, Notes
 from jobfeatures.records.model import Cluster, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
-MAX_ANSWER_BYTES = 512 * 2**20
 _job_of = itemgetter(0)  # of an item of an answer
 
 
@@ -69,9 +68,7 @@ class OarCluster:
     def __init__(self, clock: Clock, *, oarstat: str = "oarstat", timeout_secs: float = 60.0) -> None:
         """`timeout_secs` limits each query."""
         self._clock = clock
-        self._programs = Programs(
-            oarstat, "oarstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
-        )
+        self._programs = Programs(oarstat, "oarstat", timeout_secs=timeout_secs, kept=SYSTEM.variables)
         self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 

@@ -26,8 +26,6 @@ from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, sh
 from jobfeatures.records.model import Job, JobState
 from jobfeatures.system.command import first_line
 
-MAX_ANSWER_BYTES = 512 * 2**20
-
 _GONE = (
     re.compile(r"(?:[\w./-]+: )?Unknown Job Id(?: Error)?:? (\S+)\Z"),
     re.compile(r"(?:[\w./-]+: )?(\S+) Job has finished\b"),
@@ -144,7 +142,6 @@ class Commands:
             qstat,
             "qstat",
             timeout_secs=timeout_secs,
-            max_bytes=MAX_ANSWER_BYTES,
             kept=VARIABLES,
             environment={"TZ": "UTC0"},
         )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 
 from jobfeatures.batch.clocks import ClockDifference
-from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
@@ -45,7 +45,6 @@ from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
 
 _ASKED = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?\Z")
-MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB
 MAX_ASKED_AGAIN = 500  # jobs without a trusted record; if there are more, all are taken from the queue's poll
 
 
@@ -63,7 +62,6 @@ class SlurmCluster:
             scontrol,
             "scontrol",
             timeout_secs=timeout_secs,
-            max_bytes=MAX_ANSWER_BYTES,
             kept=SYSTEM.variables,
             environment=ENVIRONMENT,
         )
