@@ -138,7 +138,7 @@ def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
 
 
 def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    text = SYSTEMS["lsf"].load("site").make_commands(config, config.batch_timeout_secs).text("bqueues", "-l")
+    text = SYSTEMS["lsf"].load("asking").Commands(config, config.batch_timeout_secs).text("bqueues", "-l")
     names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
         for name, commands in _set_in(queue, names, ":").items():

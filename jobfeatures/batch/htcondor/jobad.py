@@ -116,6 +116,11 @@ def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
     return _first(*(job.count(name) for name in site_limits))
 
 
+def parse_site_limits(text: str) -> tuple[str, ...]:
+    """Return a site's own attributes with a wall limit, as ``htcondor.wall_limit_attributes`` names them."""
+    return tuple(text.replace(",", " ").split())
+
+
 def account_of(job: Fields) -> str | None:
     """Return the accounting group, if any."""
     return job.text("AcctGroup") or job.text("AccountingGroup")

@@ -11,6 +11,7 @@ from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, 
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError, shown
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.command import first_line
@@ -31,20 +32,14 @@ class Output(NamedTuple):
 class Commands:
     """LSF's commands as installed at a site.
 
-    If `user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
+    If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
     LSF_ROOT_USER=Y. `timeout_secs` applies to each.
     """
 
-    def __init__(
-        self,
-        *,
-        bjobs: str = "bjobs",
-        user: str | None = None,
-        timeout_secs: float = 10.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
-    ) -> None:
+    def __init__(self, config: Config, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES) -> None:
+        user = config.lsf_user
         self._programs = Programs(
-            bjobs,
+            config.lsf_bjobs,
             "bjobs",
             prefix=() if user is None else ("runuser", "-u", user, "--"),
             timeout_secs=timeout_secs,

@@ -14,6 +14,8 @@ from jobfeatures.batch.lsf.hosts import (
 )
 from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
+from jobfeatures.batch.programs import MAX_ANSWER_BYTES
+from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.model import Cluster, JobTable
@@ -25,10 +27,10 @@ class LsfCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, commands: Commands, *, refresh_secs: float) -> None:
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
-        self._commands = commands
-        self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs)
+        self._commands = Commands(config, timeout_secs, MAX_ANSWER_BYTES)
+        self._jobs = JobCommand(clock, self._commands, refresh_secs=config.batch_refresh_secs)
 
     def poll_queue(self) -> JobTable:
         """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ."""

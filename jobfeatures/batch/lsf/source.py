@@ -23,12 +23,14 @@ from jobfeatures.batch.lsf.limits import (
 )
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
 MAX_ASKED_BY_ID = 100  # per poll
 MAX_HOSTS_ASKED = 20
+ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}  # None: bparams is queried
 
 
 class LsfSource(PolledSource):
@@ -42,24 +44,15 @@ class LsfSource(PolledSource):
     name = NAME
     is_local = False
 
-    def __init__(
-        self,
-        clock: Clock,
-        commands: Commands,
-        *,
-        node_name: str,
-        abs_runlimit: bool | None = None,
-        refresh_secs: float = 300.0,
-    ) -> None:
-        """If `abs_runlimit` is None, bparams is queried."""
+    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
         self._clock = clock
-        self._commands = commands
-        self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs, is_proof=True)
+        self._commands = Commands(config, config.batch_timeout_secs)
+        self._refresh_secs = config.batch_refresh_secs
+        self._jobs = JobCommand(clock, self._commands, refresh_secs=self._refresh_secs, is_proof=True)
         self._node_name = node_name
-        self._abs_runlimit = abs_runlimit
-        self._refresh_secs = refresh_secs
-        self._rules = Rules(node_name=node_name, absolute=abs_runlimit)
-        self._node = NodeQuestion(BHOSTS, refresh_secs)
+        self._abs_runlimit = ABS_RUNLIMIT[config.lsf_abs_runlimit]
+        self._rules = Rules(node_name=node_name, absolute=self._abs_runlimit)
+        self._node = NodeQuestion(BHOSTS, self._refresh_secs)
         self._refreshed_secs: float | None = None  # monotonic
         self._without_factor: frozenset[str] = frozenset()  # unknown to lshosts: models, or removed hosts
         self._reported: frozenset[Rejected] = frozenset()  # problems already reported

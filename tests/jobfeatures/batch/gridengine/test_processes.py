@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.gridengine.basics import parse_job_id
 from jobfeatures.batch.gridengine.processes import GridEngineJobs
-from jobfeatures.batch.gridengine.source import GridEngineSource
+from jobfeatures.batch.gridengine.site import make_source
 from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.batch.processes import ActiveJob
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 
@@ -141,9 +142,12 @@ def test_the_batch_source_has_the_same_identities(start, jobs, node, spool):
             config.write("job_arg1=x\nja_task_id=0\njob_id=9\n")
         shepherd = node.process(500 + number, name=b"sge_shepherd")
         (shepherd / "comm").write_text("sge_shepherd\n")
-    source = GridEngineSource(
-        SystemClock(), node_name="n1", spool=str(spool), qstat="/nonexistent/qstat", procfs=str(node.proc)
+    config = ExporterConfig(
+        gridengine_spool_directory=str(spool),
+        gridengine_qstat="/nonexistent/qstat",
+        path_procfs=str(node.proc),
     )
+    source = make_source(config, SystemClock(), "n1")
     assert source.poll_jobs(()).jobs.keys() == jobs.update({}).keys() == {sge("1"), sge("2.7"), sge("3.1")}
 
 
