@@ -100,7 +100,7 @@ def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNoti
     if not ads:
         return None
     draining = [slot for slot in map(Fields, ads) if _drains(slot)]
-    expected = {slot.epoch("ExpectedMachineGracefulDrainingCompletion") for slot in draining} - {None}
+    expected = {slot.epoch("ExpectedMachineGracefulDrainingCompletion") for slot in draining}
     shutdowns = tuple(sorted(each for each in expected if each is not None))
     reported = {PER_CORE.format(key): [_rating(slot, name) for slot in ads] for name, key in ratings.items()}
     features = {key: found for key, values in reported.items() if (found := next(filter(None, values), None))}
