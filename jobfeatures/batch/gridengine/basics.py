@@ -27,7 +27,7 @@ _MULTIPLIERS = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
     **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
 }
-_UNLIMITED = frozenset({"infinity", "inf"})
+_WORDS: dict[str, Limit] = {**dict.fromkeys(NOTHING), "infinity": UNLIMITED, "inf": UNLIMITED}
 
 
 def is_number(text: str) -> bool:
@@ -68,9 +68,8 @@ def parse_limit_secs(text: str, *, field: str = "") -> Limit:
     INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a
     second, as in ``60.000000``, is dropped. Raises ParseError.
     """
-    known = _parse_word(text)
-    if known != text:
-        return known  # type: ignore[return-value]  # not a text any more
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if ":" in text:
         parts = text.split(":")
         if len(parts) != 3 or not all(_PART.match(part) for part in parts) or not any(parts):
@@ -85,9 +84,8 @@ def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
 
     INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Raises ParseError.
     """
-    known = _parse_word(text)
-    if known != text:
-        return known  # type: ignore[return-value]  # not a text any more
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     scale = _MULTIPLIERS.get(text[-1], 1)
     return _parse_number(text[:-1] if scale != 1 else text, field, "not a size", scale)
 
@@ -103,13 +101,6 @@ def least_limit(*limits: Limit) -> Limit:
 def known(text: str | None) -> str | None:
     """Return a text, or None if it is a placeholder for no value."""
     return None if text is None or text.lower() in NOTHING else text
-
-
-def _parse_word(text: str) -> Limit | str:
-    word = text.lower()
-    if word in _UNLIMITED:
-        return UNLIMITED
-    return None if word in NOTHING else text
 
 
 def _parse_number(text: str, field: str, reason: str, scale: int = 1) -> int:

@@ -6,6 +6,7 @@ Its files belong to the daemon's administrator, except for some that belong to t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -47,10 +48,8 @@ def list_folders(path: str) -> list[str]:
 def read_config(path: str, owners: Collection[int]) -> str:
     """Return the `config` in a job's or task's directory; "" until it is written. Raises OSError."""
     for folder in list_folders(path):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
-        except FileNotFoundError:
-            continue
     return ""
 
 
