@@ -59,9 +59,24 @@ class PbsCluster:
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs in the accounting files of the days since `since_secs`."""
-        return read_accounting(
-            self._accounting, self.name, since_secs=since_secs, now_secs=self._clock.now_secs()
-        )
+        now_secs = self._clock.now_secs()
+        folder = self._accounting
+        with failing_source(folder, OSError):
+            there = set(os.listdir(folder))
+        wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]
+        records: list[JobRecord] = []
+        rejected: list[Rejected] = []
+        notes = Notes()
+        try:
+            for each in read_records(_lines(wanted), source=folder, notes=notes):
+                if isinstance(each, Rejected):
+                    rejected.append(each)
+                elif each.end_secs is None or each.end_secs >= since_secs:
+                    records.append(replace(each, batch_system=self.name))
+        except JobfeaturesError as error:
+            raise SourceError(str(error)) from error
+        rejected += notes.faults(folder)
+        return Accounting.of(self.name, records, now_secs, rejected)
 
 
 def local_day(secs: float) -> date:
@@ -74,26 +89,6 @@ def file_names(since_secs: float, now_secs: float) -> list[str]:
     last = local_day(now_secs)
     ago = min((last - local_day(since_secs)).days, MAX_DAYS)
     return [(last - timedelta(days=days)).strftime("%Y%m%d") for days in range(ago, -1, -1)]
-
-
-def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_secs: float) -> Accounting:
-    """Return the jobs in these days' files. Raises SourceError if `folder` cannot be read."""
-    with failing_source(folder, OSError):
-        there = set(os.listdir(folder))
-    wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]
-    records: list[JobRecord] = []
-    rejected: list[Rejected] = []
-    notes = Notes()
-    try:
-        for each in read_records(_lines(wanted), source=folder, notes=notes):
-            if isinstance(each, Rejected):
-                rejected.append(each)
-            elif each.end_secs is None or each.end_secs >= since_secs:
-                records.append(replace(each, batch_system=batch_system))
-    except JobfeaturesError as error:
-        raise SourceError(str(error)) from error
-    rejected += notes.faults(folder)
-    return Accounting.of(batch_system, records, now_secs, rejected)
 
 
 def _lines(names: list[str]) -> Iterator[str]:
