@@ -174,22 +174,14 @@ def _joined(first: Answers, second: Answers) -> Answers:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class Scontrol:
-    """Runs scontrol, with one process per poll."""
+    """Runs scontrol, with one process per poll; `timeout_secs` limits a poll, with all its processes."""
 
-    def __init__(
-        self,
-        command: str = "scontrol",
-        *,
-        node_name: str | None = None,
-        timeout_secs: float = 10.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
-    ) -> None:
-        """`timeout_secs` limits a poll, with all its processes."""
-        self.command = command
-        self.node_name = node_name
-        self._timeout_secs = timeout_secs
-        self._max_bytes = max_bytes
+    command: str = "scontrol"
+    node_name: str | None = field(default=None, kw_only=True)
+    timeout_secs: float = field(default=10.0, kw_only=True)
+    max_bytes: int = field(default=MAX_ANSWER_BYTES, kw_only=True)
 
     def poll(self, ids: Collection[str], extra: Sequence[str] = ()) -> Answers:
         """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
@@ -198,9 +190,9 @@ class Scontrol:
         added to `jobs`, while `rejected` still has them. `extra` are commands for the same process. Raises
         SourceError if there was no answer, CommandError if scontrol did not run to its end.
         """
-        deadline = time.monotonic() + self._timeout_secs
+        deadline = time.monotonic() + self.timeout_secs
         questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
-        answers = self._run(questions, self._timeout_secs, extra)
+        answers = self._run(questions, self.timeout_secs, extra)
         if answers.ask_alone:
             answers = self._ask_alone(answers, deadline)
         refused = answers.rejected.keys() - answers.jobs.keys()
@@ -224,7 +216,7 @@ class Scontrol:
         try:
             return _joined(answers, self._run(answers.ask_alone, _remaining_secs(deadline)))
         except SourceError as error:
-            reason = f"no answer about it alone within {self._timeout_secs:g} s: {error}"
+            reason = f"no answer about it alone within {self.timeout_secs:g} s: {error}"
             late = {job_id: Rejected(SOURCE, reason, text=name) for job_id, name in answers.ask_alone.items()}
             return replace(answers, rejected={**answers.rejected, **late}, ask_alone={}, complete=False)
 
@@ -244,7 +236,7 @@ class Scontrol:
             [self.command, "-a", "-o", "-d"],
             stdin=format_questions(questions.values(), nonce, extra),
             timeout_secs=timeout_secs,
-            max_bytes=self._max_bytes,
+            max_bytes=self.max_bytes,
             environment={"SLURM_TIME_FORMAT": "%s"},
             kept=SYSTEM.variables,
         )

@@ -128,23 +128,14 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     """Query the controller about a job; None: unknown, or not queried. Raises SourceError or ParseError."""
     if not needs_server(job, config):
         return None
+    # Imported only where a query is needed.
     if config.slurm_ask == "rest":
-        return _ask_by_rest(job.key.job_id, config, node_name, timeout_secs)
-    from jobfeatures.batch.slurm.answers import Scontrol  # imported only where a query is needed
+        from jobfeatures.batch.slurm.json.source import JsonAsker
+        from jobfeatures.system.clock import SystemClock
+
+        asker = JsonAsker(SystemClock(), make_rest(config), node_name=node_name, timeout_secs=timeout_secs)
+        return asker.ask_about_job(job.key.job_id)
+    from jobfeatures.batch.slurm.answers import Scontrol
 
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     return scontrol.ask_about_job(job.key.job_id)
-
-
-def _ask_by_rest(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:
-    from jobfeatures.batch.slurm.basics import is_plain_id
-    from jobfeatures.batch.slurm.json.source import JsonAsker
-    from jobfeatures.errors import ParseError
-    from jobfeatures.system.clock import SystemClock
-
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", text=job_id)
-    rest = make_rest(config)
-    asker = JsonAsker(SystemClock(), rest, node_name=node_name, timeout_secs=timeout_secs)
-    answers, _ = asker.ask([job_id], about_node=False, now_secs=0.0)
-    return answers.one(job_id, rest.name)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.slurm.answers import Answers
-from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
 from jobfeatures.batch.slurm.json.administration import (
     parse_json_diag,
@@ -91,6 +91,13 @@ class JsonAsker:
             complaint=complaint,
         )
         return answers, node
+
+    def ask_about_job(self, job_id: str) -> Job | None:
+        """Return one job, None if Slurm does not know it. Raises SourceError or ParseError."""
+        if not is_plain_id(job_id):
+            raise ParseError("not a job id", text=job_id)
+        answers, _ = self.ask([job_id], about_node=False, now_secs=0.0)
+        return answers.one(job_id, self._rest.name)
 
     def _remaining_secs(self, deadline: float) -> float:
         remaining = deadline - self._clock.monotonic_secs()
