@@ -15,7 +15,8 @@ import pytest
 
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
-from jobfeatures.batch.oar.site import make_cluster_source, make_source
+from jobfeatures.batch.oar.clustersource import make_cluster_source
+from jobfeatures.batch.oar.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock

@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from jobfeatures.batch.controller.client import ControllerClient
+from jobfeatures.batch.controller.client import ControllerClient, make_client
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
@@ -94,3 +95,26 @@ class ControllerSource(PolledSource):
             return at_secs, len(key.job_id), key.job_id
 
         return min(here, key=order, default=None)
+
+
+def make_controller_source(
+    config: Config,
+    clock: Clock,
+    node_name: str,
+    name: str,
+    ask_one: Callable[[str], Job | None],
+    is_plain: Callable[[str], bool],
+) -> ControllerSource:
+    """Return the source of a batch system about which nodes ask the controller role, by its setting ``ask``.
+
+    Raises ConfigurationError.
+    """
+    client = make_client(config, clock, node_name, key=f"{name}.ask", timeout_secs=config.batch_timeout_secs)
+    return ControllerSource(
+        name,
+        client,
+        clock,
+        ask_one=ask_one,
+        is_plain=is_plain,
+        fallback_secs=config.controller_fallback_secs,
+    )

@@ -155,3 +155,6 @@ def _lines_backwards(path: str) -> Iterator[str]:
                 is_last = False
         if not position and not is_last:
             yield rest.decode("utf-8", "replace")
+
+
+make_cluster_source = GridEngineCluster

@@ -86,3 +86,6 @@ def _parse_records(text: str, source: str, rejected: list[Rejected]) -> Iterator
     with failing_source(source, ParseError):
         ads = parse_json_ads("" if text.strip() == EMPTY else text, source=source)
     yield from parse_each(parse, ads, rejected)
+
+
+make_cluster_source = CondorPool

@@ -1,4 +1,4 @@
-"""Construction of HTCondor's sources from a site's settings, for the daemon and the hooks."""
+"""Whether HTCondor is here, and what hooks read of a job with a site's own limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, parse_site_limits
 from jobfeatures.batch.htcondor.prolog import job_from_prolog
 from jobfeatures.records.model import Job
-from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -22,20 +20,6 @@ def is_here(config: Config) -> bool:
     if os.path.isdir(config.htcondor_execute_directory):
         return True
     return shutil.which(config.htcondor_condor_status) is not None
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return a node's job source."""
-    from jobfeatures.batch.htcondor.source import CondorSource  # a hook has no use for it
-
-    return CondorSource(config, clock, node_name)
-
-
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the controller role's source; condor_q and others are taken from condor_status's directory."""
-    from jobfeatures.batch.htcondor.clustersource import CondorPool  # a hook has no use for it
-
-    return CondorPool(config, clock, timeout_secs)
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:

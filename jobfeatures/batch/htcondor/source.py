@@ -193,3 +193,6 @@ class CondorSource:
                 max_bytes=MAX_NOTICE_BYTES,
             )
             return parse_notice(text, self._ratings) or self._node.notice
+
+
+make_source = CondorSource

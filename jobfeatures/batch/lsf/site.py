@@ -1,4 +1,4 @@
-"""Make LSF's sources and commands from a site's settings."""
+"""Whether LSF is here, and what hooks look up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import find_uid
 from jobfeatures.records.model import Job
-from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 CONFIGURATION = "/etc/lsf.conf"
 
@@ -25,20 +23,6 @@ def is_here(config: Config) -> bool:
         or "LSF_ENVDIR" in os.environ
         or os.path.exists(CONFIGURATION)
     )
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the daemon's source."""
-    from jobfeatures.batch.lsf.source import LsfSource  # a hook has no use for it
-
-    return LsfSource(config, clock, node_name)
-
-
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role. The other commands are taken from the directory of bjobs."""
-    from jobfeatures.batch.lsf.clustersource import LsfCluster  # a hook has no use for it
-
-    return LsfCluster(config, clock, timeout_secs)
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:

@@ -38,6 +38,9 @@ from jobfeatures.batch.slurm.refused import (
     queue_environment,
 )
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
+from jobfeatures.batch.slurm.site import make_rest
+from jobfeatures.batch.source import ClusterSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
@@ -210,3 +213,12 @@ class SlurmCluster:
         )
         with failing_source(ACCOUNTING_SOURCE, ParseError):
             return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
+    """Return the controller role's source. Raises ConfigurationError."""
+    if config.slurm_ask == "rest":
+        from jobfeatures.batch.slurm.json.source import JsonCluster
+
+        return JsonCluster(clock, make_rest(config, whole=True), timeout_secs=timeout_secs)
+    return SlurmCluster(clock, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs)

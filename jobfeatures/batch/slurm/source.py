@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,13 +12,17 @@ from jobfeatures.batch.questions import AskedJobs
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
-from jobfeatures.batch.source import PolledSource
+from jobfeatures.batch.slurm.site import make_rest
+from jobfeatures.batch.source import BatchSource, PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import News, Rejected
 from jobfeatures.records.model import JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
     from jobfeatures.batch.slurm.json.source import JsonAsker
+
+SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
 def ask_scontrol(
@@ -117,3 +122,29 @@ class SlurmSource(PolledSource):
             [Rejected(SOURCE, f"standard error says {answers.complaint}")] if answers.complaint else []
         )
         return (*answers.rejected.values(), *self._complaints.among(complaints))
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+    """Return a node's job source. Raises ConfigurationError."""
+    timeout_secs = config.batch_timeout_secs
+    if config.slurm_ask == "controller":
+        from jobfeatures.batch.controller.source import make_controller_source
+
+        scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
+        return make_controller_source(config, clock, node_name, NAME, scontrol.ask_about_job, is_plain_id)
+    asker = None
+    if config.slurm_ask == "rest":
+        from jobfeatures.batch.slurm.json.source import JsonAsker
+
+        asker = JsonAsker(clock, make_rest(config), node_name=node_name, timeout_secs=timeout_secs)
+    # Random, because a rollout starts the daemons of all nodes at the same time.
+    refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
+    return SlurmSource(
+        clock,
+        node_name=node_name,
+        scontrol=config.slurm_scontrol,
+        timeout_secs=timeout_secs,
+        refresh_secs=refresh_secs,
+        node_refresh_secs=refresh_secs,
+        asker=asker,
+    )

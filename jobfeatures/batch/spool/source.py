@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jobfeatures.batch.basics import Users, find_uid
-from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source, shown_name
+from jobfeatures.config import Config
+from jobfeatures.errors import (
+    ConfigurationError,
+    News,
+    ParseError,
+    Rejected,
+    SourceError,
+    failing_source,
+    shown_name,
+)
 from jobfeatures.records.model import Job, JobKey, JobTable, Version
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened, version_of
@@ -242,6 +251,13 @@ class SpoolSource:
             return job
         uid = self._users.uid(job.user)
         return job if uid is None else replace(job, uid=uid)
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> SpoolSource:
+    """Return the source that the configuration describes. Raises ConfigurationError without a folder."""
+    if config.spool_directory is None:
+        raise ConfigurationError("spool.directory", "is needed by the spool source")
+    return SpoolSource(config.spool_directory, clock, node_name=node_name)
 
 
 def is_document_name(name: str) -> bool:

@@ -6,8 +6,8 @@ import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.gridengine import clustersource
+from jobfeatures.batch.gridengine.clustersource import make_cluster_source
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION
-from jobfeatures.batch.gridengine.site import make_cluster_source
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, JobState

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.gridengine.basics import parse_job_id
 from jobfeatures.batch.gridengine.processes import GridEngineJobs
-from jobfeatures.batch.gridengine.site import make_source
+from jobfeatures.batch.gridengine.source import make_source
 from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.batch.processes import ActiveJob
 from jobfeatures.errors import ParseError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.groupnames import SlotResolver
-from jobfeatures.batch.htcondor.site import make_source
+from jobfeatures.batch.htcondor.source import make_source
 from jobfeatures.batch.processes import UnnumberedGroups
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd

@@ -16,8 +16,9 @@ import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.htcondor.site import is_here, make_cluster_source, make_source
-from jobfeatures.batch.htcondor.source import YOUNG_SECS
+from jobfeatures.batch.htcondor.clustersource import make_cluster_source
+from jobfeatures.batch.htcondor.site import is_here
+from jobfeatures.batch.htcondor.source import YOUNG_SECS, make_source
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
     NO_DRAINS,

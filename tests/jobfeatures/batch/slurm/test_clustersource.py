@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.slurm.clustersource import SlurmCluster
+from jobfeatures.batch.slurm.clustersource import SlurmCluster, make_cluster_source
 from jobfeatures.batch.slurm.refused import make_separator
-from jobfeatures.batch.slurm.site import make_cluster_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.questions import MAX_QUESTIONS, KnownJob, compute_questions
 from jobfeatures.batch.slurm import source as slurm_source
-from jobfeatures.batch.slurm.site import make_source
-from jobfeatures.batch.slurm.source import SlurmSource
+from jobfeatures.batch.slurm.source import SlurmSource, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from jobfeatures.batch.spool import source as spool
-from jobfeatures.batch.spool.site import make_source
-from jobfeatures.batch.spool.source import SpoolSource, is_document_name
+from jobfeatures.batch.spool.source import SpoolSource, is_document_name, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobState
