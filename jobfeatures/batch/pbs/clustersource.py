@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from jobfeatures.batch.pbs import setting
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
@@ -23,11 +25,11 @@ MAX_LINE_CHARACTERS = 2**20
 class PbsCluster:
     """Queries ``qstat`` and ``pbsnodes``, and reads the accounting files if they are on this machine."""
 
-    def __init__(self, commands: Commands, clock: Clock, *, home: str) -> None:
-        self.name = commands.name
-        self._commands = commands
+    def __init__(self, system: str, config: Config, clock: Clock, timeout_secs: float) -> None:
+        self.name = system
+        self._commands = Commands(system, config, timeout_secs)
         self._clock = clock
-        self._accounting = f"{home}/server_priv/accounting"
+        self._accounting = f"{setting(config, system, 'home')}/server_priv/accounting"
 
     def poll_queue(self) -> JobTable:
         """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.

@@ -38,7 +38,6 @@ from jobfeatures.batch.slurm.refused import (
     queue_environment,
 )
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
-from jobfeatures.batch.slurm.site import make_rest
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError, failing_source
@@ -220,5 +219,5 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
     if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonCluster
 
-        return JsonCluster(clock, make_rest(config, whole=True), timeout_secs=timeout_secs)
+        return JsonCluster(config, clock, timeout_secs)
     return SlurmCluster(clock, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs)

@@ -1,4 +1,4 @@
-"""Whether Slurm is here, what hooks ask it, and how slurmrestd is reached."""
+"""Whether Slurm is here, and what hooks ask it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.records.model import Job
 
-MAX_ANSWER_BYTES = 32 * 2**20
 ASK_MAX_NODES = 32  # prologs of jobs on more nodes send no query
-MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
 
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.slurm.json.rest import Rest
     from jobfeatures.config import Config
 
 
@@ -30,23 +27,6 @@ def is_here(config: Config) -> bool:
     if shutil.which(config.slurm_scontrol) is not None:
         return True
     return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
-
-
-def make_rest(config: Config, *, whole: bool = False) -> Rest:
-    """Return a client of slurmrestd, if `whole` with room for the whole queue. Raises ConfigurationError."""
-    from jobfeatures.batch.slurm.json.rest import Rest
-    from jobfeatures.errors import ConfigurationError, SourceError
-
-    if config.slurm_rest_url is None:
-        raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
-    try:
-        return Rest(
-            config.slurm_rest_url,
-            token_file=config.slurm_rest_token_file,
-            max_bytes=MAX_WHOLE_ANSWER_BYTES if whole else MAX_ANSWER_BYTES,
-        )
-    except SourceError as error:
-        raise ConfigurationError("slurm.rest_url", str(error)) from error
 
 
 def needs_server(job: Job, config: Config) -> bool:
@@ -72,7 +52,7 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
         from jobfeatures.batch.slurm.json.source import JsonAsker
         from jobfeatures.system.clock import SystemClock
 
-        asker = JsonAsker(SystemClock(), make_rest(config), node_name=node_name, timeout_secs=timeout_secs)
+        asker = JsonAsker(config, SystemClock(), node_name, timeout_secs)
         return asker.ask_about_job(job.key.job_id)
     from jobfeatures.batch.slurm.answers import Scontrol
 

@@ -12,7 +12,6 @@ from jobfeatures.batch.questions import AskedJobs
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
-from jobfeatures.batch.slurm.site import make_rest
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.config import Config
 from jobfeatures.errors import News, Rejected
@@ -136,7 +135,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonAsker
 
-        asker = JsonAsker(clock, make_rest(config), node_name=node_name, timeout_secs=timeout_secs)
+        asker = JsonAsker(config, clock, node_name, timeout_secs)
     # Random, because a rollout starts the daemons of all nodes at the same time.
     refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
     return SlurmSource(
