@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
@@ -21,14 +22,11 @@ from jobfeatures.errors import ParseError
 MAX_ANCESTORS = 256
 
 
+@dataclass(slots=True)
 class _Answer(Answer):
     """The job of one slot, and the starter that it comes from."""
 
-    __slots__ = ("starter",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.starter: tuple[int, int] | None = None  # pid, start time
+    starter: tuple[int, int] | None = None  # pid, start time
 
 
 class SlotResolver:

@@ -29,12 +29,7 @@ _MINUTES = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) min(?: of (\S{1,255}))?")
 _FACTOR = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLimits:
-    """The time limits of a queue for jobs that set none."""
-
-    run: TimeLimit | None = None
-    cpu: TimeLimit | None = None
+QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +50,14 @@ class Rules:
 
     def wall_limit(self, own: TimeLimit | None, queue: str | None) -> int | None:
         """Return the wall limit of a job on this node in seconds: its own, else its queue's."""
-        limit = own or self.queues.get(queue or "", QueueLimits()).run
+        limit = own or self.queues.get(queue or "", {}).get("RUNLIMIT")
         if limit is None or self.absolute is None:
             return None
         return self._secs(limit, absolute=self.absolute)
 
     def cpu_limit(self, queue: str | None) -> int | None:
         """Return the CPU limit of a job in this queue on this node in seconds. It is never absolute."""
-        limit = self.queues.get(queue or "", QueueLimits()).cpu
+        limit = self.queues.get(queue or "", {}).get("CPULIMIT")
         return None if limit is None else self._secs(limit, absolute=False)
 
     def _secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
@@ -89,7 +84,7 @@ def parse_limit_unit(text: str) -> str:
     return unit if unit in UNITS else "K"
 
 
-def parse_queues(text: str) -> dict[str, QueueLimits]:
+def parse_queues(text: str) -> Mapping[str, QueueLimits]:
     """Return the time limits of the queues from ``bqueues -l``.
 
     Sample, shortened::
@@ -122,10 +117,7 @@ def parse_queues(text: str) -> dict[str, QueueLimits]:
             heads = []
         elif line.strip() and not _HEADS.sub("", line).strip():
             heads = [head for head in _HEADS.findall(line) if head in {"CPULIMIT", "RUNLIMIT"}]
-    return {
-        name: QueueLimits(run=limits.get("RUNLIMIT"), cpu=limits.get("CPULIMIT"))
-        for name, limits in queues.items()
-    }
+    return queues
 
 
 def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_default: bool) -> None:
@@ -157,5 +149,5 @@ def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple
 def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> set[str]:
     """Return the hosts whose speed limits refer to. Bad values are reported when their record is parsed."""
     own = parse_each(lambda record: parse_limit(record.get("RUNTIMELIMIT", "")), records, [])
-    limits = chain(own, (limit for queue in queues for limit in (queue.run, queue.cpu)))
+    limits = chain(own, *(queue.values() for queue in queues))
     return {limit.host for limit in limits if limit is not None and limit.host is not None}
