@@ -38,6 +38,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.records.model import JobKey
@@ -326,7 +327,8 @@ def measure_slurmctld(nodes: int, jobs: int, rounds: int = 10) -> None:
         raise SystemExit(f"Slurm has {len(keys)} jobs, not {jobs}")
     before = rpcs()
     for _ in range(rounds):
-        SlurmSource(SystemClock(), node_name=node, node_refresh_secs=300).poll_jobs(keys)
+        ask = Scontrol(node_name=node).ask
+        SlurmSource(SystemClock(), ask, node_name=node, node_refresh_secs=300).poll_jobs(keys)
     count, total, text = difference(before, rounds)
     print(
         f"slurmctld    one node itself, {jobs} jobs, a refresh: {count:g} RPCs, {total / 1e3:.1f} ms: {text}"

@@ -9,9 +9,11 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 
+from jobfeatures.batch.basics import find_host
 from jobfeatures.batch.lsf.answers import Record, text_of
-from jobfeatures.batch.lsf.values import UNITS, TimeLimit, compute_limit_secs, parse_limit
+from jobfeatures.batch.lsf.values import UNITS, TimeLimit, parse_limit
 from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.records.nodelist import is_same_host
 
 LSHOSTS = "lshosts"
 HOST_FIELDS = ("host_name", "cpuf", "ncpus", "maxmem")
@@ -53,15 +55,37 @@ class Rules:
         limit = own or self.queues.get(queue or "", {}).get("RUNLIMIT")
         if limit is None or self.absolute is None:
             return None
-        return self._secs(limit, absolute=self.absolute)
+        return self.limit_secs(limit, absolute=self.absolute)
 
     def cpu_limit(self, queue: str | None) -> int | None:
         """Return the CPU limit of a job in this queue on this node in seconds. It is never absolute."""
         limit = self.queues.get(queue or "", {}).get("CPULIMIT")
-        return None if limit is None else self._secs(limit, absolute=False)
+        return None if limit is None else self.limit_secs(limit, absolute=False)
 
-    def _secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
-        return compute_limit_secs(limit, absolute=absolute, node_name=self.node_name, factors=self.factors)
+    def limit_secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
+        """Return a limit in seconds on this node, None if a CPU factor is unknown.
+
+        Source: "CPU time and run time normalization",
+        https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
+        the time times the factor of the host it was set for, divided by the factor
+        of the host it is used on, unless it is `absolute` (ABS_RUNLIMIT=Y). If no host
+        is named, the factor that it was set for is 1.
+        """
+        if absolute:
+            return int(limit.secs)
+        here = self._factor(self.node_name)
+        if here is None:
+            return None
+        if limit.host is None:
+            return int(limit.secs / here)
+        if self.node_name is not None and is_same_host(limit.host, self.node_name):
+            return int(limit.secs)
+        there = self._factor(limit.host)
+        return None if there is None else int(limit.secs * there / here)
+
+    def _factor(self, name: str | None) -> Fraction | None:
+        host = name if name in self.factors else find_host(self.factors, name)
+        return None if host is None else self.factors[host]
 
 
 def parse_parameters(text: str) -> bool:

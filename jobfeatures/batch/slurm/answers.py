@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
@@ -14,6 +15,9 @@ from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.records.model import Job
 from jobfeatures.system.command import first_line, run_command
+
+if TYPE_CHECKING:
+    from jobfeatures.batch.slurm.node import NodeAnswer
 
 MAX_ANSWER_BYTES = 32 * 2**20
 VERBOSE = "verbose"
@@ -219,6 +223,23 @@ class Scontrol:
             reason = f"no answer about it alone within {self.timeout_secs:g} s: {error}"
             late = {job_id: Rejected(SOURCE, reason, text=name) for job_id, name in answers.ask_alone.items()}
             return replace(answers, rejected={**answers.rejected, **late}, ask_alone={}, complete=False)
+
+    def ask(
+        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+    ) -> tuple[Answers, NodeAnswer | None]:
+        """Return answers about jobs and node, by one process. Raises SourceError if there are none."""
+        # A prolog has no use for it.
+        from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
+
+        extra = node_questions(self.node_name) if about_node else ()
+        answers = self.poll(job_ids, extra)
+        if not extra or self.node_name is None:
+            return answers, None
+        node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
+        if not node or not reservations:
+            return answers, None
+        found = parse_node_answer(node, reservations, node_name=self.node_name, now_secs=now_secs)
+        return answers, found
 
     def ask_about_job(self, job_id: str) -> Job | None:
         """Return one job from the controller, None if it does not know the job.

@@ -123,3 +123,27 @@ def test_the_hosts_whose_speed_counts_are_those_that_limits_name() -> None:
 def test_many_empty_lines_are_read_once() -> None:
     text = "\n" * 200_000  # each looked at from each before it took minutes
     assert parse_limit_unit(text + "LSF_UNIT_FOR_LIMITS=MB\n") == "M"
+
+
+FACTORS = {"n1": Fraction("2.5"), "n2": Fraction(5)}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "host", "absolute", "node", "expected"),
+    [
+        (720, None, False, "n1", 17280),
+        (1440, None, False, "n1", 34560),
+        (1440, None, True, "n1", 86400),
+        (240, "n1", False, "n1", 14400),  # set for this very host
+        (240, "n1.example.org", False, "n1", 14400),
+        (240, "n2", False, "n1", 28800),  # a slower host takes longer
+        (240, "n2", True, "n1", 14400),
+        (240, "XEON_8", False, "n1", None),  # a model's speed is not known
+        (240, None, False, "n9", None),
+    ],
+)
+def test_limits_count_at_the_speed_of_the_host(
+    minutes: int, host: str | None, absolute: bool, node: str, expected: int | None
+) -> None:
+    limit = TimeLimit(Fraction(minutes * 60), host)
+    assert Rules(node_name=node, factors=FACTORS).limit_secs(limit, absolute=absolute) == expected

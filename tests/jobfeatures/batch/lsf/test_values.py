@@ -14,7 +14,6 @@ from jobfeatures.batch.lsf.basics import is_plain_id, make_id, parse_hosts, shar
 from jobfeatures.batch.lsf.values import (
     STATES,
     TimeLimit,
-    compute_limit_secs,
     parse_limit,
     parse_size,
     parse_state,
@@ -180,30 +179,6 @@ def test_limits_are_minutes_or_hours_and_minutes(text: str, expected: TimeLimit 
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(ParseError, match="not a limit"):
         parse_limit(text)
-
-
-FACTORS = {"n1": Fraction("2.5"), "n2": Fraction(5)}
-
-
-@pytest.mark.parametrize(
-    ("minutes", "host", "absolute", "node", "expected"),
-    [
-        (720, None, False, "n1", 17280),
-        (1440, None, False, "n1", 34560),
-        (1440, None, True, "n1", 86400),
-        (240, "n1", False, "n1", 14400),  # set for this very host
-        (240, "n1.example.org", False, "n1", 14400),
-        (240, "n2", False, "n1", 28800),  # a slower host takes longer
-        (240, "n2", True, "n1", 14400),
-        (240, "XEON_8", False, "n1", None),  # a model's speed is not known
-        (240, None, False, "n9", None),
-    ],
-)
-def test_limits_count_at_the_speed_of_the_host(
-    minutes: int, host: str | None, absolute: bool, node: str, expected: int | None
-) -> None:
-    limit = TimeLimit(Fraction(minutes * 60), host)
-    assert compute_limit_secs(limit, absolute=absolute, node_name=node, factors=FACTORS) == expected
 
 
 # ---------------------------------------------------------------- sizes
