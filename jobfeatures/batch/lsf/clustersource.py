@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
+from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.hosts import (
     BHOSTS,
@@ -29,15 +29,14 @@ class LsfCluster:
 
     def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
-        self._commands = Commands(config, timeout_secs, MAX_ANSWER_BYTES)
-        self._jobs = JobCommand(clock, self._commands, refresh_secs=config.batch_refresh_secs)
+        self._commands = Commands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
 
     def poll_queue(self) -> JobTable:
         """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ."""
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
         jobs, rejected = parse_jobs(
-            self._jobs.ask("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
+            self._commands.jobs("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
         )
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from jobfeatures.batch.basics import T, Users, is_elsewhere, is_host_name
 from jobfeatures.batch.lsf.answers import Record
-from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
+from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
 from jobfeatures.batch.lsf.jobs import BJOBS, Circumstances, parse_jobs
@@ -46,9 +46,8 @@ class LsfSource(PolledSource):
 
     def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
         self._clock = clock
-        self._commands = Commands(config, config.batch_timeout_secs)
+        self._commands = Commands(config, clock, config.batch_timeout_secs)
         self._refresh_secs = config.batch_refresh_secs
-        self._jobs = JobCommand(clock, self._commands, refresh_secs=self._refresh_secs, is_proof=True)
         self._node_name = node_name
         self._abs_runlimit = ABS_RUNLIMIT[config.lsf_abs_runlimit]
         self._rules = Rules(node_name=node_name, absolute=self._abs_runlimit)
@@ -64,7 +63,7 @@ class LsfSource(PolledSource):
             raise SourceError(f"not a host's name: {self._node_name[:80]}")
         taken_at_secs = self._clock.now_secs()
         ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
-        records = self._jobs.ask("-u", "all", "-X", "-m", self._node_name)
+        records = self._commands.jobs("-u", "all", "-X", "-m", self._node_name, is_proof=True)
         news = self._refresh(records)
         around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
         found, rejected = parse_jobs(records, replace(around, asked_by_host=True))
@@ -74,7 +73,7 @@ class LsfSource(PolledSource):
         if missing:
             asked = missing[:MAX_ASKED_BY_ID]
             try:
-                answer = self._jobs.ask("-u", "all", "-X", *(key.job_id for key in asked))
+                answer = self._commands.jobs("-u", "all", "-X", *(key.job_id for key in asked), is_proof=True)
                 more, bad = parse_jobs(answer, around)
             except SourceError as error:
                 rejected.append(Rejected(BJOBS, str(error)))
