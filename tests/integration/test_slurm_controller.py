@@ -14,6 +14,7 @@ from jobfeatures.batch.controller.source import ControllerSource
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.source import SlurmSource
+from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobState
 from jobfeatures.system.clock import SystemClock
@@ -159,12 +160,13 @@ def test_while_slurm_is_down_the_controller_role_says_so_and_then_goes_on(slurm,
     reported_since(client, until, time.time(), job)
 
 
-def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scontrol, until):
+def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scontrol, until, monkeypatch):
     known = slurm.submit("sleep 120", "-n1", "--mem=30")
     slurm.wait(known, "RUNNING")
     client = controller_role(slurm.node)
+    monkeypatch.setattr("jobfeatures.batch.controller.source.make_client", lambda *_, **__: client)
     source = ControllerSource(
-        "slurm", client, SystemClock(), fallback_secs=2.0, is_plain=is_plain_id,
+        Config(controller_fallback_secs=2.0), SystemClock(), slurm.node, "slurm", is_plain=is_plain_id,
         ask_one=Scontrol(node_name=slurm.node).ask_about_job,
     )  # fmt: skip
     reported_since(client, until, 0.0, known)

@@ -102,9 +102,7 @@ class ControllerClient:
         return self._latest
 
 
-def make_client(
-    config: Config, clock: Clock, node_name: str, *, key: str, timeout_secs: float
-) -> ControllerClient:
+def make_client(config: Config, clock: Clock, node_name: str, *, key: str) -> ControllerClient:
     """Return a client; `key` is the setting that requires it. Raises ConfigurationError."""
     if config.controller_url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
@@ -124,5 +122,5 @@ def make_client(
         node_name=node_name,
         token_file=config.controller_token_file,
         ca_file=config.controller_ca_file,
-        timeout_secs=timeout_secs,
+        timeout_secs=config.batch_timeout_secs,
     )

@@ -158,6 +158,6 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     files = OarSource(config, clock, node_name)
     if config.oar_ask != "controller":
         return files
-    from jobfeatures.batch.controller.source import make_controller_source
+    from jobfeatures.batch.controller.source import ControllerSource
 
-    return make_controller_source(config, clock, node_name, NAME, files.read_job, is_plain_id)
+    return ControllerSource(config, clock, node_name, NAME, ask_one=files.read_job, is_plain=is_plain_id)

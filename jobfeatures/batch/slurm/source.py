@@ -106,9 +106,10 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     timeout_secs = config.batch_timeout_secs
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     if config.slurm_ask == "controller":
-        from jobfeatures.batch.controller.source import make_controller_source
+        from jobfeatures.batch.controller.source import ControllerSource
 
-        return make_controller_source(config, clock, node_name, NAME, scontrol.ask_about_job, is_plain_id)
+        ask_one = scontrol.ask_about_job
+        return ControllerSource(config, clock, node_name, NAME, ask_one=ask_one, is_plain=is_plain_id)
     ask: Ask = scontrol.ask
     if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonAsker
