@@ -35,9 +35,7 @@ class GridEngineCluster:
     def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
         self._clock = clock
-        self._programs = Programs(
-            config.gridengine_qstat, "qstat", timeout_secs=timeout_secs, kept=SYSTEM.variables
-        )
+        self._programs = Programs(SYSTEM, config, timeout_secs)
         self._accounting_file = config.gridengine_accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:

@@ -37,9 +37,7 @@ class CondorPool:
     def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. The other commands are taken from condor_status's directory."""
         self._clock = clock
-        self._programs = Programs(
-            config.htcondor_condor_status, "condor_status", timeout_secs=timeout_secs, kept=SYSTEM.variables
-        )
+        self._programs = Programs(SYSTEM, config, timeout_secs)
         self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
 
     def poll_queue(self) -> JobTable:

@@ -46,12 +46,11 @@ class Commands:
         self._plain_until_secs = 0.0  # monotonic: until then only plain fields are requested
         user = config.lsf_user
         self._programs = Programs(
-            config.lsf_bjobs,
-            "bjobs",
+            SYSTEM,
+            config,
+            timeout_secs,
             prefix=() if user is None else ("runuser", "-u", user, "--"),
-            timeout_secs=timeout_secs,
             max_bytes=max_bytes,
-            kept=SYSTEM.variables,
             environment={"LSB_HMS_TIME_FORMAT": "N"},  # overrides lsf.conf: limits with their host
         )
 

@@ -69,9 +69,7 @@ class OarCluster:
     def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query."""
         self._clock = clock
-        self._programs = Programs(
-            config.oar_oarstat, "oarstat", timeout_secs=timeout_secs, kept=SYSTEM.variables
-        )
+        self._programs = Programs(SYSTEM, config, timeout_secs)
         self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 

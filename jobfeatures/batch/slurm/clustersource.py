@@ -55,18 +55,14 @@ class SlurmCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, *, scontrol: str = "scontrol", timeout_secs: float = 60.0) -> None:
-        """`timeout_secs` limits each query. The other commands are taken from `scontrol`'s directory."""
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+        """`timeout_secs` limits each query. The other commands are taken from scontrol's directory."""
         self._clock = clock
-        self._scontrol = Scontrol(scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
-        self._timeout_secs = timeout_secs
-        self._programs = Programs(
-            scontrol,
-            "scontrol",
-            timeout_secs=timeout_secs,
-            kept=SYSTEM.variables,
-            environment=ENVIRONMENT,
+        self._scontrol = Scontrol(
+            config.slurm_scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES
         )
+        self._timeout_secs = timeout_secs
+        self._programs = Programs(SYSTEM, config, timeout_secs, environment=ENVIRONMENT)
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
 
@@ -220,4 +216,4 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Cl
         from jobfeatures.batch.slurm.json.source import JsonCluster
 
         return JsonCluster(config, clock, timeout_secs)
-    return SlurmCluster(clock, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs)
+    return SlurmCluster(config, clock, timeout_secs)
