@@ -18,13 +18,13 @@ from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import job_from_ads, parse_site_limits
 from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
 from jobfeatures.batch.htcondor.scratch import find_job_uid, find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.features import keys
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
-from jobfeatures.system.command import ask_command
 
 YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
 ENDED_SECS = 300.0  # for which an end is reported though nobody asks: what was published is removed by then
@@ -58,7 +58,8 @@ class CondorSource:
     is_local = True
 
     def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
-        self._config = config
+        timeout_secs = config.batch_timeout_secs
+        self._programs = Programs(SYSTEM, config, timeout_secs, max_bytes=MAX_NOTICE_BYTES)
         self._clock = clock
         self._node_name = node_name
         self._execute = config.htcondor_execute_directory
@@ -184,13 +185,9 @@ class CondorSource:
     def _read_notice(self) -> NodeNotice | None:
         """Return the startd's notice, the last one if it reports no slot. Raises SourceError."""
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
-        command = self._config.htcondor_condor_status
         with failing_source("cannot read the node's drain state", SourceError, ParseError):
-            text = ask_command(
-                [command, "-direct", self._node_name, "-json", "-attributes", attributes],
-                timeout_secs=self._config.batch_timeout_secs,
-                kept=SYSTEM.variables,
-                max_bytes=MAX_NOTICE_BYTES,
+            text = self._programs.ask(
+                "condor_status", "-direct", self._node_name, "-json", "-attributes", attributes
             )
             return parse_notice(text, self._ratings) or self._node.notice
 
