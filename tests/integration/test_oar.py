@@ -135,9 +135,10 @@ def controller_role(oar, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        return ControllerClient(
-            SystemClock(), f"http://{address}", node_name=node, token_file=str(token), timeout_secs=60.0
+        config = Config(
+            controller_url=f"http://{address}", controller_token_file=str(token), batch_timeout_secs=60.0
         )
+        return ControllerClient(config, SystemClock(), node)
 
     make.calls = lambda: calls.read_text().splitlines() if calls.exists() else []
     return make

@@ -51,13 +51,12 @@ def controller_role(slurm, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        return ControllerClient(
-            SystemClock(),
-            f"https://{address}",
-            node_name=node,
-            token_file=str(token),
-            ca_file=str(authority.path),
+        config = Config(
+            controller_url=f"https://{address}",
+            controller_token_file=str(token),
+            controller_ca_file=str(authority.path),
         )
+        return ControllerClient(config, SystemClock(), node)
 
     make.exporter = exporter
     return make

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobfeatures.batch.basics import Texts, count_ranges
 from jobfeatures.errors import ParseError, matched
@@ -55,12 +55,12 @@ def job_id_of(environ: Mapping[str, str]) -> str:
     return job_id
 
 
-def split_array_id(job_id: str) -> tuple[str | None, str | None]:
-    """Return the array's number and the subjob's index; None for a job outside arrays."""
+def array_fields(job_id: str) -> dict[str, Any]:
+    """Return the array's number and the subjob's index, as fields of a job; none for a job outside arrays."""
     match = _ID.match(job_id)
     if match is None or match[2] is None:
-        return None, None
-    return match[1], match[2].strip("[]-") or None
+        return {}
+    return {"array_job_id": match[1], "array_task_id": match[2].strip("[]-") or None}
 
 
 def parse_duration(text: str, *, field: str = "") -> int:
