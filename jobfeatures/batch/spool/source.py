@@ -73,24 +73,19 @@ class SpoolSource:
     from the one whose name sorts last. A problem is in `JobTable.rejected` when it first appears but not
     again while it lasts, so that it is not logged at every poll.
 
-    `lookup_uid` returns the user id for a name, None for an unknown one. `node_name` is this node's name in
-    the documents; without it, the process ids of all nodes count.
+    `node_name` is this node's name in the documents; without it, the process ids of all nodes count.
     """
 
     name = NAME
     is_local = True
 
-    def __init__(
-        self,
-        directory: str,
-        clock: Clock,
-        *,
-        lookup_uid: Callable[[str], int | None] = find_uid,
-        node_name: str | None = None,
-    ) -> None:
-        self._directory = directory
+    def __init__(self, config: Config, clock: Clock, node_name: str | None) -> None:
+        """Raise ConfigurationError without a folder."""
+        if config.spool_directory is None:
+            raise ConfigurationError("spool.directory", "is needed by the spool source")
+        self._directory = config.spool_directory
         self._clock = clock
-        self._users = Users(clock, lookup_uid)
+        self._users = Users(clock, find_uid)
         self._node_name = node_name
         self._files: dict[str, _File] = {}
         self._news = News()
@@ -253,11 +248,7 @@ class SpoolSource:
         return job if uid is None else replace(job, uid=uid)
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> SpoolSource:
-    """Return the source that the configuration describes. Raises ConfigurationError without a folder."""
-    if config.spool_directory is None:
-        raise ConfigurationError("spool.directory", "is needed by the spool source")
-    return SpoolSource(config.spool_directory, clock, node_name=node_name)
+make_source = SpoolSource
 
 
 def is_document_name(name: str) -> bool:
