@@ -39,15 +39,15 @@ class _Known:
 class GridEngineJobs:
     """Follows the jobs of an execution daemon.
 
-    `spool` is its directory on this node, such as ``/var/spool/gridengine/execd/HOST``;
-    None means the working directory of the running sge_execd.
+    Its spool directory on this node, such as ``/var/spool/gridengine/execd/HOST``,
+    is the working directory of the running sge_execd unless that is set.
     """
 
-    def __init__(self, procfs: str, spool: str | None, failures: Failures) -> None:
+    def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._spool = spool
+        self._spool: str | None = config.gridengine_spool_directory
         self._failures = failures
-        self._is_stated = spool is not None
+        self._is_stated = self._spool is not None
         self._known: dict[str, _Known] = {}
         self._jobs: Mapping[JobKey, ActiveJob] = {}
         self._look = 0
@@ -131,6 +131,4 @@ class GridEngineJobs:
         known.complete = all(None not in pair for pair in reported)
 
 
-def make_job_processes(config: Any, procfs: str, failures: Failures) -> GridEngineJobs:
-    """Return what follows the jobs of this node's execution daemon."""
-    return GridEngineJobs(procfs, config.gridengine_spool_directory, failures)
+make_job_processes = GridEngineJobs

@@ -30,11 +30,11 @@ class _Answer(Answer):
 
 
 class SlotResolver:
-    """Follows the jobs of the slots on the node. `execute` is HTCondor's EXECUTE directory."""
+    """Follows the jobs of the slots on the node."""
 
-    def __init__(self, procfs: str, execute: str, failures: Failures) -> None:
+    def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._execute = execute
+        self._execute: str = config.htcondor_execute_directory
         self._failures = failures
         self._answers: dict[str, _Answer] = {}
         self._look = 0
@@ -116,6 +116,4 @@ def _find_starter(
     return None
 
 
-def make_group_names(config: Any, procfs: str, failures: Failures) -> SlotResolver:
-    """Return what follows the slots of this node."""
-    return SlotResolver(procfs, config.htcondor_execute_directory, failures)
+make_group_names = SlotResolver

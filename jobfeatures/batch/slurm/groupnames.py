@@ -44,7 +44,7 @@ def parse_job_variable(environ: bytes) -> str | None:
 class SluidResolver:
     """Follows the job ids of the SLUIDs on the node."""
 
-    def __init__(self, procfs: str, failures: Failures) -> None:
+    def __init__(self, _config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
         self._failures = failures
         self._answers: dict[str, Answer] = {}
@@ -106,6 +106,4 @@ class SluidResolver:
         return b"" if found is None else found[0]
 
 
-def make_group_names(_config: Any, procfs: str, failures: Failures) -> SluidResolver:
-    """Return what follows the SLUIDs of this node."""
-    return SluidResolver(procfs, failures)
+make_group_names = SluidResolver

@@ -13,6 +13,7 @@ from jobfeatures.batch.gridengine.processes import GridEngineJobs
 from jobfeatures.batch.gridengine.source import make_source
 from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.batch.processes import ActiveJob
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
@@ -59,7 +60,7 @@ def start(spool):
 
 @pytest.fixture
 def jobs(node, spool, unreadable):
-    return GridEngineJobs(str(node.proc), str(spool), unreadable)
+    return GridEngineJobs(Config(gridengine_spool_directory=str(spool)), str(node.proc), unreadable)
 
 
 def test_active_jobs_have_group_and_shepherd(start, jobs, unreadable):
@@ -239,7 +240,7 @@ def look(node, jobs, looks=1):
 
 def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
     start("1.1", 65400, 500)
-    jobs = GridEngineJobs(str(node.proc), None, unreadable)
+    jobs = GridEngineJobs(Config(), str(node.proc), unreadable)
     assert look(node, jobs) == {}
     assert not jobs.is_here
     execd(uid=0)
@@ -251,7 +252,7 @@ def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
 
 def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, spool, unreadable):
     start("1.1", 65400, 500)
-    jobs = GridEngineJobs(str(node.proc), None, unreadable)
+    jobs = GridEngineJobs(Config(), str(node.proc), unreadable)
     execd(uid=0)
     assert look(node, jobs)
     node.end(400)
@@ -264,7 +265,7 @@ def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, s
 def test_a_users_process_of_the_daemons_name_is_not_followed(node, start, execd, unreadable):
     start("1.1", 65400, 500)
     execd(uid=6001)
-    assert look(node, GridEngineJobs(str(node.proc), None, unreadable), looks=20) == {}
+    assert look(node, GridEngineJobs(Config(), str(node.proc), unreadable), looks=20) == {}
 
 
 @pytest.mark.parametrize(

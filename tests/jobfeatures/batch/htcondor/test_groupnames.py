@@ -12,6 +12,7 @@ from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.groupnames import SlotResolver
 from jobfeatures.batch.htcondor.source import make_source
 from jobfeatures.batch.processes import UnnumberedGroups
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.longform import parse_ad
@@ -58,7 +59,8 @@ def start(node, execute):
 @pytest.fixture
 def ask(node, execute, unreadable):
     """Return a function that takes one look: pids by slot."""
-    resolver = SlotResolver(str(node.proc), str(execute), unreadable)
+    config = Config(htcondor_execute_directory=str(execute))
+    resolver = SlotResolver(config, str(node.proc), unreadable)
     scanner = ProcessScanner(str(node.proc))
 
     def ask(batch=None, looks=1, **slots):
