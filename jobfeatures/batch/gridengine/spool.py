@@ -65,10 +65,9 @@ def parse_number(data: bytes) -> int | None:
 
 def read_number(path: str, owners: Collection[int]) -> int | None:
     """Return the number in a file of the daemon; None until it is written. Raises OSError or ParseError."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def find_spool(procfs: str) -> str | None:
@@ -77,18 +76,14 @@ def find_spool(procfs: str) -> str | None:
         names = os.listdir(procfs)
     except OSError:
         return None
-    for name in names:
-        if not name.isdigit():
-            continue
-        try:
+    for name in filter(str.isdigit, names):
+        with contextlib.suppress(OSError):  # it has ended, or access is denied
             with open(f"{procfs}/{name}/comm", "rb") as file:
                 if file.read(64).rstrip(b"\n") != EXECD_COMMAND.encode():
                     continue
             with open(f"{procfs}/{name}/status", "rb") as file:
                 if b"\nUid:\t0\t" in file.read(65536):
                     return os.readlink(f"{procfs}/{name}/cwd")
-        except OSError:  # it has ended, or access is denied
-            continue
     return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from jobfeatures.batch.basics import find_host
 from jobfeatures.errors import ParseError, matched
 
 NAME = "lsf"
@@ -61,8 +60,3 @@ def count_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
     if sum(slots.values()) > MAX_SLOTS:
         raise ParseError(f"more than {MAX_SLOTS} slots", field=field)
     return slots
-
-
-def share_of(slots: dict[str, int], node_name: str | None) -> int | None:
-    """Return the slots on this node, None if it is not among the hosts."""
-    return slots.get(find_host(slots, node_name) or "")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from jobfeatures.batch.basics import Users, count_hosts, find_host, procfs_of
+from jobfeatures.batch.basics import Users, count_hosts, procfs_of, share_of
 from jobfeatures.batch.oar.values import NAME, is_plain_id, make_limits
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.config import Config
@@ -127,7 +127,6 @@ class OarSource(PolledSource):
         text, changed_secs = self._text(name)
         reported = parse_environment(text)
         hosts = count_hosts(self._text(job_id)[0].splitlines(), field="node file")
-        here = find_host(hosts, self._node_name)
         wall = reported.get("OAR_JOB_WALLTIME_SECONDS")
         total_cpus = sum(hosts.values()) or None
         array, index = reported.get("OAR_ARRAYID", ""), reported.get("OAR_ARRAYINDEX", "")
@@ -144,7 +143,7 @@ class OarSource(PolledSource):
             start_secs=int(changed_secs),
             nodes=tuple(hosts),
             total_cpus=total_cpus,
-            allocated_cpus=None if here is None else hosts[here],
+            allocated_cpus=share_of(hosts, self._node_name),
             limits=make_limits(parse_count(wall) if wall else None, total_cpus),
         )
 

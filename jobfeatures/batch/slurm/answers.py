@@ -166,18 +166,6 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     raise ParseError(f"several records in the answer for job {job_id}", source=SOURCE, text=lines[0])
 
 
-def _joined(first: Answers, second: Answers) -> Answers:
-    return Answers(
-        jobs={**first.jobs, **second.jobs},
-        gone=first.gone,  # the second answer proves nothing: its names may have changed since the first
-        rejected={**first.rejected, **second.rejected},
-        ask_alone={},
-        complete=first.complete and second.complete and not second.gone,
-        complaint=first.complaint or second.complaint,
-        extra=first.extra,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Scontrol:
     """Runs scontrol, with one process per poll; `timeout_secs` limits a poll, with all its processes."""
@@ -218,11 +206,19 @@ class Scontrol:
     def _ask_alone(self, answers: Answers, deadline: float) -> Answers:
         """Add the answers about single tasks and components; without one, that job alone is rejected."""
         try:
-            return _joined(answers, self._run(answers.ask_alone, _remaining_secs(deadline)))
+            second = self._run(answers.ask_alone, _remaining_secs(deadline))
         except SourceError as error:
             reason = f"no answer about it alone within {self.timeout_secs:g} s: {error}"
             late = {job_id: Rejected(SOURCE, reason, text=name) for job_id, name in answers.ask_alone.items()}
             return replace(answers, rejected={**answers.rejected, **late}, ask_alone={}, complete=False)
+        return replace(  # with the jobs gone that were: names may have changed since the first answer
+            answers,
+            jobs={**answers.jobs, **second.jobs},
+            rejected={**answers.rejected, **second.rejected},
+            ask_alone={},
+            complete=answers.complete and second.complete and not second.gone,
+            complaint=answers.complaint or second.complaint,
+        )
 
     def ask(
         self, job_ids: Collection[str], *, about_node: bool, now_secs: float

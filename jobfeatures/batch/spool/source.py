@@ -107,7 +107,13 @@ class SpoolSource:
             taken_at_secs=taken_at,
             complete=is_complete,
             rejected=_cut(self._news.among(notes), MAX_REPORTED, self._directory),
-            reported_secs=self._answer_times(),
+            # Jobs kept from files that are broken now.
+            reported_secs={
+                job.key: file.reported_secs
+                for file in self._files.values()
+                if not file.digest
+                for job in file.jobs
+            },
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -231,15 +237,6 @@ class SpoolSource:
                     notes.append(Rejected(self._directory, reason, field="Id", text=job.key.job_id))
                 jobs[job.key] = self._with_uid(job)
         return jobs
-
-    def _answer_times(self) -> dict[JobKey, float]:
-        """Return when the jobs kept from files that are broken now were last reported."""
-        return {
-            job.key: file.reported_secs
-            for file in self._files.values()
-            if not file.digest
-            for job in file.jobs
-        }
 
     def _with_uid(self, job: Job) -> Job:
         if job.uid is not None or job.user is None:

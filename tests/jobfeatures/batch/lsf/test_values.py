@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.lsf.basics import is_plain_id, make_id, parse_hosts, share_of
+from jobfeatures.batch.lsf.basics import is_plain_id, make_id, parse_hosts
 from jobfeatures.batch.lsf.values import (
     STATES,
     TimeLimit,
@@ -72,12 +72,6 @@ def test_slots_are_counted_by_host(text: str, expected: dict[str, int]) -> None:
 def test_what_is_no_list_of_hosts_is_refused(text: str) -> None:
     with pytest.raises(ParseError):
         parse_hosts(text)
-
-
-def test_the_share_of_a_host_that_is_not_there_is_unknown() -> None:
-    assert share_of({"n1": 4, "n2": 2}, "n2") == 2
-    assert share_of({"n1": 4, "n2": 2}, "n3") is None
-    assert share_of({"n1": 4}, None) is None
 
 
 # ---------------------------------------------------------------- states
