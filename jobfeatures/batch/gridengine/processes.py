@@ -45,9 +45,9 @@ class GridEngineJobs:
 
     def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._spool: str | None = config.gridengine_spool_directory
+        self._stated: str | None = config.gridengine_spool_directory
+        self._spool = self._stated
         self._failures = failures
-        self._is_stated = self._spool is not None
         self._known: dict[str, _Known] = {}
         self._jobs: Mapping[JobKey, ActiveJob] = {}
         self._look = 0
@@ -72,8 +72,7 @@ class GridEngineJobs:
             if isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 self._known.clear()
                 self._jobs = {}
-                if not self._is_stated:  # the daemon may come back with another directory
-                    self._spool = None
+                self._spool = self._stated  # the daemon may come back with another directory
             return self._jobs
         for gone in self._known.keys() - names:
             del self._known[gone]
