@@ -7,7 +7,6 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
-from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
@@ -116,9 +115,7 @@ class JsonAsker:
             raise ParseError("more than one record of a job", field="job_id")
         return parse_json_job(own[0], node_name=self._node_name) if own else None
 
-    def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer | None:
-        if not is_host_name(self._node_name):
-            return None
+    def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer:
         node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._remaining_secs(deadline))
         reservations = self._rest.ask("reservations", self._remaining_secs(deadline))
         return parse_json_notice(
