@@ -15,6 +15,7 @@ A bad record inside a good document raises no exception to the caller: it become
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,6 +168,15 @@ def parse_each(
             yield parse(record)
         except ParseError as error:
             rejected.append(Rejected.from_error(error.at(source, about=about(record))))
+
+
+def matched(
+    pattern: re.Pattern[str], text: str, reason: str, *, source: str = "", field: str = ""
+) -> re.Match[str]:
+    """Return the match of a pattern at the beginning of a text; without one raises ParseError, `reason`."""
+    if (match := pattern.match(text)) is None:
+        raise ParseError(reason, source=source, field=field, text=text)
+    return match
 
 
 def shown(text: str, characters: int = SHOWN_CHARACTERS) -> str:

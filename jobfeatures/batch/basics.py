@@ -72,6 +72,11 @@ def find_host(names: Iterable[str], node_name: str | None) -> str | None:
     return next((name for name in names if node_name and is_same_host(name, node_name)), None)
 
 
+def share_of(slots: Mapping[str, int], node_name: str | None) -> int | None:
+    """Return the slots on this node, None if it is not among the hosts."""
+    return slots.get(find_host(slots, node_name) or "")
+
+
 def is_elsewhere(job: Job, known_as: str | None) -> bool:
     """Return whether a job runs on other nodes only; `known_as` is this node's name in the batch system."""
     is_placed = known_as is not None and job.state.is_on_node and bool(job.nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from jobfeatures.errors import ParseError
@@ -91,16 +92,14 @@ class JobProcesses(Protocol):
         """Return the jobs that are active now, given all processes of the node."""
 
 
+@dataclass(slots=True)
 class Answer:
     """The job id of one group; `proven` if no user could have written it. It is searched at growing gaps."""
 
-    __slots__ = ("gap", "job_id", "next_look", "proven")
-
-    def __init__(self) -> None:
-        self.job_id: str | None = None
-        self.proven = False
-        self.gap = 0
-        self.next_look = 0
+    job_id: str | None = None
+    proven: bool = False
+    gap: int = 0
+    next_look: int = 0
 
     def is_due(self, look: int) -> bool:
         """Return whether a search is due in this sample, and schedule the next one if so."""

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jobfeatures.batch.system import System
 from jobfeatures.system.command import CommandOutput, ask_command, run_command
+
+MAX_ANSWER_BYTES = 512 * 2**20  # about a whole cluster: a queue of a million jobs is about 300 MB
 
 
 class Programs:
     """Runs a batch system's commands, one process per query, all with the same limits; see `run_command`."""
 
-    def __init__(self, command: str, name: str, *, prefix: Sequence[str] = (), **bounds: Any) -> None:
-        """`command` is how the site calls the command `name`; `prefix` is put before every command line."""
-        self._command = command
-        self._name = name
+    def __init__(
+        self, system: System, config: object, timeout_secs: float, *, prefix: Sequence[str] = (), **more: Any
+    ) -> None:
+        """Take from the setting `system.command` how the site calls the command with that name.
+
+        `prefix` is put before every command line.
+        """
+        self._command: str = getattr(config, system.command.replace(".", "_"))
+        self._name = system.command.partition(".")[2]
         self._prefix = prefix
-        self._bounds = bounds
+        bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_ANSWER_BYTES, "kept": system.variables}
+        self._bounds = {**bounds, **more}
 
     def path(self, name: str) -> str:
         """Return a command's path, or its name where PATH is searched."""

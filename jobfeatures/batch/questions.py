@@ -135,8 +135,8 @@ class AskedJobs:
 class NodeQuestion:
     """What a batch system announces about this node. A failed query keeps the last answer."""
 
-    def __init__(self, source: str, refresh_secs: float | None) -> None:
-        """`refresh_secs` is the interval between queries; with None the node is never queried."""
+    def __init__(self, source: str, refresh_secs: float) -> None:
+        """`refresh_secs` is the interval between queries."""
         self.notice: NodeNotice | None = None
         self.problem: Rejected | None = None  # why the latest query failed
         self._source = source
@@ -153,7 +153,7 @@ class NodeQuestion:
 
         `run` may leave the query to a thread: until that ends, the last answer counts.
         """
-        if self._refresh_secs is None or now_secs < self._due_secs:
+        if now_secs < self._due_secs:
             return ()
         due_secs, self._due_secs = now_secs + self._refresh_secs, float("inf")
 

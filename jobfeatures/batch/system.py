@@ -3,9 +3,9 @@
 A batch system's package (its room) holds only that in ``__init__``, since hooks start often and have to know
 all systems. The rest is in parts, modules that are imported on demand:
 
-``site``    `is_here(config)`, which ``batch.sources = auto`` uses, and
-            `make_source(config, clock, node_name)`, a `BatchSource`; for the controller role
-            `make_cluster_source(config, clock, timeout_secs)`; where a hook's environment is incomplete,
+``source``  `make_source(config, clock, node_name)`, a `BatchSource`
+``clustersource``  `make_cluster_source(config, clock, timeout_secs)`, a `ClusterSource`, if it `has_cluster`
+``site``    `is_here(config)`, which ``batch.sources = auto`` uses; where a hook's environment is incomplete,
             `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing to ask, or
             nothing learnt), and if that queries a server, `needs_server(job, config)`
 ``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`

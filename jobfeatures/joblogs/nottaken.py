@@ -51,11 +51,10 @@ def says_something(value: Any) -> bool:
     return bool(value) and value != -1
 
 
-def count_not_taken(notes: Notes | None, *asked: Asked[Any]) -> None:
+def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
     """Count the values that were not read."""
-    if notes is not None:
-        for each in asked:
-            notes.not_taken.update(each.left())
+    for each in asked:
+        notes.not_taken.update(each.left())
 
 
 def without_unreadable(

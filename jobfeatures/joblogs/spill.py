@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 import os
 import pickle
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.joblogs.loggedjob import MOST
@@ -25,26 +26,14 @@ class SpillError(JobfeaturesError):
     exit_status = 2
 
 
-class Folder:
+class Folder(contextlib.ExitStack):
     """A temporary folder, created at first use and removed with its content."""
 
-    def __init__(self) -> None:
-        self._made: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._made is not None:
-            self._made.cleanup()
-
-    @property
+    @functools.cached_property
     def folder(self) -> str:
         """Return the folder, created if necessary. Raises SpillError."""
-        if self._made is None:
-            with naming_full_folder():
-                self._made = tempfile.TemporaryDirectory(prefix="jobfeatures-")
-        return self._made.name
+        with naming_full_folder():
+            return self.enter_context(tempfile.TemporaryDirectory(prefix="jobfeatures-"))
 
 
 class DiskSorter(Folder):

@@ -38,8 +38,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.slurm.source import SlurmSource
+from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
 
@@ -319,14 +321,15 @@ def difference(before: dict[str, tuple[int, int]], rounds: int) -> tuple[float, 
 
 
 def measure_slurmctld(nodes: int, jobs: int, rounds: int = 10) -> None:
-    queue = SlurmCluster(SystemClock()).poll_queue()
+    queue = SlurmCluster(Config(), SystemClock(), 60.0).poll_queue()
     keys = [JobKey("slurm", job_id) for job_id in sorted(key.job_id for key in queue.jobs)[:jobs]]
     node = next(job.nodes[0] for job in queue.jobs.values() if job.nodes)
     if len(keys) < jobs:
         raise SystemExit(f"Slurm has {len(keys)} jobs, not {jobs}")
     before = rpcs()
     for _ in range(rounds):
-        SlurmSource(SystemClock(), node_name=node, node_refresh_secs=300).poll_jobs(keys)
+        ask = Scontrol(node_name=node).ask
+        SlurmSource(SystemClock(), ask, node_name=node, node_refresh_secs=300).poll_jobs(keys)
     count, total, text = difference(before, rounds)
     print(
         f"slurmctld    one node itself, {jobs} jobs, a refresh: {count:g} RPCs, {total / 1e3:.1f} ms: {text}"
@@ -336,7 +339,7 @@ def measure_slurmctld(nodes: int, jobs: int, rounds: int = 10) -> None:
         print(
             f"             {nodes} nodes every {refresh} s: {count * share:.0f} RPCs/s, {total * share / 1e6:.3f} s/s"
         )
-    cluster = SlurmCluster(SystemClock())
+    cluster = SlurmCluster(Config(), SystemClock(), 60.0)
     before = rpcs()
     for _ in range(rounds):
         cluster.poll_cluster()

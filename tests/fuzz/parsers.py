@@ -43,7 +43,7 @@ PACKAGES = {
 NAME = re.compile(
     r"(parse|recognise|expand|iterate)_?\w*|(read|check)_(records|ads|json_ads|long_ads|jobs|log)"
 )
-SUSPECT = re.compile(rf"def ({NAME.pattern})\(|raise ParseError")
+SUSPECT = re.compile(rf"def ({NAME.pattern})\(|raise ParseError|matched\(")
 TEXT = {"str", "bytes", "str | bytes", "bytes | str", "str | None", "bytes | None"}
 LINES = {"Iterable[str]", "Sequence[str]", "Collection[str]"}
 ALLOWED = (ParseError, ConfigurationError, SourceError, KindError)
@@ -102,6 +102,7 @@ ARGUMENTS: Mapping[str, object] = {
     "path": "/sys/card",
     "resources": ("cpu", "memory"),
     "resource": "cpu",
+    "ratings": {},
     "value_type": "integer",
     "config": "",
     "number": 1,
@@ -311,7 +312,8 @@ def _is_parser(function: ast.FunctionDef) -> bool:
     first = function.args.args[0].annotation
     kind = ast.unparse(first) if first else ""
     raises = any(
-        isinstance(each, ast.Raise) and each.exc and ast.unparse(each.exc).startswith("ParseError")
+        (isinstance(each, ast.Raise) and each.exc and ast.unparse(each.exc).startswith("ParseError"))
+        or (isinstance(each, ast.Call) and ast.unparse(each.func) == "matched")
         for each in ast.walk(function)
     )
     return bool(NAME.fullmatch(function.name)) or (raises and kind in TEXT | LINES)

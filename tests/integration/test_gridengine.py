@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.gridengine import site as system
+from jobfeatures.batch.gridengine.clustersource import make_cluster_source
+from jobfeatures.batch.gridengine.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
@@ -314,7 +315,7 @@ def test_source_and_attribution_agree_about_identities(gridengine, exporter, unt
     assert {job.state for job in table.jobs.values()} == {JobState.RUNNING}
 
 
-def make(gridengine, factory=system.make_source, *more):
+def make(gridengine, factory=make_source, *more):
     os.environ.update(gridengine.environ)  # the commands need it
     return factory(Config(), SystemClock(), *(more or (os.uname().nodename,)))
 
@@ -360,7 +361,7 @@ def test_waiting_jobs_and_a_disabled_queue_are_seen_by_the_controller_role(gride
 def test_the_end_of_a_job_is_told_by_accounting(gridengine, until):
     before = time.time() - 1
     number = gridengine.submit("exit 3", "-N", "fails")
-    cluster = make(gridengine, system.make_cluster_source, 20)
+    cluster = make(gridengine, make_cluster_source, 20)
 
     def record():
         found = [each for each in cluster.poll_accounting(before).records if each.key.job_id == number]

@@ -15,7 +15,8 @@ import pytest
 
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
-from jobfeatures.batch.oar.site import make_cluster_source, make_source
+from jobfeatures.batch.oar.clustersource import make_cluster_source
+from jobfeatures.batch.oar.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
@@ -134,9 +135,10 @@ def controller_role(oar, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        return ControllerClient(
-            SystemClock(), f"http://{address}", node_name=node, token_file=str(token), timeout_secs=60.0
+        config = Config(
+            controller_url=f"http://{address}", controller_token_file=str(token), batch_timeout_secs=60.0
         )
+        return ControllerClient(config, SystemClock(), node)
 
     make.calls = lambda: calls.read_text().splitlines() if calls.exists() else []
     return make

@@ -31,7 +31,7 @@ def watch(slurm, monkeypatch):
 
     def start(**settings):
         clock = SystemClock()
-        source = SlurmCluster(clock)
+        source = SlurmCluster(ExporterConfig(), clock, 60.0)
         made = LiveQuality(
             source,
             clock,

@@ -14,6 +14,7 @@ from jobfeatures.batch.controller.source import ControllerSource
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.source import SlurmSource
+from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobState
 from jobfeatures.system.clock import SystemClock
@@ -50,13 +51,12 @@ def controller_role(slurm, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        return ControllerClient(
-            SystemClock(),
-            f"https://{address}",
-            node_name=node,
-            token_file=str(token),
-            ca_file=str(authority.path),
+        config = Config(
+            controller_url=f"https://{address}",
+            controller_token_file=str(token),
+            controller_ca_file=str(authority.path),
         )
+        return ControllerClient(config, SystemClock(), node)
 
     make.exporter = exporter
     return make
@@ -118,7 +118,9 @@ def test_a_node_is_told_what_it_would_be_told_itself(slurm, controller_role, sco
         for node in (slurm.node, second):
             asked = controller_role(node)
             told = reported_since(asked, until, time.time())
-            itself = SlurmSource(SystemClock(), node_name=node, node_refresh_secs=1)
+            itself = SlurmSource(
+                SystemClock(), Scontrol(node_name=node).ask, node_name=node, node_refresh_secs=1
+            )
             own = itself.poll_jobs(told.jobs.keys())
             assert comparable(told) == comparable(own)
             assert told.node == own.node
@@ -157,12 +159,13 @@ def test_while_slurm_is_down_the_controller_role_says_so_and_then_goes_on(slurm,
     reported_since(client, until, time.time(), job)
 
 
-def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scontrol, until):
+def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scontrol, until, monkeypatch):
     known = slurm.submit("sleep 120", "-n1", "--mem=30")
     slurm.wait(known, "RUNNING")
     client = controller_role(slurm.node)
+    monkeypatch.setattr("jobfeatures.batch.controller.source.make_client", lambda *_, **__: client)
     source = ControllerSource(
-        "slurm", client, SystemClock(), fallback_secs=2.0, is_plain=is_plain_id,
+        Config(controller_fallback_secs=2.0), SystemClock(), slurm.node, "slurm", is_plain=is_plain_id,
         ask_one=Scontrol(node_name=slurm.node).ask_about_job,
     )  # fmt: skip
     reported_since(client, until, 0.0, known)

@@ -9,9 +9,10 @@ from datetime import UTC
 
 import pytest
 
+from jobfeatures.batch.slurm.clustersource import make_cluster_source
 from jobfeatures.batch.slurm.json import log as jsonlog
 from jobfeatures.batch.slurm.sacct import records as sacct
-from jobfeatures.batch.slurm.site import make_cluster_source, make_source
+from jobfeatures.batch.slurm.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits

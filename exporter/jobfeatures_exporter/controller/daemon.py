@@ -247,14 +247,17 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
     """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
     asked = [name for name in config.batch_sources if name != AUTO]
-    able = {name: each.load("site") for name, each in SYSTEMS.items() if each.has_cluster}
+    able = {name: each for name, each in SYSTEMS.items() if each.has_cluster}
     for name in asked:
         if name not in able:
             raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
     if AUTO in config.batch_sources:
-        asked += [name for name in able if name not in asked and able[name].is_here(config)]
+        asked += [name for name in able if name not in asked and able[name].load("site").is_here(config)]
     if not asked:
         raise ConfigurationError(
             "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
         )
-    return [able[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked]
+    return [
+        able[name].load("clustersource").make_cluster_source(config, clock, config.controller_timeout_secs)
+        for name in asked
+    ]

@@ -206,7 +206,7 @@ def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list
 
 def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -> BatchSource:
     """Return the source that queries a batch system on this node. Raises ConfigurationError."""
-    source: BatchSource = SYSTEMS[name].load("site").make_source(config, clock, node_name)
+    source: BatchSource = SYSTEMS[name].load("source").make_source(config, clock, node_name)
     return source
 
 

@@ -12,6 +12,7 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.oar.site import CONFIGURATION as OAR_CONFIGURATION
 from jobfeatures.errors import SourceError
 from jobfeatures.records.combining import grouped
+from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.command import first_line, run_command
 from jobfeatures.system.privatefile import read_bounded
 from jobfeatures_exporter.config import DaemonConfig
@@ -130,7 +131,8 @@ def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
 
 
 def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    text = SYSTEMS["lsf"].load("site").make_commands(config, config.batch_timeout_secs).text("bqueues", "-l")
+    commands = SYSTEMS["lsf"].load("asking").Commands(config, SystemClock(), config.batch_timeout_secs)
+    text = commands.text("bqueues", "-l")
     names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
         for name, commands in _set_in(queue, names, ":").items():

@@ -26,24 +26,14 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 class ControllerClient:
     """Opens a connection per request, follows no redirects, and does not fetch unchanged answers again."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        url: str,
-        *,
-        node_name: str,
-        token_file: str,
-        ca_file: str | None = None,
-        timeout_secs: float = 10.0,
-    ) -> None:
-        """`url` is ``https://HOST:PORT``; ``http`` is for tests on loopback."""
+    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+        """Take ``https://HOST:PORT`` from ``controller.url``; ``http`` is for tests on loopback."""
+        url = config.controller_url or ""
         self.name = f"controller role {url}"
+        self._config = config
         self._clock = clock
         self._server = Server(url.rstrip("/"), name=self.name, max_bytes=MAX_BYTES)
         self._path = f"/nodes/{quote(node_name, safe='')}"
-        self._token_file = token_file
-        self._ca_file = ca_file
-        self._timeout_secs = timeout_secs
         self._etag: str | None = None
         self._latest: tuple[JobTable, str] | None = None
         self._difference = ClockDifference()
@@ -66,15 +56,16 @@ class ControllerClient:
 
     def _ask(self) -> tuple[JobTable, str]:
         # Read for each request: the token may be replaced at run time.
-        token = parse_token(read_private(self._token_file, MAX_FILE_BYTES), self._token_file)
+        token_file, ca_file = self._config.controller_token_file, self._config.controller_ca_file
+        token = parse_token(read_private(token_file, MAX_FILE_BYTES), token_file)
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
         if self._etag is not None:
             headers["If-None-Match"] = self._etag
         # Likewise the CA certificates: the file may be replaced.
-        context = ssl.create_default_context(cafile=self._ca_file) if self._ca_file is not None else None
+        context = ssl.create_default_context(cafile=ca_file) if ca_file is not None else None
         asked_at_secs = self._clock.now_secs()
         answer = self._server.get(
-            self._path, headers=headers, timeout_secs=self._timeout_secs, context=context
+            self._path, headers=headers, timeout_secs=self._config.batch_timeout_secs, context=context
         )
         answered_secs = self._clock.now_secs()
         if answer.status not in (200, 304):
@@ -102,9 +93,7 @@ class ControllerClient:
         return self._latest
 
 
-def make_client(
-    config: Config, clock: Clock, node_name: str, *, key: str, timeout_secs: float
-) -> ControllerClient:
+def make_client(config: Config, clock: Clock, node_name: str, *, key: str) -> ControllerClient:
     """Return a client; `key` is the setting that requires it. Raises ConfigurationError."""
     if config.controller_url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
@@ -118,11 +107,4 @@ def make_client(
             ssl.create_default_context(cafile=config.controller_ca_file)
         except (OSError, ValueError) as error:
             raise ConfigurationError("controller.ca_file", f"cannot be used: {error}") from error
-    return ControllerClient(
-        clock,
-        config.controller_url,
-        node_name=node_name,
-        token_file=config.controller_token_file,
-        ca_file=config.controller_ca_file,
-        timeout_secs=timeout_secs,
-    )
+    return ControllerClient(config, clock, node_name)

@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from jobfeatures.batch.controller.client import ControllerClient
+from jobfeatures.batch.controller.client import make_client
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
@@ -28,21 +29,24 @@ class ControllerSource(PolledSource):
 
     def __init__(
         self,
-        name: str,
-        client: ControllerClient,
+        config: Config,
         clock: Clock,
+        node_name: str,
+        name: str,
         *,
         ask_one: Callable[[str], Job | None],
         is_plain: Callable[[str], bool],
-        fallback_secs: float,
     ) -> None:
-        """`ask_one` asks the batch system for one job by plain id; it raises SourceError or ParseError."""
+        """`name` is the batch system, whose setting ``ask`` says so. Raises ConfigurationError.
+
+        `ask_one` asks it for one job by plain id, and raises SourceError or ParseError.
+        """
         self.name = name
-        self._client = client
+        self._client = make_client(config, clock, node_name, key=f"{name}.ask")
         self._clock = clock
         self._ask_one = ask_one
         self._is_plain = is_plain
-        self._fallback_secs = fallback_secs
+        self._fallback_secs = config.controller_fallback_secs
         self._next_question_secs: float | None = None  # monotonic; None while the controller role answers
         self._table = JobTable(source=name, jobs={}, taken_at_secs=0.0, complete=False)
         self._reported: dict[JobKey, float] = {}  # when the batch system itself last reported each job; epoch

@@ -25,7 +25,7 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_secs,
 )
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, matched
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
 from jobfeatures.records.jsontext import parse_object
@@ -252,9 +252,7 @@ def _number(values: Mapping[str, str], name: str) -> Number | None:
     text = values.get(name, "")
     if known(text) is None:
         return None
-    if _NUMBER.match(text) is None:
-        raise ParseError("not a number", field=name, text=text)
-    return float(text)
+    return float(matched(_NUMBER, text, "not a number", field=name)[0])
 
 
 def _time(values: Mapping[str, str], name: str) -> Number | None:

@@ -66,10 +66,8 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
     jobs: dict[str, Asked] = {}
     rejected: list[Rejected] = []
     if root.tag == "unknown_jobs":
-        for element in root.iter("ST_name"):
-            if is_number((element.text or "").strip()):
-                jobs[(element.text or "").strip()] = Asked(known=False)
-        return jobs, rejected
+        names = ((element.text or "").strip() for element in root.iter("ST_name"))
+        return {name: Asked(known=False) for name in names if is_number(name)}, rejected
     for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
         number = " ".join(numbers)  # with several numbers the limits' owner would be ambiguous

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import UNLIMITED, JobKey, Limit
 
 NAME = "gridengine"
@@ -27,7 +27,7 @@ _MULTIPLIERS = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
     **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
 }
-_UNLIMITED = frozenset({"infinity", "inf"})
+_WORDS: dict[str, Limit] = {**dict.fromkeys(NOTHING), "infinity": UNLIMITED, "inf": UNLIMITED}
 
 
 def is_number(text: str) -> bool:
@@ -44,8 +44,7 @@ def number_of(job_id: str) -> str | None:
 def make_key(number: str, task: str | None) -> JobKey:
     """Return the key of a job or of an array task. Raises ParseError."""
     job_id = number if task is None else f"{number}.{task}"
-    if _ID.match(job_id) is None:
-        raise ParseError("not a job id", text=job_id)
+    matched(_ID, job_id, "not a job id")
     return JobKey(NAME, job_id)
 
 
@@ -69,9 +68,8 @@ def parse_limit_secs(text: str, *, field: str = "") -> Limit:
     INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a
     second, as in ``60.000000``, is dropped. Raises ParseError.
     """
-    known = _parse_word(text)
-    if known != text:
-        return known  # type: ignore[return-value]  # not a text any more
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if ":" in text:
         parts = text.split(":")
         if len(parts) != 3 or not all(_PART.match(part) for part in parts) or not any(parts):
@@ -86,9 +84,8 @@ def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
 
     INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Raises ParseError.
     """
-    known = _parse_word(text)
-    if known != text:
-        return known  # type: ignore[return-value]  # not a text any more
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     scale = _MULTIPLIERS.get(text[-1], 1)
     return _parse_number(text[:-1] if scale != 1 else text, field, "not a size", scale)
 
@@ -106,21 +103,12 @@ def known(text: str | None) -> str | None:
     return None if text is None or text.lower() in NOTHING else text
 
 
-def _parse_word(text: str) -> Limit | str:
-    word = text.lower()
-    if word in _UNLIMITED:
-        return UNLIMITED
-    return None if word in NOTHING else text
-
-
 def _parse_number(text: str, field: str, reason: str, scale: int = 1) -> int:
     match = _NUMBER.match(text)
     if match is not None:
         if match["hex"]:
             return int(match["hex"], 16) * scale
         return (int(match["octal"], 8) if match["octal"] else int(match["decimal"])) * scale
-    fraction = _FRACTION.match(text)
-    if fraction is None:
-        raise ParseError(reason, field=field, text=text)
+    fraction = matched(_FRACTION, text, reason, field=field)
     below: int = int(fraction[2]) * scale // 10 ** len(fraction[2])
     return int(fraction[1]) * scale + below

@@ -12,7 +12,7 @@ from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.gridengine.answers import DRAINING_LETTERS, QueueInstance, parse_slots
 from jobfeatures.batch.gridengine.basics import NAME, known
 from jobfeatures.batch.gridengine.xml import Element, parse_xml
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected, parse_each, shown
 from jobfeatures.records.model import Cluster, ClusterNode, Partition
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.records.quantities import parse_binary_size, parse_count
@@ -39,16 +39,12 @@ def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
     nodes: dict[str, ClusterNode] = {}
     queues: dict[str, list[QueueInstance]] = {}
     rejected: list[Rejected] = []
-    for element in root.iterfind("host"):
-        name = element.get("name", "")
-        if name == ALL_HOSTS:
-            continue
-        try:
-            instances = [_parse_instance(name, each) for each in element.iterfind("queue")]
-            nodes[name] = _parse_host(name, element, instances)
-        except ParseError as error:
-            rejected.append(Rejected.from_error(error.at(CLUSTER_SOURCE, about=f"host {shown(name)}")))
-            continue
+    hosts = (each for each in root.iterfind("host") if each.get("name") != ALL_HOSTS)
+    made = parse_each(
+        _parse_host, hosts, rejected, CLUSTER_SOURCE, lambda each: f"host {shown(each.get('name', ''))}"
+    )
+    for node, instances in made:
+        nodes[node.name] = node
         for instance in instances:
             queues.setdefault(instance.queue, []).append(instance)
     return Cluster(
@@ -77,13 +73,15 @@ def _parse_instance(host: str, element: Element) -> QueueInstance:
     )
 
 
-def _parse_host(name: str, element: Element, queues: Sequence[QueueInstance]) -> ClusterNode:
+def _parse_host(element: Element) -> tuple[ClusterNode, list[QueueInstance]]:
+    name = element.get("name", "")
+    queues = [_parse_instance(name, each) for each in element.iterfind("queue")]
     if expand_nodes(name) != (name,):
         raise ParseError("not a host name", field="name", text=name)
     values = {each.get("name", ""): (each.text or "").strip() for each in element.iterfind("hostvalue")}
     processors, memory = (values.get(each, "-") for each in ("num_proc", "mem_total"))
     used = [each.used_slots for each in queues if each.used_slots is not None]
-    return ClusterNode(
+    node = ClusterNode(
         name=name,
         states=compute_states(queues, is_silent=values.get("load_avg", "-") == "-"),
         cpus=compute_slots(queues, None if processors == "-" else parse_count(processors, field="num_proc")),
@@ -91,6 +89,7 @@ def _parse_host(name: str, element: Element, queues: Sequence[QueueInstance]) ->
         memory_bytes=None if memory == "-" else parse_binary_size(memory, field="mem_total"),
         address=name,
     )
+    return node, queues
 
 
 def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> int | None:

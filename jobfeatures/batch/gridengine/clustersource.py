@@ -13,13 +13,13 @@ from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
 from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.command import first_line
 
-MAX_ANSWER_BYTES = 512 * 2**20
 MAX_ACCOUNTING_BYTES = 64 * 2**20  # read from the end of the accounting file; some 200,000 jobs
 MAX_OUTCOME_RECORDS = 10_000  # searched for how jobs in the queue ended
 BLOCK_BYTES = 2**20
@@ -32,20 +32,11 @@ class GridEngineCluster:
 
     name = NAME
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        qstat: str = "qstat",
-        accounting_file: str | None = None,
-        timeout_secs: float = 60.0,
-    ) -> None:
-        """`timeout_secs` applies to each query; without an `accounting_file` there is no accounting."""
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+        """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
         self._clock = clock
-        self._programs = Programs(
-            qstat, "qstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
-        )
-        self._accounting_file = accounting_file
+        self._programs = Programs(SYSTEM, config, timeout_secs)
+        self._accounting_file = config.gridengine_accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:
         """Return the queue, with the latest ended jobs: `finished_jobs` of sge_conf(5) says how many."""
@@ -134,6 +125,15 @@ class GridEngineCluster:
         return output.stdout
 
 
+def _default_accounting_file() -> str | None:
+    """Return the path of the cell's accounting file, in either format; None without SGE_ROOT."""
+    root = os.environ.get("SGE_ROOT")
+    if root is None:
+        return None
+    path = f"{root}/{os.environ.get('SGE_CELL', 'default')}/common/accounting"
+    return f"{path}.jsonl" if os.path.exists(f"{path}.jsonl") else path
+
+
 def _lines_backwards(path: str) -> Iterator[str]:
     """Yield complete lines, last first, without one still being written. Raises OSError."""
     with open(path, "rb") as file:
@@ -153,3 +153,6 @@ def _lines_backwards(path: str) -> Iterator[str]:
                 is_last = False
         if not position and not is_last:
             yield rest.decode("utf-8", "replace")
+
+
+make_cluster_source = GridEngineCluster

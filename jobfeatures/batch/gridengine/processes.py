@@ -39,15 +39,15 @@ class _Known:
 class GridEngineJobs:
     """Follows the jobs of an execution daemon.
 
-    `spool` is its directory on this node, such as ``/var/spool/gridengine/execd/HOST``;
-    None means the working directory of the running sge_execd.
+    Its spool directory on this node, such as ``/var/spool/gridengine/execd/HOST``,
+    is the working directory of the running sge_execd unless that is set.
     """
 
-    def __init__(self, procfs: str, spool: str | None, failures: Failures) -> None:
+    def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._spool = spool
+        self._stated: str | None = config.gridengine_spool_directory
+        self._spool = self._stated
         self._failures = failures
-        self._is_stated = spool is not None
         self._known: dict[str, _Known] = {}
         self._jobs: Mapping[JobKey, ActiveJob] = {}
         self._look = 0
@@ -72,8 +72,7 @@ class GridEngineJobs:
             if isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 self._known.clear()
                 self._jobs = {}
-                if not self._is_stated:  # the daemon may come back with another directory
-                    self._spool = None
+                self._spool = self._stated  # the daemon may come back with another directory
             return self._jobs
         for gone in self._known.keys() - names:
             del self._known[gone]
@@ -131,6 +130,4 @@ class GridEngineJobs:
         known.complete = all(None not in pair for pair in reported)
 
 
-def make_job_processes(config: Any, procfs: str, failures: Failures) -> GridEngineJobs:
-    """Return what follows the jobs of this node's execution daemon."""
-    return GridEngineJobs(procfs, config.gridengine_spool_directory, failures)
+make_job_processes = GridEngineJobs

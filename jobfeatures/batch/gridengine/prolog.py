@@ -39,11 +39,10 @@ def job_from_prolog(
         note(Rejected("environment", "not the job's directory", field="SGE_JOB_SPOOL_DIR", text=directory))
         return Job(key=key, state=JobState.RUNNING)
     try:
-        job = read_job(directory, name, {0, os.stat(os.path.dirname(directory)).st_uid}, note)
+        return read_job(directory, name, {0, os.stat(os.path.dirname(directory)).st_uid}, note)
     except OSError as error:
         note(Rejected.from_error(error, directory))
         return Job(key=key, state=JobState.RUNNING)
-    return job
 
 
 def read_job(

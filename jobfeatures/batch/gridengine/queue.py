@@ -22,7 +22,7 @@ from jobfeatures.batch.gridengine.basics import (
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
 from jobfeatures.batch.gridengine.xml import Element, parse_xml, text_of
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected, parse_each, shown
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
 QUEUE_SOURCE = "qstat -s prsz"
@@ -78,17 +78,16 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
     jobs: dict[JobKey, Job] = {}
     nodes: dict[JobKey, dict[str, None]] = {}
     rejected: list[Rejected] = []
-    for element in root.iter("job_list"):
-        number = text_of(element, "JB_job_number") or ""
-        try:
-            job = parse_queued_job(element, tz)
-        except ParseError as error:
-            rejected.append(Rejected.from_error(error.at(QUEUE_SOURCE, about=f"job {shown(number)}")))
-            continue
-        hosts = nodes.setdefault(job.key, {})
-        hosts.update(dict.fromkeys(job.nodes))
-        old = jobs.get(job.key)
-        if old is None or text_of(element, "master") == "MASTER":
+    made = parse_each(
+        lambda element: (parse_queued_job(element, tz), text_of(element, "master") == "MASTER"),
+        root.iter("job_list"),
+        rejected,
+        QUEUE_SOURCE,
+        lambda element: f"job {shown(text_of(element, 'JB_job_number') or '')}",
+    )
+    for job, is_master in made:
+        nodes.setdefault(job.key, {}).update(dict.fromkeys(job.nodes))
+        if job.key not in jobs or is_master:
             jobs[job.key] = job
     for key, hosts in nodes.items():
         if hosts:

@@ -119,8 +119,7 @@ def parse_epoch(text: str) -> int:
     Univa's and later Grid Engines write milliseconds or microseconds; seconds
     have ten digits until the year 2286.
     """
-    stamp = parse_count(text)
-    return scale_epoch(stamp)[0]
+    return scale_epoch(parse_count(text))[0]
 
 
 def scale_epoch(stamp: int) -> tuple[int, int]:

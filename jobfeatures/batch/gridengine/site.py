@@ -1,4 +1,4 @@
-"""Build Grid Engine's sources for the daemon and the hooks from a site's settings."""
+"""Whether Grid Engine is here, and what hooks ask it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.gridengine.spool import find_spool
 from jobfeatures.records.model import Job
-from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -25,42 +23,6 @@ def is_here(config: Config) -> bool:
         "SGE_ROOT" in os.environ
         and shutil.which(config.gridengine_qstat.removesuffix("qstat") + "qhost") is not None
     )
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source for a node's daemon."""
-    from jobfeatures.batch.gridengine.source import GridEngineSource  # not needed by a prolog
-
-    return GridEngineSource(
-        clock,
-        node_name=node_name,
-        spool=config.gridengine_spool_directory,
-        qstat=config.gridengine_qstat,
-        timeout_secs=config.batch_timeout_secs,
-        refresh_secs=config.batch_refresh_secs,
-        procfs=procfs_of(config),
-    )
-
-
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source for the controller role; qhost is taken from qstat's directory."""
-    from jobfeatures.batch.gridengine.clustersource import GridEngineCluster  # not needed by a prolog
-
-    return GridEngineCluster(
-        clock,
-        qstat=config.gridengine_qstat,
-        accounting_file=config.gridengine_accounting_file or _default_accounting_file(),
-        timeout_secs=timeout_secs,
-    )
-
-
-def _default_accounting_file() -> str | None:
-    """Return the path of the cell's accounting file, in either format; None without SGE_ROOT."""
-    root = os.environ.get("SGE_ROOT")
-    if root is None:
-        return None
-    path = f"{root}/{os.environ.get('SGE_CELL', 'default')}/common/accounting"
-    return f"{path}.jsonl" if os.path.exists(f"{path}.jsonl") else path
 
 
 def needs_server(job: Job, config: Config) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueInstance, notice_of
 from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 from jobfeatures.batch.gridengine.basics import NAME, number_of
@@ -21,6 +22,7 @@ from jobfeatures.batch.gridengine.spool import (
     read_number,
 )
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
@@ -58,26 +60,13 @@ class GridEngineSource(PolledSource):
     name = NAME
     is_local = True
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        node_name: str,
-        spool: str | None = None,
-        qstat: str = "qstat",
-        timeout_secs: float = 10.0,
-        refresh_secs: float = 300.0,
-        procfs: str = "/proc",
-    ) -> None:
-        """`spool` None: that of the running sge_execd. Answers are queried anew after `refresh_secs`."""
+    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+        """Without a spool directory in `config`, that of the running sge_execd is read."""
+        self._config = config
         self._clock = clock
         self._node_name = node_name
-        self._stated = spool
-        self._spool = spool
-        self._qstat = qstat
-        self._timeout_secs = timeout_secs
-        self._refresh_secs = refresh_secs
-        self._procfs = procfs
+        self._procfs = procfs_of(config)
+        self._spool = config.gridengine_spool_directory
         self._known: dict[str, _Known] = {}
         self._asked: dict[str, Asked] = {}  # by number
         self._due_secs: dict[str, float] = {}  # next query about a number; monotonic
@@ -96,7 +85,9 @@ class GridEngineSource(PolledSource):
                 jobs.setdefault(key, Job(key=key))
         numbers = {number for key in jobs if (number := number_of(key.job_id)) is not None}
         self._ask_about_jobs(numbers, now_secs, rejected.append)
-        for key in [key for key in jobs if key.job_id in unclear and self._has_ended(key)]:
+        # Unclear jobs have ended if the master said that it knows no such job.
+        unknown = {number for number, asked in self._asked.items() if not asked.known}
+        for key in [key for key in jobs if key.job_id in unclear and number_of(key.job_id) in unknown]:
             del jobs[key]
         notice = self._ask_about_queues(now_secs, rejected.append)
         return JobTable(
@@ -116,7 +107,7 @@ class GridEngineSource(PolledSource):
         try:
             names, owners = list_active(spool)
         except OSError as error:
-            self._spool = self._stated
+            self._spool = self._config.gridengine_spool_directory
             raise SourceError(f"{spool}/{ACTIVE}: {error.strerror}") from error
         self._spool = spool
         for gone in self._known.keys() - names:
@@ -182,7 +173,7 @@ class GridEngineSource(PolledSource):
             if asked is not None:
                 self._asked[number] = asked
                 if asked.known:
-                    self._due_secs[number] = now_secs + self._refresh_secs
+                    self._due_secs[number] = now_secs + self._config.batch_refresh_secs
 
     def _ask_about_queues(self, now_secs: float, note: Callable[[Rejected], None]) -> NodeNotice | None:
         """Return the notice from this host's queues; after a failure, the previous one."""
@@ -191,7 +182,7 @@ class GridEngineSource(PolledSource):
         self._queues_due_secs = now_secs + RETRY_SECS
         answers = self._answered(QUEUE_SOURCE, partial(ask_about_queues, self._node_name), note)
         if answers is not None:
-            self._queues_due_secs = now_secs + self._refresh_secs
+            self._queues_due_secs = now_secs + self._config.batch_refresh_secs
             queues, bad = answers
             # An unreadable queue may be the one that still accepts jobs.
             self._queues = {**self._queues, **queues} if bad else queues
@@ -205,7 +196,7 @@ class GridEngineSource(PolledSource):
     ) -> tuple[T, list[Rejected]] | None:
         """Return an answer and report its bad records; None after a failure, which is reported once."""
         try:
-            answers = ask(qstat=self._qstat, timeout_secs=self._timeout_secs)
+            answers = ask(qstat=self._config.gridengine_qstat, timeout_secs=self._config.batch_timeout_secs)
         except (SourceError, ParseError) as error:
             if self._complaints.get(question) != str(error):
                 note(Rejected(question, str(error)))
@@ -216,11 +207,9 @@ class GridEngineSource(PolledSource):
             note(each)
         return answers
 
-    def _has_ended(self, key: JobKey) -> bool:
-        """Return whether the master said that it knows no such job."""
-        asked = self._asked.get(number_of(key.job_id) or "")
-        return asked is not None and not asked.known
-
     def _with_wall_limit(self, job: Job) -> Job:
         queue = self._queues.get(job.partition or "")
         return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
+
+
+make_source = GridEngineSource

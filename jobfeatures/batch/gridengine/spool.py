@@ -6,6 +6,7 @@ Its files belong to the daemon's administrator, except for some that belong to t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -47,10 +48,8 @@ def list_folders(path: str) -> list[str]:
 def read_config(path: str, owners: Collection[int]) -> str:
     """Return the `config` in a job's or task's directory; "" until it is written. Raises OSError."""
     for folder in list_folders(path):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
-        except FileNotFoundError:
-            continue
     return ""
 
 
@@ -66,10 +65,9 @@ def parse_number(data: bytes) -> int | None:
 
 def read_number(path: str, owners: Collection[int]) -> int | None:
     """Return the number in a file of the daemon; None until it is written. Raises OSError or ParseError."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def find_spool(procfs: str) -> str | None:
@@ -78,18 +76,14 @@ def find_spool(procfs: str) -> str | None:
         names = os.listdir(procfs)
     except OSError:
         return None
-    for name in names:
-        if not name.isdigit():
-            continue
-        try:
+    for name in filter(str.isdigit, names):
+        with contextlib.suppress(OSError):  # it has ended, or access is denied
             with open(f"{procfs}/{name}/comm", "rb") as file:
                 if file.read(64).rstrip(b"\n") != EXECD_COMMAND.encode():
                     continue
             with open(f"{procfs}/{name}/status", "rb") as file:
                 if b"\nUid:\t0\t" in file.read(65536):
                     return os.readlink(f"{procfs}/{name}/cwd")
-        except OSError:  # it has ended, or access is denied
-            continue
     return None
 
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
 
-EXECUTE = "/var/lib/condor/execute"
-
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class HTCondorSettings:
     """Where HTCondor's files and commands are, and which attributes to read."""
 
-    htcondor_execute_directory: str = option(PATH, EXECUTE, "EXECUTE of HTCondor")
+    htcondor_execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")
     htcondor_wall_limit_attributes: str = node_option(
         TEXT,
         "BatchRuntime, MaxRuntime",

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
+from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, required_job_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields
 from jobfeatures.batch.htcondor.jobad import (
     PARALLEL_UNIVERSE,
     SITE_LIMITS,
-    account_of,
-    array_of,
+    common_fields,
     end_of,
     host_of,
     restarts_of,
@@ -108,9 +107,7 @@ def parse_record(
 
     Start, CPUs and CPU time of a job that ran several times are of its last run; a pending job has none.
     """
-    job_id = parse_job_id(ad)
-    if job_id is None:
-        raise ParseError("not the ad of a job", source=source, field="ClusterId")
+    job_id = required_job_id(ad, source=source)
     job = Fields(ad, source=source, note=note, evaluate=evaluate)
     state = state_of(job)
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
@@ -129,15 +126,11 @@ def parse_record(
         return None if amount is None or nodes is None else amount * nodes
 
     return JobRecord(
+        **common_fields(job),
         batch_system=NAME,
         job_id=job_id,
         state=state,
-        name=job.text("JobBatchName"),
-        user=job.text("Owner"),
-        account=account_of(job),
         executable=job.text("Cmd"),
-        priority=job.integer("JobPrio"),
-        submit_secs=job.epoch("QDate"),
         start_secs=start,
         end_secs=end_of(job, state),
         suspended_secs=job.seconds("CumulativeSuspensionTime"),
@@ -158,8 +151,6 @@ def parse_record(
         user_cpu_secs=user_secs,
         system_cpu_secs=system_secs,
         used_memory_bytes=used_memory(job),
-        array_job_id=array_of(job),
-        array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
         workflow_id=None if (dag := job.count("DAGManJobId")) is None else str(dag),
     )
 

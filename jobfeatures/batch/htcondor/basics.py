@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd
 
 NAME = "htcondor"
@@ -33,6 +34,14 @@ def parse_job_id(ad: ClassAd) -> str | None:
     number = f"{cluster}.{proc}"
     found = _GLOBAL.match(ad.text("GlobalJobId") or "")
     return f"{number}@{found['schedd']}" if found and found["number"] == number else number
+
+
+def required_job_id(ad: ClassAd, *, source: str, field: str = "ClusterId") -> str:
+    """Return the id of a job ad. Raises ParseError if there is none."""
+    job_id = parse_job_id(ad)
+    if job_id is None:
+        raise ParseError("not the ad of a job", source=source, field=field)
+    return job_id
 
 
 def schedd_of(job_id: str) -> str | None:

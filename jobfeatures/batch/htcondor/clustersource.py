@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.basics import NAME
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.jobad import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, SITE_LIMITS, parse_queue
+from jobfeatures.batch.htcondor.jobad import (
+    EMPTY,
+    QUEUE_ATTRIBUTES,
+    QUEUE_SOURCE,
+    parse_queue,
+    parse_site_limits,
+)
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.system.clock import Clock
 
-MAX_ANSWER_BYTES = 512 * 2**20
 MAX_HISTORY = 100_000  # jobs per query
 
 
@@ -28,24 +34,11 @@ class CondorPool:
 
     name = NAME
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        condor_status: str = "condor_status",
-        timeout_secs: float = 60.0,
-        site_limits: Sequence[str] = SITE_LIMITS,
-    ) -> None:
-        """`timeout_secs` limits each query. The other commands are taken from `condor_status`'s directory."""
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+        """`timeout_secs` limits each query. The other commands are taken from condor_status's directory."""
         self._clock = clock
-        self._programs = Programs(
-            condor_status,
-            "condor_status",
-            timeout_secs=timeout_secs,
-            max_bytes=MAX_ANSWER_BYTES,
-            kept=SYSTEM.variables,
-        )
-        self._site_limits = tuple(site_limits)
+        self._programs = Programs(SYSTEM, config, timeout_secs)
+        self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
 
     def poll_queue(self) -> JobTable:
         """Return the jobs of all schedds; ended ones stay until their schedd moves them to its history."""
@@ -91,3 +84,6 @@ def _parse_records(text: str, source: str, rejected: list[Rejected]) -> Iterator
     with failing_source(source, ParseError):
         ads = parse_json_ads("" if text.strip() == EMPTY else text, source=source)
     yield from parse_each(parse, ads, rejected)
+
+
+make_cluster_source = CondorPool

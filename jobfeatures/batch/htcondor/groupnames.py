@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
@@ -21,22 +22,19 @@ from jobfeatures.errors import ParseError
 MAX_ANCESTORS = 256
 
 
+@dataclass(slots=True)
 class _Answer(Answer):
     """The job of one slot, and the starter that it comes from."""
 
-    __slots__ = ("starter",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.starter: tuple[int, int] | None = None  # pid, start time
+    starter: tuple[int, int] | None = None  # pid, start time
 
 
 class SlotResolver:
-    """Follows the jobs of the slots on the node. `execute` is HTCondor's EXECUTE directory."""
+    """Follows the jobs of the slots on the node."""
 
-    def __init__(self, procfs: str, execute: str, failures: Failures) -> None:
+    def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._execute = execute
+        self._execute: str = config.htcondor_execute_directory
         self._failures = failures
         self._answers: dict[str, _Answer] = {}
         self._look = 0
@@ -118,6 +116,4 @@ def _find_starter(
     return None
 
 
-def make_group_names(config: Any, procfs: str, failures: Failures) -> SlotResolver:
-    """Return what follows the slots of this node."""
-    return SlotResolver(procfs, config.htcondor_execute_directory, failures)
+make_group_names = SlotResolver

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id, schedd_of
+from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, required_job_id, schedd_of
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields
-from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.errors import Rejected, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
@@ -66,9 +66,7 @@ def job_from_ads(
     NumJobStarts is incremented after the job has started, so the ad on the
     node has the number of earlier starts.
     """
-    job_id = parse_job_id(job_ad)
-    if job_id is None:
-        raise ParseError("not the ad of a job", source="job ad", field="ClusterId")
+    job_id = required_job_id(job_ad, source="job ad")
     job = Fields(job_ad, source=f"job ad {job_id}", note=note, evaluate=evaluate)
     slot = Fields(machine_ad, source=f"machine ad {job_id}", note=note, evaluate=evaluate)
     cpus = _first(job.count("CpusProvisioned"), slot.count("Cpus"))
@@ -76,14 +74,11 @@ def job_from_ads(
     gpus = tuple(name.strip() for name in (slot.text("AssignedGPUs") or "").split(",") if name.strip())
     is_alone = job.integer("JobUniverse") != PARALLEL_UNIVERSE
     return Job(
+        **common_fields(job),
         key=JobKey(NAME, job_id),
         schedd=schedd_of(job_id),
         slot=slot.text("Name"),
         state=JobState.RUNNING,
-        name=job.text("JobBatchName"),
-        user=job.text("Owner"),
-        account=account_of(job),
-        submit_secs=job.epoch("QDate"),
         start_secs=job.epoch("JobCurrentStartDate"),
         nodes=(node_name,) if node_name and is_alone else (),
         total_cpus=cpus if is_alone else None,
@@ -95,12 +90,9 @@ def job_from_ads(
             memory_bytes=_first(job.count("MemoryProvisioned", MIB), slot.count("Memory", MIB)),
             scratch_bytes=_first(job.count("DiskProvisioned", KIB), slot.count("Disk", KIB)),
         ),
-        array_job_id=array_of(job),
-        array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
         restarts=job.count("NumJobStarts"),
         gpus=gpus if all(name.startswith(GPU_NAMES) for name in gpus) else (),
         allocated_gpus=_first(job.count("GPUsProvisioned"), slot.count("GPUs"), len(gpus) or None),
-        priority=job.integer("JobPrio"),
     )
 
 
@@ -116,15 +108,26 @@ def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
     return _first(*(job.count(name) for name in site_limits))
 
 
-def account_of(job: Fields) -> str | None:
-    """Return the accounting group, if any."""
-    return job.text("AcctGroup") or job.text("AccountingGroup")
+def parse_site_limits(text: str) -> tuple[str, ...]:
+    """Return a site's own attributes with a wall limit, as ``htcondor.wall_limit_attributes`` names them."""
+    return tuple(text.replace(",", " ").split())
 
 
-def array_of(job: Fields) -> str | None:
-    """Return the ClusterId of a job submitted as one of several, None for a single one."""
-    total, cluster = job.count("TotalSubmitProcs"), job.count("ClusterId")
-    return str(cluster) if total is not None and total > 1 and cluster is not None else None
+def common_fields(job: Fields) -> dict[str, Any]:
+    """Return the fields of jobs and of their records that are the same wherever an ad comes from.
+
+    A job submitted as one of several is a task of an array, the cluster.
+    """
+    is_single = (job.count("TotalSubmitProcs") or 1) == 1
+    return {
+        "name": job.text("JobBatchName"),
+        "user": job.text("Owner"),
+        "account": job.text("AcctGroup") or job.text("AccountingGroup"),
+        "priority": job.integer("JobPrio"),
+        "submit_secs": job.epoch("QDate"),
+        "array_job_id": None if is_single else str(job.count("ClusterId")),
+        "array_task_id": None if is_single else str(job.count("ProcId")),
+    }
 
 
 def state_of(job: Fields) -> JobState:
@@ -190,9 +193,7 @@ def parse_queued_job(
 
     CPUs, memory, disk and GPUs are requested ones of a pending job, provisioned ones of any other.
     """
-    job_id = parse_job_id(ad)
-    if job_id is None:
-        raise ParseError("not the ad of a job", source=QUEUE_SOURCE, field="ClusterId")
+    job_id = required_job_id(ad, source=QUEUE_SOURCE)
     job = Fields(ad, source=f"{QUEUE_SOURCE} {job_id}", note=note, evaluate=evaluate)
     state = state_of(job)
 
@@ -205,13 +206,10 @@ def parse_queued_job(
     total_cpus = None if cpus is None or nodes is None else cpus * nodes
     wall = wall_limit(job, site_limits)
     return Job(
+        **common_fields(job),
         key=JobKey(NAME, job_id),
         schedd=schedd_of(job_id),
         state=state,
-        name=job.text("JobBatchName"),
-        user=job.text("Owner"),
-        account=account_of(job),
-        submit_secs=job.epoch("QDate"),
         # An idle job entered this state by its submission, its release or its eviction.
         eligible_secs=job.epoch("EnteredCurrentStatus") if job.integer("JobStatus") == IDLE else None,
         start_secs=job.epoch("JobCurrentStartDate") if state is not JobState.PENDING else None,
@@ -226,9 +224,6 @@ def parse_queued_job(
             memory_bytes=amount("Memory", "RequestMemory", MIB),
             scratch_bytes=amount("Disk", "RequestDisk", KIB),
         ),
-        array_job_id=array_of(job),
-        array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
         restarts=restarts_of(job, state),
         reason="Held" if job.integer("JobStatus") == HELD else None,
-        priority=job.integer("JobPrio"),
     )

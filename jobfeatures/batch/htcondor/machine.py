@@ -30,7 +30,6 @@ NOTICE_ATTRIBUTES = ("Name", "State", "Draining", "ExpectedMachineGracefulDraini
 CLAIMED = frozenset({"Claimed", "Preempting"})
 DRAINED = "Drained"
 MIN_RATING, MAX_RATING = 0.0001, 10_000  # per processor
-NO_RATINGS: Mapping[str, str] = {}
 
 
 def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
@@ -89,7 +88,7 @@ def _most(slots: Iterable[Fields], *names: str) -> int | None:
     return None
 
 
-def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNotice | None:
+def parse_notice(text: str, ratings: Mapping[str, str]) -> NodeNotice | None:
     """Return this node's notice from its slots, None without slots. Raises ParseError.
 
     `ratings` maps attributes that rate each processor to our keys; the first slot with a value counts.
@@ -100,7 +99,7 @@ def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNoti
     if not ads:
         return None
     draining = [slot for slot in map(Fields, ads) if _drains(slot)]
-    expected = {slot.epoch("ExpectedMachineGracefulDrainingCompletion") for slot in draining} - {None}
+    expected = {slot.epoch("ExpectedMachineGracefulDrainingCompletion") for slot in draining}
     shutdowns = tuple(sorted(each for each in expected if each is not None))
     reported = {PER_CORE.format(key): [_rating(slot, name) for slot in ads] for name, key in ratings.items()}
     features = {key: found for key, values in reported.items() if (found := next(filter(None, values), None))}

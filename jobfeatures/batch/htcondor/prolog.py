@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import parse_job_id
+from jobfeatures.batch.htcondor.basics import required_job_id
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.scratch import read_one_ad
 from jobfeatures.errors import ParseError, Rejected
@@ -43,10 +43,7 @@ def job_from_prolog(
 
 def job_id_of(environ: Mapping[str, str]) -> str:
     """Return the id of the job with this environment. Raises ParseError where there is none."""
-    job_id = parse_job_id(_read(environ, JOB_AD))
-    if job_id is None:
-        raise ParseError("not the ad of a job", source="environment", field=JOB_AD)
-    return job_id
+    return required_job_id(_read(environ, JOB_AD), source="environment", field=JOB_AD)
 
 
 def _read(environ: Mapping[str, str], variable: str) -> ClassAd:

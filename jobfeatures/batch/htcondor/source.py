@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from jobfeatures.batch.htcondor import EXECUTE, SYSTEM
+from jobfeatures.batch.basics import procfs_of
+from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
-from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
+from jobfeatures.batch.htcondor.jobad import job_from_ads, parse_site_limits
+from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
 from jobfeatures.batch.htcondor.scratch import find_job_uid, find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import NodeQuestion
+from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
+from jobfeatures.features import keys
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
-from jobfeatures.system.command import ask_command
 
 YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
 ENDED_SECS = 300.0  # for which an end is reported though nobody asks: what was published is removed by then
@@ -54,32 +57,20 @@ class CondorSource:
     name = NAME
     is_local = True
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        node_name: str,
-        execute: str = EXECUTE,
-        procfs: str = "/proc",
-        site_limits: Sequence[str] = SITE_LIMITS,
-        condor_status: str = "condor_status",
-        ratings: Mapping[str, str] = NO_RATINGS,
-        timeout_secs: float = 10.0,
-        node_refresh_secs: float | None = None,
-    ) -> None:
-        """`node_refresh_secs` is the interval between queries to the startd; None: there are none.
-
-        `ratings` maps machine attributes that rate each processor to our keys.
-        """
+    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+        timeout_secs = config.batch_timeout_secs
+        self._programs = Programs(SYSTEM, config, timeout_secs, max_bytes=MAX_NOTICE_BYTES)
         self._clock = clock
         self._node_name = node_name
-        self._execute = execute
-        self._procfs = procfs
-        self._site_limits = tuple(site_limits)
-        self._condor_status = condor_status
-        self._ratings = ratings
-        self._timeout_secs = timeout_secs
-        self._node = NodeQuestion(STATUS_SOURCE, node_refresh_secs)
+        self._execute = config.htcondor_execute_directory
+        self._procfs = procfs_of(config)
+        self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
+        rated = {
+            keys.HS06.name: config.htcondor_hs06_attribute,
+            keys.HS23.name: config.htcondor_hs23_attribute,
+        }
+        self._ratings = {name: key for key, name in rated.items() if name is not None}
+        self._node = NodeQuestion(STATUS_SOURCE, config.batch_refresh_secs)
         self._known: dict[Identity, FoundJob] = {}
         self._ended: dict[JobKey, float] = {}  # when the end was noticed (epoch)
         self._news = News()
@@ -194,9 +185,11 @@ class CondorSource:
     def _read_notice(self) -> NodeNotice | None:
         """Return the startd's notice, the last one if it reports no slot. Raises SourceError."""
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
-        argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
         with failing_source("cannot read the node's drain state", SourceError, ParseError):
-            text = ask_command(
-                argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
+            text = self._programs.ask(
+                "condor_status", "-direct", self._node_name, "-json", "-attributes", attributes
             )
             return parse_notice(text, self._ratings) or self._node.notice
+
+
+make_source = CondorSource

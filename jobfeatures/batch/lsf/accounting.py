@@ -108,11 +108,9 @@ class _Fields:
         """Return a whole number, likewise."""
         return int(self.number(name))
 
-    def skip(self, count: int, name: str) -> None:
-        """Skip `count` fields; `name` may hold as many words, one name for each."""
-        names = name.split(" ")
-        for place in range(count):
-            each = names[place] if len(names) == count else name
+    def skip(self, names: str, times: int = 1) -> None:
+        """Skip the fields with these names, the whole `times` times."""
+        for each in names.split(" ") * times:
             if says_something(self._take(each)[0].removeprefix("-1")):
                 self.passed_over.append(each)
 
@@ -151,25 +149,25 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     if version is None:
         raise ParseError("not a version", field="version", text=text)
     ended, number, uid = fields.whole("event time"), fields.whole("jobId"), fields.optional("userId")
-    fields.skip(1, "options")
+    fields.skip("options")
     requested, submitted = fields.optional("numProcessors"), fields.whole("submitTime")
     eligible = fields.optional("beginTime")
-    fields.skip(1, "termTime")
+    fields.skip("termTime")
     started = fields.whole("startTime")
     user, queue = fields.text("userName"), fields.text("queue")
-    fields.skip(9, "resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile")
+    fields.skip("resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile")
     fields.texts("askedHosts")
     exec_slots = count_slots(fields.texts("execHosts"), field="execHosts")
     status = fields.whole("jStatus")
     fields.number("hostFactor")
     name = fields.text("jobName")
-    fields.skip(1, "command")
+    fields.skip("command")
     user_secs, system_secs = fields.number("ru_utime"), fields.number("ru_stime")
-    fields.skip(USAGE_FIELDS - 2, "lsfRusage")
-    fields.skip(1, "mailUser")
+    fields.skip("lsfRusage", USAGE_FIELDS - 2)
+    fields.skip("mailUser")
     project = fields.text("projectName")
     exit_status = fields.optional("exitStatus")
-    fields.skip(3, "maxNumProcessors loginShell timeEvent")
+    fields.skip("maxNumProcessors loginShell timeEvent")
     index = fields.whole("idx")
     memory_kib = fields.optional("maxRMem")
     tail = _tail(fields) if int(version[1]) >= 10 else _Tail()
@@ -226,28 +224,27 @@ class _Tail:
 
 def _tail(fields: _Fields) -> _Tail:
     tail = _Tail()
-    fields.skip(3, "maxRSwap inFileSpool commandSpool")
+    fields.skip("maxRSwap inFileSpool commandSpool")
     tail.reservation = fields.text("rsvId")
-    fields.skip(3, "sla exceptMask additionalInfo")
+    fields.skip("sla exceptMask additionalInfo")
     tail.exit_info = fields.optional("exitInfo")
-    fields.skip(2, "warningAction warningTimePeriod")
-    fields.skip(5, "chargedSAAP licenseProject app postExecCmd runtimeEstimation")
-    fields.skip(5, "jobGroupName requeueEvalues options2 resizeNotifyCmd lastResizeTime")
+    fields.skip("warningAction warningTimePeriod")
+    fields.skip("chargedSAAP licenseProject app postExecCmd runtimeEstimation")
+    fields.skip("jobGroupName requeueEvalues options2 resizeNotifyCmd lastResizeTime")
     tail.reservation = fields.text("rsvId") or tail.reservation  # names of more than 120 characters
-    fields.skip(1, "jobDescription")
-    fields.skip(2 * fields.count("submitEXT"), "submitEXT")
+    fields.skip("jobDescription")
+    fields.skip("submitEXT", 2 * fields.count("submitEXT"))
     _skip_host_usage(fields)
     # The manual lists options3 before runLimit. Published records have the reverse order: 43200 0
     # for a job with bsub -W 12:00, -1 and a power of two for jobs that asked for no limit.
     run_limit = fields.optional("runLimit")
     tail.run_limit = run_limit if run_limit > 0 else None
-    fields.skip(3, "options3 avgMem effectiveResReq")
-    fields.skip(4, "srcCluster srcJobId dstCluster dstJobId")
-    fields.skip(5, "forwardTime flow_id acJobWaitTime totalProvisionTime outdir")
+    fields.skip("options3 avgMem effectiveResReq srcCluster srcJobId dstCluster dstJobId")
+    fields.skip("forwardTime flow_id acJobWaitTime totalProvisionTime outdir")
     tail.run_secs = fields.optional("runTime")
-    fields.skip(1, "subcwd")
-    fields.skip(2 * fields.count("num_network"), "networkAlloc")
-    fields.skip(6, "affinity serial_job_energy cpi gips gbs gflops")
+    fields.skip("subcwd")
+    fields.skip("networkAlloc", 2 * fields.count("num_network"))
+    fields.skip("affinity serial_job_energy cpi gips gbs gflops")
     tail.slots = count_slots(fields.texts("allocSlots"), field="allocSlots")
     return tail
 
@@ -265,11 +262,11 @@ def _skip_host_usage(fields: _Fields) -> None:
         fields.position = start
         try:
             for _ in range(count):
-                fields.skip(1, "hostRusage")
+                fields.skip("hostRusage")
                 for _ in range(4):
                     fields.whole("hostRusage")
                 if has_pairs:
-                    fields.skip(2 * fields.count("hostRusage"), "hostRusage")
+                    fields.skip("hostRusage", 2 * fields.count("hostRusage"))
         except ParseError:
             continue
         if fields.are_limits():

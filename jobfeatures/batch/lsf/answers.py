@@ -36,7 +36,7 @@ def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Reco
         raise ParseError("no JSON in the answer", source=source, text=text.strip())
     try:
         document, end = json.JSONDecoder(strict=False, object_pairs_hook=_once).raw_decode(text, start)
-    except (ValueError, RecursionError) as error:
+    except (ParseError, ValueError, RecursionError) as error:
         reason = error.reason if isinstance(error, ParseError) else "broken JSON"
         raise ParseError(reason, source=source, text=text[start : start + 200]) from None
     if text[end:].strip():
@@ -51,14 +51,10 @@ def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Reco
     return [_record(each, source) for each in records]
 
 
-class _DoubledError(ParseError, ValueError):
-    """A name occurs twice in one object."""
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _DoubledError("a name occurs twice in one record")
+        raise ParseError("a name occurs twice in one record")
     return found
 
 

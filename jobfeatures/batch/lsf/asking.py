@@ -11,6 +11,7 @@ from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, 
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError, shown
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.command import first_line
@@ -31,25 +32,25 @@ class Output(NamedTuple):
 class Commands:
     """LSF's commands as installed at a site.
 
-    If `user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
+    If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
     LSF_ROOT_USER=Y. `timeout_secs` applies to each.
+
+    bjobs is asked for the further fields too; after a failure, only for the plain ones for a while.
     """
 
     def __init__(
-        self,
-        *,
-        bjobs: str = "bjobs",
-        user: str | None = None,
-        timeout_secs: float = 10.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
+        self, config: Config, clock: Clock, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES
     ) -> None:
+        self._clock = clock
+        self._refresh_secs = config.batch_refresh_secs
+        self._plain_until_secs = 0.0  # monotonic: until then only plain fields are requested
+        user = config.lsf_user
         self._programs = Programs(
-            bjobs,
-            "bjobs",
+            SYSTEM,
+            config,
+            timeout_secs,
             prefix=() if user is None else ("runuser", "-u", user, "--"),
-            timeout_secs=timeout_secs,
             max_bytes=max_bytes,
-            kept=SYSTEM.variables,
             environment={"LSB_HMS_TIME_FORMAT": "N"},  # overrides lsf.conf: limits with their host
         )
 
@@ -79,39 +80,26 @@ class Commands:
                 raise SourceError(_refusal(name, output)) from None
             raise SourceError(str(error)) from error
 
+    def jobs(self, *arguments: str, is_proof: bool = False) -> list[Record]:
+        """Return the records that bjobs prints. Raises SourceError.
 
-class JobCommand:
-    """Runs bjobs with the further fields; after a failure, only with the plain ones for a while.
-
-    `is_proof`: a job's absence from an answer counts as proof, so any other error message is a failure.
-    """
-
-    def __init__(
-        self, clock: Clock, commands: Commands, *, refresh_secs: float, is_proof: bool = False
-    ) -> None:
-        self._clock = clock
-        self._commands = commands
-        self._refresh_secs = refresh_secs
-        self._is_proof = is_proof
-        self._plain_until_secs = 0.0  # monotonic: until then only plain fields are requested
-
-    def ask(self, *arguments: str) -> list[Record]:
-        """Return the records that bjobs prints. Raises SourceError."""
+        `is_proof`: a job's absence from the answer counts as proof, so any other error message is a failure.
+        """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:
             try:
-                return self._ask_for((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments)
+                return self._jobs((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments, is_proof=is_proof)
             except CommandError:
                 raise
             except SourceError:
                 # A field unknown to this version, or a user's text that breaks the JSON.
-                records = self._ask_for(PLAIN_FIELDS, arguments)
+                records = self._jobs(PLAIN_FIELDS, arguments, is_proof=is_proof)
                 self._plain_until_secs = now_secs + self._refresh_secs
                 return records
-        return self._ask_for(PLAIN_FIELDS, arguments)
+        return self._jobs(PLAIN_FIELDS, arguments, is_proof=is_proof)
 
-    def _ask_for(self, fields: Sequence[str], arguments: Sequence[str]) -> list[Record]:
-        output = self._commands.run(BJOBS, "-o", " ".join(fields), "-json", *arguments)
+    def _jobs(self, fields: Sequence[str], arguments: Sequence[str], *, is_proof: bool) -> list[Record]:
+        output = self.run(BJOBS, "-o", " ".join(fields), "-json", *arguments)
         try:
             records = parse_records(output.stdout, source=BJOBS)
         except ParseError as error:
@@ -122,7 +110,7 @@ class JobCommand:
             said = f": {output.complaints[0]}" if output.complaints else ""
             raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
         is_foreign = unknown_jobs(output.complaints) is None and not is_nothing_found("", output.complaints)
-        if self._is_proof and is_foreign:
+        if is_proof and is_foreign:
             raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
         return records
 

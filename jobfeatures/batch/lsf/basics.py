@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from jobfeatures.batch.basics import find_host
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 
 NAME = "lsf"
 NOTHING = frozenset({"", "-", "N/A"})
@@ -24,9 +23,7 @@ def is_plain_id(text: str) -> bool:
 
 def split_id(text: str) -> tuple[str, str | None]:
     """Return job id and array index of ``123`` or ``123[4]``. Raises ParseError."""
-    match = _ID.match(text)
-    if match is None:
-        raise ParseError("not a job id", source=NAME, text=text)
+    match = matched(_ID, text, "not a job id", source=NAME)
     return match[1], match[2]
 
 
@@ -38,8 +35,7 @@ def make_id(job_id: str, index: str) -> str:
     number, known = split_id(job_id)
     if index in NOTHING:
         return job_id
-    if not _INDEX.match(index):
-        raise ParseError("not an array index", source=NAME, text=index)
+    matched(_INDEX, index, "not an array index", source=NAME)
     if int(index) == 0:
         return job_id
     if known is not None and int(known) != int(index):
@@ -59,15 +55,8 @@ def count_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
     """Return the slots of each host, in order, from ``4*n1`` or ``n1``. Raises ParseError."""
     slots: dict[str, int] = {}
     for host in hosts:
-        match = _SHARE.match(host)
-        if match is None:
-            raise ParseError("not a host", field=field, text=host)
+        match = matched(_SHARE, host, "not a host", field=field)
         slots[match[2]] = slots.get(match[2], 0) + int(match[1] or "1")
     if sum(slots.values()) > MAX_SLOTS:
         raise ParseError(f"more than {MAX_SLOTS} slots", field=field)
     return slots
-
-
-def share_of(slots: dict[str, int], node_name: str | None) -> int | None:
-    """Return the slots on this node, None if it is not among the hosts."""
-    return slots.get(find_host(slots, node_name) or "")

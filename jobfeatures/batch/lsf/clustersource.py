@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
+from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.hosts import (
     BHOSTS,
@@ -14,6 +14,8 @@ from jobfeatures.batch.lsf.hosts import (
 )
 from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
+from jobfeatures.batch.programs import MAX_ANSWER_BYTES
+from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.model import Cluster, JobTable
@@ -25,17 +27,16 @@ class LsfCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, commands: Commands, *, refresh_secs: float) -> None:
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
-        self._commands = commands
-        self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs)
+        self._commands = Commands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
 
     def poll_queue(self) -> JobTable:
         """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ."""
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
         jobs, rejected = parse_jobs(
-            self._jobs.ask("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
+            self._commands.jobs("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
         )
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
@@ -57,3 +58,6 @@ class LsfCluster:
         """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""
         del since_secs
         raise SourceError("lsf has no accounting that can be queried: convert its lsb.acct")
+
+
+make_cluster_source = LsfCluster

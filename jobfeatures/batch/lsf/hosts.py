@@ -97,16 +97,12 @@ def _queue_state(status: str) -> str | None:
 
 def parse_memory(records: Iterable[Record]) -> dict[str, int]:
     """Return the memory of hosts from lshosts (``31.2G``, ``31998M``; MiB without a letter)."""
-    memory: dict[str, int] = {}
-    for record in records:
-        name = text_of(record, "HOST_NAME")
-        try:
-            size = parse_size(record.get("MAXMEM", ""), bare_unit="M")
-        except ParseError:  # a missing size is not worth a message for every host
-            continue
-        if name is not None and size is not None:
-            memory[name] = size
-    return memory
+
+    def parse(record: Record) -> tuple[str | None, int | None]:
+        return text_of(record, "HOST_NAME"), parse_size(record.get("MAXMEM", ""), bare_unit="M")
+
+    sizes = parse_each(parse, records, [])  # a missing size is not worth a message for every host
+    return {name: size for name, size in sizes if name is not None and size is not None}
 
 
 def parse_cluster(

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from jobfeatures.batch.basics import share_of
 from jobfeatures.batch.lsf.answers import Record, count_of, text_of
-from jobfeatures.batch.lsf.basics import NAME, make_id, parse_hosts, share_of, split_id
+from jobfeatures.batch.lsf.basics import NAME, make_id, parse_hosts, split_id
 from jobfeatures.batch.lsf.limits import Rules
 from jobfeatures.batch.lsf.values import parse_limit, parse_size, parse_state, parse_time
 from jobfeatures.errors import ParseError, Rejected

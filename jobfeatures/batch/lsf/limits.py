@@ -9,9 +9,11 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 
+from jobfeatures.batch.basics import find_host
 from jobfeatures.batch.lsf.answers import Record, text_of
-from jobfeatures.batch.lsf.values import UNITS, TimeLimit, compute_limit_secs, parse_limit
+from jobfeatures.batch.lsf.values import UNITS, TimeLimit, parse_limit
 from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.records.nodelist import is_same_host
 
 LSHOSTS = "lshosts"
 HOST_FIELDS = ("host_name", "cpuf", "ncpus", "maxmem")
@@ -29,12 +31,7 @@ _MINUTES = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) min(?: of (\S{1,255}))?")
 _FACTOR = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLimits:
-    """The time limits of a queue for jobs that set none."""
-
-    run: TimeLimit | None = None
-    cpu: TimeLimit | None = None
+QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +52,40 @@ class Rules:
 
     def wall_limit(self, own: TimeLimit | None, queue: str | None) -> int | None:
         """Return the wall limit of a job on this node in seconds: its own, else its queue's."""
-        limit = own or self.queues.get(queue or "", QueueLimits()).run
+        limit = own or self.queues.get(queue or "", {}).get("RUNLIMIT")
         if limit is None or self.absolute is None:
             return None
-        return self._secs(limit, absolute=self.absolute)
+        return self.limit_secs(limit, absolute=self.absolute)
 
     def cpu_limit(self, queue: str | None) -> int | None:
         """Return the CPU limit of a job in this queue on this node in seconds. It is never absolute."""
-        limit = self.queues.get(queue or "", QueueLimits()).cpu
-        return None if limit is None else self._secs(limit, absolute=False)
+        limit = self.queues.get(queue or "", {}).get("CPULIMIT")
+        return None if limit is None else self.limit_secs(limit, absolute=False)
 
-    def _secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
-        return compute_limit_secs(limit, absolute=absolute, node_name=self.node_name, factors=self.factors)
+    def limit_secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
+        """Return a limit in seconds on this node, None if a CPU factor is unknown.
+
+        Source: "CPU time and run time normalization",
+        https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
+        the time times the factor of the host it was set for, divided by the factor
+        of the host it is used on, unless it is `absolute` (ABS_RUNLIMIT=Y). If no host
+        is named, the factor that it was set for is 1.
+        """
+        if absolute:
+            return int(limit.secs)
+        here = self._factor(self.node_name)
+        if here is None:
+            return None
+        if limit.host is None:
+            return int(limit.secs / here)
+        if self.node_name is not None and is_same_host(limit.host, self.node_name):
+            return int(limit.secs)
+        there = self._factor(limit.host)
+        return None if there is None else int(limit.secs * there / here)
+
+    def _factor(self, name: str | None) -> Fraction | None:
+        host = name if name in self.factors else find_host(self.factors, name)
+        return None if host is None else self.factors[host]
 
 
 def parse_parameters(text: str) -> bool:
@@ -89,7 +108,7 @@ def parse_limit_unit(text: str) -> str:
     return unit if unit in UNITS else "K"
 
 
-def parse_queues(text: str) -> dict[str, QueueLimits]:
+def parse_queues(text: str) -> Mapping[str, QueueLimits]:
     """Return the time limits of the queues from ``bqueues -l``.
 
     Sample, shortened::
@@ -122,10 +141,7 @@ def parse_queues(text: str) -> dict[str, QueueLimits]:
             heads = []
         elif line.strip() and not _HEADS.sub("", line).strip():
             heads = [head for head in _HEADS.findall(line) if head in {"CPULIMIT", "RUNLIMIT"}]
-    return {
-        name: QueueLimits(run=limits.get("RUNLIMIT"), cpu=limits.get("CPULIMIT"))
-        for name, limits in queues.items()
-    }
+    return queues
 
 
 def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_default: bool) -> None:
@@ -157,5 +173,5 @@ def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple
 def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> set[str]:
     """Return the hosts whose speed limits refer to. Bad values are reported when their record is parsed."""
     own = parse_each(lambda record: parse_limit(record.get("RUNTIMELIMIT", "")), records, [])
-    limits = chain(own, (limit for queue in queues for limit in (queue.run, queue.cpu)))
+    limits = chain(own, *(queue.values() for queue in queues))
     return {limit.host for limit in limits if limit is not None and limit.host is not None}

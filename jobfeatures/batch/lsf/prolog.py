@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.basics import Note, Texts, count_hosts, is_host_name
-from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, share_of, split_id
+from jobfeatures.batch.basics import Note, Texts, count_hosts, is_host_name, share_of
+from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, split_id
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.quantities import parse_count

@@ -1,4 +1,4 @@
-"""Make LSF's sources and commands from a site's settings."""
+"""Whether LSF is here, and what hooks look up."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import find_uid
 from jobfeatures.records.model import Job
-from jobfeatures.system.clock import Clock
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.lsf.asking import Commands
-    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
-ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}
 CONFIGURATION = "/etc/lsf.conf"
 
 
@@ -26,39 +22,6 @@ def is_here(config: Config) -> bool:
         shutil.which(config.lsf_bjobs) is not None
         or "LSF_ENVDIR" in os.environ
         or os.path.exists(CONFIGURATION)
-    )
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return the daemon's source."""
-    from jobfeatures.batch.lsf.source import LsfSource  # a hook has no use for it
-
-    return LsfSource(
-        clock,
-        make_commands(config, config.batch_timeout_secs),
-        node_name=node_name,
-        abs_runlimit=ABS_RUNLIMIT[config.lsf_abs_runlimit],
-        refresh_secs=config.batch_refresh_secs,
-    )
-
-
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the source of the controller role. The other commands are taken from the directory of bjobs."""
-    from jobfeatures.batch.lsf.clustersource import LsfCluster  # a hook has no use for it
-
-    return LsfCluster(
-        clock,
-        make_commands(config, timeout_secs, max_bytes=512 * 2**20),
-        refresh_secs=config.batch_refresh_secs,
-    )
-
-
-def make_commands(config: Config, timeout_secs: float, max_bytes: int = 64 * 2**20) -> Commands:
-    """Return LSF's commands as configured by the site."""
-    from jobfeatures.batch.lsf.asking import Commands  # a hook has no use for it
-
-    return Commands(
-        bjobs=config.lsf_bjobs, user=config.lsf_user, timeout_secs=timeout_secs, max_bytes=max_bytes
     )
 
 

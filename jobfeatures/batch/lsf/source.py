@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from jobfeatures.batch.basics import T, Users, is_elsewhere, is_host_name
 from jobfeatures.batch.lsf.answers import Record
-from jobfeatures.batch.lsf.asking import Commands, JobCommand, read_limit_unit
+from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
 from jobfeatures.batch.lsf.jobs import BJOBS, Circumstances, parse_jobs
@@ -23,12 +23,14 @@ from jobfeatures.batch.lsf.limits import (
 )
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
 MAX_ASKED_BY_ID = 100  # per poll
 MAX_HOSTS_ASKED = 20
+ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}  # None: bparams is queried
 
 
 class LsfSource(PolledSource):
@@ -42,24 +44,14 @@ class LsfSource(PolledSource):
     name = NAME
     is_local = False
 
-    def __init__(
-        self,
-        clock: Clock,
-        commands: Commands,
-        *,
-        node_name: str,
-        abs_runlimit: bool | None = None,
-        refresh_secs: float = 300.0,
-    ) -> None:
-        """If `abs_runlimit` is None, bparams is queried."""
+    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
         self._clock = clock
-        self._commands = commands
-        self._jobs = JobCommand(clock, commands, refresh_secs=refresh_secs, is_proof=True)
+        self._commands = Commands(config, clock, config.batch_timeout_secs)
+        self._refresh_secs = config.batch_refresh_secs
         self._node_name = node_name
-        self._abs_runlimit = abs_runlimit
-        self._refresh_secs = refresh_secs
-        self._rules = Rules(node_name=node_name, absolute=abs_runlimit)
-        self._node = NodeQuestion(BHOSTS, refresh_secs)
+        self._abs_runlimit = ABS_RUNLIMIT[config.lsf_abs_runlimit]
+        self._rules = Rules(node_name=node_name, absolute=self._abs_runlimit)
+        self._node = NodeQuestion(BHOSTS, self._refresh_secs)
         self._refreshed_secs: float | None = None  # monotonic
         self._without_factor: frozenset[str] = frozenset()  # unknown to lshosts: models, or removed hosts
         self._reported: frozenset[Rejected] = frozenset()  # problems already reported
@@ -71,7 +63,7 @@ class LsfSource(PolledSource):
             raise SourceError(f"not a host's name: {self._node_name[:80]}")
         taken_at_secs = self._clock.now_secs()
         ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
-        records = self._jobs.ask("-u", "all", "-X", "-m", self._node_name)
+        records = self._commands.jobs("-u", "all", "-X", "-m", self._node_name, is_proof=True)
         news = self._refresh(records)
         around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
         found, rejected = parse_jobs(records, replace(around, asked_by_host=True))
@@ -81,7 +73,7 @@ class LsfSource(PolledSource):
         if missing:
             asked = missing[:MAX_ASKED_BY_ID]
             try:
-                answer = self._jobs.ask("-u", "all", "-X", *(key.job_id for key in asked))
+                answer = self._commands.jobs("-u", "all", "-X", *(key.job_id for key in asked), is_proof=True)
                 more, bad = parse_jobs(answer, around)
             except SourceError as error:
                 rejected.append(Rejected(BJOBS, str(error)))
@@ -162,3 +154,6 @@ class LsfSource(PolledSource):
             problems.update(rejected)
         self._rules = replace(self._rules, factors={**self._rules.factors, **factors})
         self._without_factor = frozenset(hosts) - self._rules.factors.keys()
+
+
+make_source = LsfSource

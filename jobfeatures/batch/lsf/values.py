@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from jobfeatures.batch.lsf.basics import NOTHING
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import JobState
-from jobfeatures.records.nodelist import is_same_host
 
 # https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, "JOB STATUS"
 STATES: Mapping[str, JobState] = {
@@ -129,38 +128,6 @@ def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
     return TimeLimit(secs, match[4])
 
 
-def compute_limit_secs(
-    limit: TimeLimit, *, absolute: bool, node_name: str | None, factors: Mapping[str, Fraction]
-) -> int | None:
-    """Return a limit in seconds on this node, None if a CPU factor is unknown.
-
-    Source: "CPU time and run time normalization",
-    https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
-    the time times the factor of the host it was set for, divided by the factor
-    of the host it is used on, unless it is `absolute` (ABS_RUNLIMIT=Y). If no host
-    is named, the factor that it was set for is 1. `factors` are by host.
-    """
-    if absolute:
-        return int(limit.secs)
-    here = _factor(node_name, factors)
-    if here is None:
-        return None
-    if limit.host is None:
-        return int(limit.secs / here)
-    if node_name is not None and is_same_host(limit.host, node_name):
-        return int(limit.secs)
-    there = _factor(limit.host, factors)
-    return None if there is None else int(limit.secs * there / here)
-
-
-def _factor(name: str | None, factors: Mapping[str, Fraction]) -> Fraction | None:
-    if name is None:
-        return None
-    if name in factors:
-        return factors[name]
-    return next((factor for host, factor in factors.items() if is_same_host(host, name)), None)
-
-
 def parse_size(text: str, *, field: str = "", bare_unit: str = "K") -> int | None:
     """Return bytes from ``9 Mbytes``, ``5.2 Gbytes``, ``100M`` or ``2048`` (powers of 1024), None if unknown.
 
@@ -168,8 +135,6 @@ def parse_size(text: str, *, field: str = "", bare_unit: str = "K") -> int | Non
     """
     if text in NOTHING:
         return None
-    match = _SIZE.match(text)
-    if match is None:
-        raise ParseError("not a size", field=field, text=text)
+    match = matched(_SIZE, text, "not a size", field=field)
     unit = match[2].upper() if match[2] else ("B" if text[-1].isalpha() else bare_unit)
     return int(Fraction(match[1]) * UNITS[unit])

@@ -1,12 +1,12 @@
 """OAR: the files that it keeps about a job on its nodes, and ``oarstat -J -f`` for all jobs at once.
 
 values.py         ids, hosts, limits: shared by the modules below
-nodefiles.py      /var/lib/oar → the jobs of this node, without any query
+source.py         /var/lib/oar → the jobs of this node, without any query
 answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
 clustersource.py  the source of the controller role, which answers for all nodes
 prolog.py         the environment of prologue and epilogue
 groups.py         control groups
-site.py           settings → sources for the daemon and the controller role
+site.py           whether OAR is here
 
 ``oarstat`` sends several database queries per job, so nodes never run it: a node
 reads its own files, or asks the controller role (``oar.ask``).

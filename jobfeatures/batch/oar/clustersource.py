@@ -20,12 +20,12 @@ from jobfeatures.batch.oar.answers import (
 )
 from jobfeatures.batch.oar.values import NAME
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.joblogs.loggedjob import Accounting, Notes
 from jobfeatures.records.model import Cluster, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
-MAX_ANSWER_BYTES = 512 * 2**20
 _job_of = itemgetter(0)  # of an item of an answer
 
 
@@ -66,12 +66,10 @@ class OarCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, *, oarstat: str = "oarstat", timeout_secs: float = 60.0) -> None:
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query."""
         self._clock = clock
-        self._programs = Programs(
-            oarstat, "oarstat", timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES, kept=SYSTEM.variables
-        )
+        self._programs = Programs(SYSTEM, config, timeout_secs)
         self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 
@@ -131,3 +129,6 @@ class OarCluster:
     def _ask(self, *argv: str) -> dict[str, object]:
         with failing_source(self._programs.path("oarstat"), ParseError):
             return parse_answer(self._programs.ask("oarstat", *argv), source="oarstat")
+
+
+make_cluster_source = OarCluster

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.basics import Note, Texts, count_hosts, find_host
+from jobfeatures.batch.basics import Note, Texts, count_hosts, share_of
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.quantities import parse_count
@@ -26,7 +26,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
     variables = Texts(environ, note)
     hosts = variables.read(lambda text: count_hosts(text.split(), field="node file"), "OAR_HOOK_NODES") or {}
-    here = find_host(hosts, node_name)
     total_cpus = sum(hosts.values()) or None
     return Job(
         key=JobKey(NAME, job_id),
@@ -38,6 +37,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
         start_secs=variables.read(parse_count, "OAR_HOOK_START"),
         nodes=tuple(hosts),
         total_cpus=total_cpus,
-        allocated_cpus=None if here is None else hosts[here],
+        allocated_cpus=share_of(hosts, node_name),
         limits=make_limits(variables.read(parse_count, "OAR_JOB_WALLTIME_SECONDS"), total_cpus),
     )

@@ -7,6 +7,7 @@ the server reports them as unknown.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, node_option
@@ -26,6 +27,11 @@ class TorqueSettings:
 
     torque_home: str = node_option(PATH, "/var/spool/torque", "Torque's server home")
     torque_qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")
+
+
+def setting(config: object, system: str, name: str) -> Any:
+    """Return a setting of PBS or Torque: they differ only in the prefix, the system's name."""
+    return getattr(config, f"{system}_{name}")
 
 
 VARIABLES = ("PBS_CONF_FILE",)

@@ -19,12 +19,12 @@ from jobfeatures.batch.basics import Note
 from jobfeatures.batch.pbs.jobs import Fields, parse_whole, requested_cpus, state_of_exit
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import (
+    array_fields,
     compute_total,
     parse_duration,
     parse_job_id,
     parse_size,
     read_shares,
-    split_array_id,
 )
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -230,7 +230,6 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
     shares = read_shares(fields, "exec_host", "exec_vnode")
     runs = fields.read(parse_count, "run_count")
-    array_job_id, array_task_id = split_array_id(job_id)
     start = fields.read(parse_count, "start")
     end = fields.read(parse_count, "end")
     return JobRecord(
@@ -266,6 +265,5 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
         cpu_limit_secs=fields.read(parse_duration, "Resource_List.cput"),
         used_cpu_secs=fields.read(parse_duration, "resources_used.cput"),
         used_memory_bytes=fields.read(parse_size, "resources_used.mem"),
-        array_job_id=array_job_id,
-        array_task_id=array_task_id,
+        **array_fields(job_id),
     )

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from jobfeatures.batch.pbs import setting
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
@@ -23,11 +25,11 @@ MAX_LINE_CHARACTERS = 2**20
 class PbsCluster:
     """Queries ``qstat`` and ``pbsnodes``, and reads the accounting files if they are on this machine."""
 
-    def __init__(self, commands: Commands, clock: Clock, *, home: str) -> None:
-        self.name = commands.name
-        self._commands = commands
+    def __init__(self, system: str, config: Config, clock: Clock, timeout_secs: float) -> None:
+        self.name = system
+        self._commands = Commands(system, config, timeout_secs)
         self._clock = clock
-        self._accounting = f"{home}/server_priv/accounting"
+        self._accounting = f"{setting(config, system, 'home')}/server_priv/accounting"
 
     def poll_queue(self) -> JobTable:
         """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.
@@ -59,9 +61,24 @@ class PbsCluster:
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs in the accounting files of the days since `since_secs`."""
-        return read_accounting(
-            self._accounting, self.name, since_secs=since_secs, now_secs=self._clock.now_secs()
-        )
+        now_secs = self._clock.now_secs()
+        folder = self._accounting
+        with failing_source(folder, OSError):
+            there = set(os.listdir(folder))
+        wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]
+        records: list[JobRecord] = []
+        rejected: list[Rejected] = []
+        notes = Notes()
+        try:
+            for each in read_records(_lines(wanted), source=folder, notes=notes):
+                if isinstance(each, Rejected):
+                    rejected.append(each)
+                elif each.end_secs is None or each.end_secs >= since_secs:
+                    records.append(replace(each, batch_system=self.name))
+        except JobfeaturesError as error:
+            raise SourceError(str(error)) from error
+        rejected += notes.faults(folder)
+        return Accounting.of(self.name, records, now_secs, rejected)
 
 
 def local_day(secs: float) -> date:
@@ -74,26 +91,6 @@ def file_names(since_secs: float, now_secs: float) -> list[str]:
     last = local_day(now_secs)
     ago = min((last - local_day(since_secs)).days, MAX_DAYS)
     return [(last - timedelta(days=days)).strftime("%Y%m%d") for days in range(ago, -1, -1)]
-
-
-def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_secs: float) -> Accounting:
-    """Return the jobs in these days' files. Raises SourceError if `folder` cannot be read."""
-    with failing_source(folder, OSError):
-        there = set(os.listdir(folder))
-    wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]
-    records: list[JobRecord] = []
-    rejected: list[Rejected] = []
-    notes = Notes()
-    try:
-        for each in read_records(_lines(wanted), source=folder, notes=notes):
-            if isinstance(each, Rejected):
-                rejected.append(each)
-            elif each.end_secs is None or each.end_secs >= since_secs:
-                records.append(replace(each, batch_system=batch_system))
-    except JobfeaturesError as error:
-        raise SourceError(str(error)) from error
-    rejected += notes.faults(folder)
-    return Accounting.of(batch_system, records, now_secs, rejected)
 
 
 def _lines(names: list[str]) -> Iterator[str]:

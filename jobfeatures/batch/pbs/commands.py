@@ -17,16 +17,15 @@ from functools import partial
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.pbs import VARIABLES
+from jobfeatures.batch.pbs import PBS, TORQUE
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, shown
 from jobfeatures.records.model import Job, JobState
 from jobfeatures.system.command import first_line
-
-MAX_ANSWER_BYTES = 512 * 2**20
 
 _GONE = (
     re.compile(r"(?:[\w./-]+: )?Unknown Job Id(?: Error)?:? (\S+)\Z"),
@@ -137,17 +136,11 @@ DIALECTS: Mapping[str, Dialect] = {
 class Commands:
     """One system's qstat, and the pbsnodes in its directory. Each query may raise SourceError."""
 
-    def __init__(self, name: str, qstat: str = "qstat", *, timeout_secs: float = 10.0) -> None:
-        self.name = name
-        self._dialect = DIALECTS[name]
-        self._programs = Programs(
-            qstat,
-            "qstat",
-            timeout_secs=timeout_secs,
-            max_bytes=MAX_ANSWER_BYTES,
-            kept=VARIABLES,
-            environment={"TZ": "UTC0"},
-        )
+    def __init__(self, system: str, config: Config, timeout_secs: float) -> None:
+        self.name = system
+        self._dialect = DIALECTS[system]
+        room = PBS if system == PBS.name else TORQUE
+        self._programs = Programs(room, config, timeout_secs, environment={"TZ": "UTC0"})
         self._is_old = False  # it supports text output only
 
     def ask(self, question: str, *names: str) -> Answer:

@@ -15,13 +15,13 @@ from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import (
     Share,
+    array_fields,
     compute_total,
     memory_limit,
     parse_duration,
     parse_job_id,
     read_shares,
     share_of,
-    split_array_id,
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
@@ -91,7 +91,6 @@ def make_job(
     cpus = compute_total(share.cpus for share in shares.values())
     mine = share_of(shares, node_name)
     runs = fields.read(parse_count, "run_count", "start_count")
-    array_job_id, array_task_id = split_array_id(job_id)
     wall = fields.read(parse_duration, "Resource_List.walltime")
     cpu_limit = fields.read(parse_duration, "Resource_List.cput")
     requested = requested_cpus(fields)
@@ -115,8 +114,7 @@ def make_job(
             cpu_secs=multiplied(wall, cpus or requested) if cpu_limit is None else cpu_limit,
             memory_bytes=memory_limit(fields, mine, len(shares), "Resource_List.mem", "Resource_List.pmem"),
         ),
-        array_job_id=array_job_id,
-        array_task_id=array_task_id,
+        **array_fields(job_id),
         restarts=None if runs is None else max(0, runs - 1),
         allocated_gpus=mine.gpus or len(gpus) or None,
         gpus=gpus,

@@ -17,12 +17,12 @@ from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.groups import BatchHierarchy
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
+    array_fields,
     job_id_of,
     memory_limit,
     parse_duration,
     read_shares,
     share_of,
-    split_array_id,
 )
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.quantities import parse_count
@@ -50,7 +50,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     total_cpus = sum(share.cpus or 0 for share in shares.values()) or None
     wall = variables.read(parse_duration, "PBS_HOOK_WALLTIME")
     cpu_limit = variables.read(parse_duration, "PBS_HOOK_CPUT")
-    array_job_id, array_task_id = split_array_id(job_id)
     runs = variables.read(parse_count, "PBS_HOOK_RUN_COUNT")
     return Job(
         key=JobKey(NAME, job_id),
@@ -69,8 +68,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
             cpu_secs=multiplied(wall, total_cpus) if cpu_limit is None else cpu_limit,
             memory_bytes=memory_limit(variables, mine, len(shares), "PBS_HOOK_MEM", "PBS_HOOK_PMEM"),
         ),
-        array_job_id=array_job_id,
-        array_task_id=array_task_id,
+        **array_fields(job_id),
         restarts=None if runs is None else max(0, runs - 1),
         allocated_gpus=mine.gpus or None,
     )

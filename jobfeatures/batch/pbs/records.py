@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobfeatures.batch.basics import split_records
@@ -74,17 +74,15 @@ def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source:
     records: dict[str, Record] = {}
     rejected: list[Rejected] = []
     unsure: set[str] = set()
-    for name, record in found:
-        if name in records or name in unsure:
-            error: ParseError | None = ParseError("record is there twice", text=name)
-        else:
-            error = record if isinstance(record, ParseError) else None
-        if error is None and isinstance(record, Record):
+    for name, each in found:
+        is_twice = name in records or name in unsure
+        record = ParseError("record is there twice", text=name) if is_twice else each
+        if isinstance(record, Record):
             records[name] = record
-        elif error is not None:
+        else:
             records.pop(name, None)
             unsure.add(name)
-            rejected.append(Rejected.from_error(error.at(source, about=name)))
+            rejected.append(Rejected.from_error(record.at(source, about=name)))
     return Records(records, tuple(rejected), frozenset(unsure))
 
 
@@ -166,18 +164,14 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
     if isinstance(document, dict) and not isinstance(document, _Twice):
         members = document.get(member, {})
         if isinstance(members, dict) and not isinstance(members, _Twice):
-            records = collect_records(
-                ((name, _flatten(name, each)) for name, each in members.items()), source=source
-            )
-            return Records(records.found, (*faults, *records.rejected), records.unsure)
+            flat = ((name, _flatten(name, each)) for name, each in members.items())
+            records = collect_records(flat, source=source)
+            return replace(records, rejected=(*faults, *records.rejected))
     records = collect_records(_read_each(text, member), source=source)
     if not records.found and not records.unsure:
         raise ParseError("no records", source=source, text=text)
-    return Records(
-        records.found,
-        (Rejected(source, "not JSON, read record by record"), *records.rejected),
-        records.unsure,
-    )
+    fault = Rejected(source, "not JSON, read record by record")
+    return replace(records, rejected=(fault, *records.rejected))
 
 
 def _reason(error: Exception) -> str:

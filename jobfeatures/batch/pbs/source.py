@@ -6,13 +6,15 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from jobfeatures.batch.basics import Users
+from jobfeatures.batch.basics import Users, procfs_of
+from jobfeatures.batch.pbs import setting
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Answer, Commands
 from jobfeatures.batch.pbs.momfiles import find_living, read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, parse_each
 from jobfeatures.records.model import JobKey, JobTable, NodeNotice, Version
 from jobfeatures.system.clock import Clock
@@ -36,26 +38,16 @@ class QstatSource(PolledSource):
 
     is_local = False
 
-    def __init__(
-        self,
-        commands: Commands,
-        clock: Clock,
-        *,
-        node_name: str | None,
-        home: str,
-        refresh_secs: float = 300.0,
-        procfs: str = "/proc",
-    ) -> None:
-        """`refresh_secs` is the time between two queries about a job, and between two about the node."""
-        self.name = commands.name
-        self._commands = commands
+    def __init__(self, system: str, config: Config, clock: Clock, node_name: str) -> None:
+        self.name = system
+        self._commands = Commands(system, config, config.batch_timeout_secs)
         self._clock = clock
         self._node_name = node_name
-        self._home = home
-        self._procfs = procfs
+        self._home = setting(config, system, "home")
+        self._procfs = procfs_of(config)
         self._left: dict[str, Version] = {}  # files left by ended jobs
-        self._jobs = AskedJobs(commands.name, is_plain_id, refresh_secs=refresh_secs)
-        self._node = NodeQuestion("pbsnodes", refresh_secs)
+        self._jobs = AskedJobs(system, is_plain_id, refresh_secs=config.batch_refresh_secs)
+        self._node = NodeQuestion("pbsnodes", config.batch_refresh_secs)
         self._news = News()
         self._users = Users(clock)
 
@@ -111,10 +103,8 @@ class QstatSource(PolledSource):
         known_as = None if self._node.notice is None else self._node_name
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)
 
-    def _read_notice(self) -> NodeNotice | None:
+    def _read_notice(self) -> NodeNotice:
         """Return the server's notice about the node. Raises SourceError or ParseError."""
-        if self._node_name is None:
-            return None
         answer = self._commands.ask("node", self._node_name)
         record = find_node(answer.records.found, self._node_name)
         if record is None:

@@ -20,11 +20,11 @@ from jobfeatures.batch.pbs.momfiles import read_nodefile
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     Share,
+    array_fields,
     job_id_of,
     parse_duration,
     parse_size,
     share_of,
-    split_array_id,
     split_resources,
 )
 from jobfeatures.config import Config
@@ -53,7 +53,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     limits = dict(split_resources(environ.get("TORQUE_LIMITS", "")))
 
     variables, asked = Texts(environ, note), Texts(limits, note)
-    array_job_id, array_task_id = split_array_id(job_id)
     nodes = limits.get("nodes", "" if "procs" in limits else "1")
     has_one_node = nodes.partition(":")[0] == "1" and "+" not in nodes
     return Job(
@@ -70,8 +69,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
             cpu_secs=asked.read(parse_duration, "cput"),
             memory_bytes=asked.read(parse_size, "mem") if has_one_node else None,
         ),
-        array_job_id=array_job_id,
-        array_task_id=array_task_id,
+        **array_fields(job_id),
     )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobfeatures.batch.basics import Texts, count_ranges
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.nodelist import is_same_host
 
 WORD_BYTES = 8
@@ -42,9 +42,7 @@ def parse_job_id(text: str, *, field: str = "Job_Id") -> str:
 
     Old versions of Torque wrote a subjob as ``123-4``. Raises ParseError.
     """
-    match = _ID.match(text)
-    if match is None:
-        raise ParseError("not a job id", field=field, text=text)
+    match = matched(_ID, text, "not a job id", field=field)
     return match[1] + (match[2] or "")
 
 
@@ -57,27 +55,24 @@ def job_id_of(environ: Mapping[str, str]) -> str:
     return job_id
 
 
-def split_array_id(job_id: str) -> tuple[str | None, str | None]:
-    """Return the array's number and the subjob's index; None for a job outside arrays."""
+def array_fields(job_id: str) -> dict[str, Any]:
+    """Return the array's number and the subjob's index, as fields of a job; none for a job outside arrays."""
     match = _ID.match(job_id)
     if match is None or match[2] is None:
-        return None, None
-    return match[1], match[2].strip("[]-") or None
+        return {}
+    return {"array_job_id": match[1], "array_task_id": match[2].strip("[]-") or None}
 
 
 def parse_duration(text: str, *, field: str = "") -> int:
     """Parse ``[[[days:]hours:]minutes:]seconds[.fraction]`` to seconds, truncated. Raises ParseError."""
-    if _DURATION.match(text) is None:
-        raise ParseError("not a duration", field=field, text=text)
+    matched(_DURATION, text, "not a duration", field=field)
     numbers = [int(part) for part in text.partition(".")[0].split(":")]
     return sum(number * secs for number, secs in zip(reversed(numbers), _SECONDS, strict=False))
 
 
 def parse_size(text: str, *, field: str = "") -> int:
     """Parse ``8gb``, ``512kw`` (8-byte words) or ``1024`` to bytes; powers of 1024. Raises ParseError."""
-    match = _SIZE.match(text)
-    if match is None:
-        raise ParseError("not a size", field=field, text=text)
+    match = matched(_SIZE, text, "not a size", field=field)
     unit = WORD_BYTES if match[3].lower() == "w" else 1
     return (int(match[1]) << _POWERS[match[2].lower()]) * unit
 
@@ -90,9 +85,7 @@ def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
     """
     parts = []
     for part in text.split("+"):
-        match = _HOST.match(part)
-        if match is None:
-            raise ParseError("not an execution host", field="exec_host", text=part)
+        match = matched(_HOST, part, "not an execution host", field="exec_host")
         slots = int(match[3] or count_ranges(match[2], "execution slots", field="exec_host"))
         if slots > MAX_CPUS:
             raise ParseError("not a range of execution slots", field="exec_host", text=part)

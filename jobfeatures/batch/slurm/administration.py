@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.node import RESERVATION_SOURCE, find_reservation
-from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.errors import ParseError, Rejected, matched, parse_each
 from jobfeatures.records.administration import (
     Cycles,
     FairShare,
@@ -118,8 +118,7 @@ def make_licences(
 
 
 def _licence(line: str) -> Licence:
-    if (found := _LICENCE.match(line)) is None:
-        raise ParseError("not a licence", text=line)
+    found = matched(_LICENCE, line, "not a licence")
     free, reserved = (None if each is None else int(each) for each in found.group(4, 5))
     return Licence(name=found[1], total=int(found[2]), used=int(found[3]), free=free, reserved=reserved)
 

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
@@ -14,6 +15,9 @@ from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.records.model import Job
 from jobfeatures.system.command import first_line, run_command
+
+if TYPE_CHECKING:
+    from jobfeatures.batch.slurm.node import NodeAnswer
 
 MAX_ANSWER_BYTES = 32 * 2**20
 VERBOSE = "verbose"
@@ -162,34 +166,14 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     raise ParseError(f"several records in the answer for job {job_id}", source=SOURCE, text=lines[0])
 
 
-def _joined(first: Answers, second: Answers) -> Answers:
-    return Answers(
-        jobs={**first.jobs, **second.jobs},
-        gone=first.gone,  # the second answer proves nothing: its names may have changed since the first
-        rejected={**first.rejected, **second.rejected},
-        ask_alone={},
-        complete=first.complete and second.complete and not second.gone,
-        complaint=first.complaint or second.complaint,
-        extra=first.extra,
-    )
-
-
+@dataclass(frozen=True, slots=True)
 class Scontrol:
-    """Runs scontrol, with one process per poll."""
+    """Runs scontrol, with one process per poll; `timeout_secs` limits a poll, with all its processes."""
 
-    def __init__(
-        self,
-        command: str = "scontrol",
-        *,
-        node_name: str | None = None,
-        timeout_secs: float = 10.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
-    ) -> None:
-        """`timeout_secs` limits a poll, with all its processes."""
-        self.command = command
-        self.node_name = node_name
-        self._timeout_secs = timeout_secs
-        self._max_bytes = max_bytes
+    command: str = "scontrol"
+    node_name: str | None = field(default=None, kw_only=True)
+    timeout_secs: float = field(default=10.0, kw_only=True)
+    max_bytes: int = field(default=MAX_ANSWER_BYTES, kw_only=True)
 
     def poll(self, ids: Collection[str], extra: Sequence[str] = ()) -> Answers:
         """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
@@ -198,9 +182,9 @@ class Scontrol:
         added to `jobs`, while `rejected` still has them. `extra` are commands for the same process. Raises
         SourceError if there was no answer, CommandError if scontrol did not run to its end.
         """
-        deadline = time.monotonic() + self._timeout_secs
+        deadline = time.monotonic() + self.timeout_secs
         questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
-        answers = self._run(questions, self._timeout_secs, extra)
+        answers = self._run(questions, self.timeout_secs, extra)
         if answers.ask_alone:
             answers = self._ask_alone(answers, deadline)
         refused = answers.rejected.keys() - answers.jobs.keys()
@@ -222,11 +206,36 @@ class Scontrol:
     def _ask_alone(self, answers: Answers, deadline: float) -> Answers:
         """Add the answers about single tasks and components; without one, that job alone is rejected."""
         try:
-            return _joined(answers, self._run(answers.ask_alone, _remaining_secs(deadline)))
+            second = self._run(answers.ask_alone, _remaining_secs(deadline))
         except SourceError as error:
-            reason = f"no answer about it alone within {self._timeout_secs:g} s: {error}"
+            reason = f"no answer about it alone within {self.timeout_secs:g} s: {error}"
             late = {job_id: Rejected(SOURCE, reason, text=name) for job_id, name in answers.ask_alone.items()}
             return replace(answers, rejected={**answers.rejected, **late}, ask_alone={}, complete=False)
+        return replace(  # with the jobs gone that were: names may have changed since the first answer
+            answers,
+            jobs={**answers.jobs, **second.jobs},
+            rejected={**answers.rejected, **second.rejected},
+            ask_alone={},
+            complete=answers.complete and second.complete and not second.gone,
+            complaint=answers.complaint or second.complaint,
+        )
+
+    def ask(
+        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+    ) -> tuple[Answers, NodeAnswer | None]:
+        """Return answers about jobs and node, by one process. Raises SourceError if there are none."""
+        # A prolog has no use for it.
+        from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
+
+        extra = node_questions(self.node_name) if about_node else ()
+        answers = self.poll(job_ids, extra)
+        if not extra or self.node_name is None:
+            return answers, None
+        node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
+        if not node or not reservations:
+            return answers, None
+        found = parse_node_answer(node, reservations, node_name=self.node_name, now_secs=now_secs)
+        return answers, found
 
     def ask_about_job(self, job_id: str) -> Job | None:
         """Return one job from the controller, None if it does not know the job.
@@ -244,7 +253,7 @@ class Scontrol:
             [self.command, "-a", "-o", "-d"],
             stdin=format_questions(questions.values(), nonce, extra),
             timeout_secs=timeout_secs,
-            max_bytes=self._max_bytes,
+            max_bytes=self.max_bytes,
             environment={"SLURM_TIME_FORMAT": "%s"},
             kept=SYSTEM.variables,
         )

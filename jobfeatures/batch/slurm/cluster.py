@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.reasons import classify_reason
-from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.errors import ParseError, Rejected, matched, parse_each
 from jobfeatures.records.model import Cluster, ClusterNode, Partition
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.records.quantities import parse_count
@@ -108,9 +108,7 @@ def parse_node(line: str) -> ClusterNode:
     Memory is in MiB. CPUs are those available to jobs (CPUEfctv, from 21.08).
     Raises ParseError without a name, or without exactly one State.
     """
-    name = _NODE.match(line)
-    if name is None:
-        raise ParseError("does not start with NodeName=", text=line)
+    name = matched(_NODE, line, "does not start with NodeName=")
     free_text = _NODE_FREE_TEXT.search(line)
     found = _NODE_FIELD.findall(line[: free_text.start()] if free_text else line)
     values = {field: value for field, value in found if value not in NOTHING}
@@ -179,8 +177,6 @@ def parse_partition(line: str) -> Partition:
     Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …``
     Raises ParseError.
     """
-    name = _PARTITION.match(line)
-    if name is None:
-        raise ParseError("does not start with PartitionName=", text=line)
+    name = matched(_PARTITION, line, "does not start with PartitionName=")
     values = dict(_PARTITION_FIELD.findall(line))
     return Partition(name=name[1], nodes=expand_nodes(values.get("Nodes", "")), state=values.get("State"))

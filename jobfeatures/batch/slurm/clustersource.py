@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 
 from jobfeatures.batch.clocks import ClockDifference
-from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
@@ -38,6 +38,8 @@ from jobfeatures.batch.slurm.refused import (
     queue_environment,
 )
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
+from jobfeatures.batch.source import ClusterSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
@@ -45,7 +47,6 @@ from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
 
 _ASKED = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?\Z")
-MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB
 MAX_ASKED_AGAIN = 500  # jobs without a trusted record; if there are more, all are taken from the queue's poll
 
 
@@ -54,19 +55,14 @@ class SlurmCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, *, scontrol: str = "scontrol", timeout_secs: float = 60.0) -> None:
-        """`timeout_secs` limits each query. The other commands are taken from `scontrol`'s directory."""
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+        """`timeout_secs` limits each query. The other commands are taken from scontrol's directory."""
         self._clock = clock
-        self._scontrol = Scontrol(scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
-        self._timeout_secs = timeout_secs
-        self._programs = Programs(
-            scontrol,
-            "scontrol",
-            timeout_secs=timeout_secs,
-            max_bytes=MAX_ANSWER_BYTES,
-            kept=SYSTEM.variables,
-            environment=ENVIRONMENT,
+        self._scontrol = Scontrol(
+            config.slurm_scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES
         )
+        self._timeout_secs = timeout_secs
+        self._programs = Programs(SYSTEM, config, timeout_secs, environment=ENVIRONMENT)
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
 
@@ -212,3 +208,12 @@ class SlurmCluster:
         )
         with failing_source(ACCOUNTING_SOURCE, ParseError):
             return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
+    """Return the controller role's source. Raises ConfigurationError."""
+    if config.slurm_ask == "rest":
+        from jobfeatures.batch.slurm.json.source import JsonCluster
+
+        return JsonCluster(config, clock, timeout_secs)
+    return SlurmCluster(config, clock, timeout_secs)

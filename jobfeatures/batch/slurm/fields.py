@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.basics import NOTHING
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import UNLIMITED, Limit
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
@@ -106,7 +106,5 @@ expand_kept = lru_cache(maxsize=4096)(expand_nodes)  # many jobs and steps are o
 
 def count_tasks(text: str) -> int:
     """Return the number of tasks in ``1-5,9%2`` or ``[0-100:4]`` (sbatch(1)). Raises ParseError."""
-    match = _TASKS.match(text)
-    if match is None:
-        raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)
+    match = matched(_TASKS, text, "not a list of array tasks", field="ArrayTaskID")
     return count_ranges(match[1], "a list of array tasks", field="ArrayTaskID")

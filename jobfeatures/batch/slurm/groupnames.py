@@ -44,7 +44,7 @@ def parse_job_variable(environ: bytes) -> str | None:
 class SluidResolver:
     """Follows the job ids of the SLUIDs on the node."""
 
-    def __init__(self, procfs: str, failures: Failures) -> None:
+    def __init__(self, _config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
         self._failures = failures
         self._answers: dict[str, Answer] = {}
@@ -80,19 +80,12 @@ class SluidResolver:
         return numbers
 
     def _ask(self, answer: Answer, processes: Sequence[Process]) -> None:
-        for process in processes:
-            job_id = self._titled(process.pid)
-            if job_id is not None:
-                answer.job_id = job_id
-                answer.proven = True
-                return
-        if answer.job_id is not None:
-            return
-        for process in processes:
-            job_id = parse_job_variable(self._read(process.pid, "environ"))
-            if job_id is not None:
-                answer.job_id = job_id
-                return
+        pids = [process.pid for process in processes]
+        if (titled := next(filter(None, map(self._titled, pids)), None)) is not None:
+            answer.job_id, answer.proven = titled, True
+        elif answer.job_id is None:
+            claimed = (parse_job_variable(self._read(pid, "environ")) for pid in pids)
+            answer.job_id = next(filter(None, claimed), None)
 
     def _titled(self, pid: int) -> str | None:
         try:
@@ -113,6 +106,4 @@ class SluidResolver:
         return b"" if found is None else found[0]
 
 
-def make_group_names(_config: Any, procfs: str, failures: Failures) -> SluidResolver:
-    """Return what follows the SLUIDs of this node."""
-    return SluidResolver(procfs, failures)
+make_group_names = SluidResolver

@@ -12,7 +12,7 @@ from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
 from jobfeatures.batch.slurm.fields import Record
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.groups import SLUID
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.records.quantities import parse_binary_size, parse_count
@@ -156,9 +156,7 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
 
 def parse_shared_job(line: str, *, tz: tzinfo | None = None) -> SharedJob:
     """Parse a record as `parse_scontrol_job` does, for all nodes of the job."""
-    identity = _JOB_ID.match(line)
-    if identity is None:
-        raise ParseError("does not start with JobId=", source=SOURCE, text=line)
+    identity = matched(_JOB_ID, line, "does not start with JobId=", source=SOURCE)
     try:
         return _parse_fields(identity[1], *_split_record(line), tz=tz)
     except ParseError as error:
@@ -201,9 +199,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
         value = record.text(field)
         return value if value is not None and value.isascii() and value.isdigit() else None
 
-    user = _USER.match(values["UserId"])
-    if user is None:
-        raise ParseError("not NAME(NUMBER)", field="UserId", text=values["UserId"])
+    user = matched(_USER, values["UserId"], "not NAME(NUMBER)", field="UserId")
     state = STATES.get(values["JobState"], JobState.UNKNOWN)
     nodes = record.nodes("NodeList")
     total_cpus = _parse_cpu_total(values["NumCPUs"])

@@ -1,4 +1,4 @@
-"""Construction of Slurm's sources and queries from a site's settings, for the daemon and the hooks."""
+"""Whether Slurm is here, and what hooks ask it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from jobfeatures.records.model import Job
-from jobfeatures.system.clock import Clock
 
-MAX_ANSWER_BYTES = 32 * 2**20
 ASK_MAX_NODES = 32  # prologs of jobs on more nodes send no query
-MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
-
-SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.slurm.json.rest import Rest
-    from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
 
 
@@ -34,80 +27,6 @@ def is_here(config: Config) -> bool:
     if shutil.which(config.slurm_scontrol) is not None:
         return True
     return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    """Return a node's job source. Raises ConfigurationError."""
-    if config.slurm_ask == "controller":
-        return _make_controller_source(config, clock, node_name)
-    import random  # a prolog has no use for it
-
-    from jobfeatures.batch.slurm.source import SlurmSource
-
-    asker = None
-    if config.slurm_ask == "rest":
-        from jobfeatures.batch.slurm.json.source import JsonAsker
-
-        asker = JsonAsker(
-            clock, make_rest(config), node_name=node_name, timeout_secs=config.batch_timeout_secs
-        )
-    # Random, because a rollout starts the daemons of all nodes at the same time.
-    refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
-    return SlurmSource(
-        clock,
-        node_name=node_name,
-        scontrol=config.slurm_scontrol,
-        timeout_secs=config.batch_timeout_secs,
-        refresh_secs=refresh_secs,
-        node_refresh_secs=refresh_secs,
-        asker=asker,
-    )
-
-
-def _make_controller_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
-    from jobfeatures.batch.controller.client import make_client
-    from jobfeatures.batch.controller.source import ControllerSource
-    from jobfeatures.batch.slurm.answers import Scontrol
-    from jobfeatures.batch.slurm.basics import NAME, is_plain_id
-
-    timeout_secs = config.batch_timeout_secs
-    scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
-    return ControllerSource(
-        NAME,
-        make_client(config, clock, node_name, key="slurm.ask", timeout_secs=timeout_secs),
-        clock,
-        ask_one=scontrol.ask_about_job,
-        is_plain=is_plain_id,
-        fallback_secs=config.controller_fallback_secs,
-    )
-
-
-def make_rest(config: Config, *, whole: bool = False) -> Rest:
-    """Return a client of slurmrestd, if `whole` with room for the whole queue. Raises ConfigurationError."""
-    from jobfeatures.batch.slurm.json.rest import Rest
-    from jobfeatures.errors import ConfigurationError, SourceError
-
-    if config.slurm_rest_url is None:
-        raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
-    try:
-        return Rest(
-            config.slurm_rest_url,
-            token_file=config.slurm_rest_token_file,
-            max_bytes=MAX_WHOLE_ANSWER_BYTES if whole else MAX_ANSWER_BYTES,
-        )
-    except SourceError as error:
-        raise ConfigurationError("slurm.rest_url", str(error)) from error
-
-
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
-    """Return the controller role's source; squeue and others are taken from scontrol's directory."""
-    if config.slurm_ask == "rest":
-        from jobfeatures.batch.slurm.json.source import JsonCluster
-
-        return JsonCluster(clock, make_rest(config, whole=True), timeout_secs=timeout_secs)
-    from jobfeatures.batch.slurm.clustersource import SlurmCluster  # a prolog has no use for it
-
-    return SlurmCluster(clock, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs)
 
 
 def needs_server(job: Job, config: Config) -> bool:
@@ -128,23 +47,14 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     """Query the controller about a job; None: unknown, or not queried. Raises SourceError or ParseError."""
     if not needs_server(job, config):
         return None
+    # Imported only where a query is needed.
     if config.slurm_ask == "rest":
-        return _ask_by_rest(job.key.job_id, config, node_name, timeout_secs)
-    from jobfeatures.batch.slurm.answers import Scontrol  # imported only where a query is needed
+        from jobfeatures.batch.slurm.json.source import JsonAsker
+        from jobfeatures.system.clock import SystemClock
+
+        asker = JsonAsker(config, SystemClock(), node_name, timeout_secs)
+        return asker.ask_about_job(job.key.job_id)
+    from jobfeatures.batch.slurm.answers import Scontrol
 
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     return scontrol.ask_about_job(job.key.job_id)
-
-
-def _ask_by_rest(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:
-    from jobfeatures.batch.slurm.basics import is_plain_id
-    from jobfeatures.batch.slurm.json.source import JsonAsker
-    from jobfeatures.errors import ParseError
-    from jobfeatures.system.clock import SystemClock
-
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", text=job_id)
-    rest = make_rest(config)
-    asker = JsonAsker(SystemClock(), rest, node_name=node_name, timeout_secs=timeout_secs)
-    answers, _ = asker.ask([job_id], about_node=False, now_secs=0.0)
-    return answers.one(job_id, rest.name)

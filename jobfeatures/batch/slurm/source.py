@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import partial
-from typing import TYPE_CHECKING
+import random
+from collections.abc import Callable, Collection
 
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.questions import AskedJobs
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
-from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
-from jobfeatures.batch.source import PolledSource
+from jobfeatures.batch.slurm.node import NodeAnswer, node_questions
+from jobfeatures.batch.source import BatchSource, PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import News, Rejected
 from jobfeatures.records.model import JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
-if TYPE_CHECKING:
-    from jobfeatures.batch.slurm.json.source import JsonAsker
-
-
-def ask_scontrol(
-    scontrol: Scontrol, job_ids: Collection[str], *, about_node: bool, now_secs: float
-) -> tuple[Answers, NodeAnswer | None]:
-    """Return answers about jobs and node, by one process. Raises SourceError if there are none."""
-    node_name = scontrol.node_name
-    extra = node_questions(node_name) if about_node else ()
-    answers = scontrol.poll(job_ids, extra)
-    if not extra or node_name is None:
-        return answers, None
-    node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
-    if not node or not reservations:
-        return answers, None
-    return answers, parse_node_answer(node, reservations, node_name=node_name, now_secs=now_secs)
+Ask = Callable[..., tuple[Answers, NodeAnswer | None]]
+SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
 class SlurmSource(PolledSource):
@@ -48,22 +33,19 @@ class SlurmSource(PolledSource):
     def __init__(
         self,
         clock: Clock,
+        ask: Ask,
         *,
         node_name: str | None,
-        scontrol: str = "scontrol",
-        timeout_secs: float = 10.0,
         refresh_secs: float = 300.0,
         node_refresh_secs: float | None = None,
-        asker: JsonAsker | None = None,
     ) -> None:
-        """`node_refresh_secs` is the interval between queries about the node itself; None: there are none.
+        """`ask` is that of `Scontrol` or of `JsonAsker`.
 
-        `asker` sends the queries; None: through scontrol.
+        `node_refresh_secs` is the interval between queries about the node itself; None: there are none.
         """
         self._clock = clock
         self._node_name = node_name
-        program = Scontrol(scontrol, node_name=node_name, timeout_secs=timeout_secs)
-        self._ask = partial(ask_scontrol, program) if asker is None else asker.ask
+        self._ask = ask
         self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs)
         self._difference = ClockDifference()
         self._complaints = News()
@@ -117,3 +99,24 @@ class SlurmSource(PolledSource):
             [Rejected(SOURCE, f"standard error says {answers.complaint}")] if answers.complaint else []
         )
         return (*answers.rejected.values(), *self._complaints.among(complaints))
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+    """Return a node's job source. Raises ConfigurationError."""
+    timeout_secs = config.batch_timeout_secs
+    scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
+    if config.slurm_ask == "controller":
+        from jobfeatures.batch.controller.source import ControllerSource
+
+        ask_one = scontrol.ask_about_job
+        return ControllerSource(config, clock, node_name, NAME, ask_one=ask_one, is_plain=is_plain_id)
+    ask: Ask = scontrol.ask
+    if config.slurm_ask == "rest":
+        from jobfeatures.batch.slurm.json.source import JsonAsker
+
+        ask = JsonAsker(config, clock, node_name, timeout_secs).ask
+    # Random, because a rollout starts the daemons of all nodes at the same time.
+    refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
+    return SlurmSource(
+        clock, ask, node_name=node_name, refresh_secs=refresh_secs, node_refresh_secs=refresh_secs
+    )

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jobfeatures.batch.basics import Users, find_uid
-from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source, shown_name
+from jobfeatures.config import Config
+from jobfeatures.errors import (
+    ConfigurationError,
+    News,
+    ParseError,
+    Rejected,
+    SourceError,
+    failing_source,
+    shown_name,
+)
 from jobfeatures.records.model import Job, JobKey, JobTable, Version
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened, version_of
@@ -64,24 +73,19 @@ class SpoolSource:
     from the one whose name sorts last. A problem is in `JobTable.rejected` when it first appears but not
     again while it lasts, so that it is not logged at every poll.
 
-    `lookup_uid` returns the user id for a name, None for an unknown one. `node_name` is this node's name in
-    the documents; without it, the process ids of all nodes count.
+    `node_name` is this node's name in the documents; without it, the process ids of all nodes count.
     """
 
     name = NAME
     is_local = True
 
-    def __init__(
-        self,
-        directory: str,
-        clock: Clock,
-        *,
-        lookup_uid: Callable[[str], int | None] = find_uid,
-        node_name: str | None = None,
-    ) -> None:
-        self._directory = directory
+    def __init__(self, config: Config, clock: Clock, node_name: str | None) -> None:
+        """Raise ConfigurationError without a folder."""
+        if config.spool_directory is None:
+            raise ConfigurationError("spool.directory", "is needed by the spool source")
+        self._directory = config.spool_directory
         self._clock = clock
-        self._users = Users(clock, lookup_uid)
+        self._users = Users(clock, find_uid)
         self._node_name = node_name
         self._files: dict[str, _File] = {}
         self._news = News()
@@ -103,7 +107,13 @@ class SpoolSource:
             taken_at_secs=taken_at,
             complete=is_complete,
             rejected=_cut(self._news.among(notes), MAX_REPORTED, self._directory),
-            reported_secs=self._answer_times(),
+            # Jobs kept from files that are broken now.
+            reported_secs={
+                job.key: file.reported_secs
+                for file in self._files.values()
+                if not file.digest
+                for job in file.jobs
+            },
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -228,20 +238,14 @@ class SpoolSource:
                 jobs[job.key] = self._with_uid(job)
         return jobs
 
-    def _answer_times(self) -> dict[JobKey, float]:
-        """Return when the jobs kept from files that are broken now were last reported."""
-        return {
-            job.key: file.reported_secs
-            for file in self._files.values()
-            if not file.digest
-            for job in file.jobs
-        }
-
     def _with_uid(self, job: Job) -> Job:
         if job.uid is not None or job.user is None:
             return job
         uid = self._users.uid(job.user)
         return job if uid is None else replace(job, uid=uid)
+
+
+make_source = SpoolSource
 
 
 def is_document_name(name: str) -> bool:

@@ -52,14 +52,14 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
     for number, raw in enumerate(chain(lines, [""]), 1):
         line = raw.strip(" \t\r\n")
         ends = not line or line.startswith("***")
-        if fault is None:
+        if fault is None and (ends or line.startswith("#")):
+            if _has_open_string(line):  # as the end of a string on several lines has
+                fault = Rejected(source, "string ends that has not begun", number, text=line)
+        elif fault is None:
             try:
-                if ends or line.startswith("#"):
-                    _check_mark(line, source=source, number=number)
-                else:
-                    _add_line(values, line, source=source, number=number)
+                _add_line(values, line)
             except ParseError as error:
-                fault = Rejected.from_error(error)
+                fault = Rejected.from_error(error.at(source, number))
         if ends:
             if fault is not None:
                 yield fault
@@ -80,31 +80,25 @@ def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
     return ads[0] if ads else ClassAd()
 
 
-def _check_mark(line: str, *, source: str, number: int) -> None:
-    """Raise ParseError if a comment or end mark contains an unmatched quote, as the end of a string does."""
-    if _has_open_string(line):
-        raise ParseError("string ends that has not begun", source=source, line=number, text=line)
-
-
 def _has_open_string(text: str) -> bool:
     return text.replace('\\"', "").count('"') % 2 == 1
 
 
-def _add_line(values: dict[str, Value], line: str, *, source: str, number: int) -> None:
+def _add_line(values: dict[str, Value], line: str) -> None:
     """Parse a stripped line and add its value. Raises ParseError."""
     if len(line) > MAX_LINE_CHARACTERS:
-        raise ParseError("line is too long", source=source, line=number, text=line)
+        raise ParseError("line is too long", text=line)
     name, equals, value = line.partition("=")
     name, value = name.rstrip(" \t"), value.strip(" \t")
     if not equals or not _NAME.fullmatch(name) or value.startswith(("=", "?=", "!=")):
-        raise ParseError("must be Name = value", source=source, line=number, text=line)
+        raise ParseError("must be Name = value", text=line)
     if not value:
-        raise ParseError("value is missing", source=source, line=number, field=name, text=line)
+        raise ParseError("value is missing", field=name, text=line)
     if name.lower() in values:
-        raise ParseError("name occurs twice", source=source, line=number, field=name, text=line)
+        raise ParseError("name occurs twice", field=name, text=line)
     found = parse_value(value)
     if isinstance(found, Expression) and _has_open_string(value):
-        raise ParseError("string does not end", source=source, line=number, field=name, text=line)
+        raise ParseError("string does not end", field=name, text=line)
     values[name_of(name)] = found
 
 

@@ -152,8 +152,8 @@ def _of_document(
         if isinstance(job.get("sacct"), dict):
             values["sacct"] = Asked[Any](job["sacct"])
         yield make_record(values, reader, None if cluster == CLUSTER else cluster or None)
-        count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
         if notes is not None:
+            count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
             _count_unreadable(values, notes)
     yield from reader.rejected
 

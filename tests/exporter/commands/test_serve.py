@@ -33,7 +33,7 @@ ABSENT = {
     "batch systems that are not here": [
         *(f"jobfeatures.batch.{name}.source" for name in ("slurm", "lsf", "htcondor", "gridengine", "pbs")),
         *(
-            "jobfeatures.batch.oar.nodefiles",
+            "jobfeatures.batch.oar.source",
             "jobfeatures.batch.htcondor.scratch",
             "jobfeatures.formats.classad",
         ),

@@ -4,6 +4,7 @@ import pytest
 
 from jobfeatures import batch
 from jobfeatures.batch.slurm import site as slurm
+from jobfeatures.batch.slurm import source as slurm_source
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.tree import FeatureTree
@@ -116,6 +117,6 @@ def test_a_source_is_told_what_the_node_shows(make_sources, make_job, make_table
             asked.append((set(seen), set(claimed)))
             return make_table()
 
-    monkeypatch.setattr(slurm, "make_source", lambda _config, _clock, _node_name: StandIn())
+    monkeypatch.setattr(slurm_source, "make_source", lambda _config, _clock, _node_name: StandIn())
     make_sources(batch__sources="slurm", seen=lambda: ({make_job().key}, ()))
     assert until(lambda: asked and asked[0]) == ({make_job().key}, set())

@@ -98,12 +98,10 @@ async def site(answers, clock, tmp_path):
 
 @pytest.fixture
 def make_client(site, clock, tmp_path):
-    def make(node_name="n1", token_of=None, **options):
+    def make(node_name="n1", token_of=None, url=f"http://{site.address}", clock=clock):
         token = private(tmp_path / "token", make_token(SECRET, token_of or node_name).encode())
-        url = options.pop("url", f"http://{site.address}")
-        return ControllerClient(
-            options.pop("clock", clock), url, node_name=node_name, token_file=token, **options
-        )
+        config = ExporterConfig(controller_url=url, controller_token_file=token)
+        return ControllerClient(config, clock, node_name)
 
     return make
 

@@ -14,6 +14,7 @@ from jobfeatures.batch.basics import (
     find_uid,
     is_host_name,
     parse_ranges,
+    share_of,
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import UNLIMITED, multiplied
@@ -95,3 +96,9 @@ def test_hosts_that_are_named_once_for_each_slot_are_counted_in_their_order():
 def test_what_is_no_name_of_a_host_is_asked_for_nowhere(name):
     assert not is_host_name(name)
     assert is_host_name("x" * 255)
+
+
+def test_the_share_of_a_host_that_is_not_there_is_unknown() -> None:
+    assert share_of({"n1": 4, "n2": 2}, "n2") == 2
+    assert share_of({"n1": 4, "n2": 2}, "n3") is None
+    assert share_of({"n1": 4}, None) is None

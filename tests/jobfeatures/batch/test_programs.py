@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.programs import Programs
+from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 
 
@@ -14,32 +16,32 @@ def script(path, text):
     return str(path)
 
 
+def make(qstat, **more):
+    return Programs(SYSTEMS["gridengine"], Config(gridengine_qstat=qstat), 60.0, **more)
+
+
 def test_the_other_commands_lie_beside_the_one_that_the_setting_names(tmp_path):
-    programs = Programs(
-        script(tmp_path / "qstat", "echo jobs $A"), "qstat", timeout_secs=60, environment={"A": "1"}
-    )
+    programs = make(script(tmp_path / "qstat", "echo jobs $A"), environment={"A": "1"})
     script(tmp_path / "qhost", 'echo hosts $A "$@"')
     assert programs.path("qhost") == f"{tmp_path}/qhost"
     assert programs.ask("qstat") == "jobs 1\n"
     assert programs.ask("qhost", "-q", "-xml", environment={"A": "2"}) == "hosts 2 -q -xml\n"
-    assert Programs("qstat", "qstat").path("qhost") == "qhost"
+    assert make("qstat").path("qhost") == "qhost"
 
 
 def test_a_command_of_another_name_is_called_as_the_site_calls_it(tmp_path):
-    programs = Programs("/opt/site/my-qstat.sh", "qstat")
+    programs = make("/opt/site/my-qstat.sh")
     assert programs.path("qstat") == "/opt/site/my-qstat.sh"
 
 
 def test_what_stands_before_all_commands_runs_them(tmp_path):
     before = script(tmp_path / "as", 'shift; exec "$@"')
-    programs = Programs(
-        script(tmp_path / "bjobs", "echo $#"), "bjobs", prefix=(before, "--"), timeout_secs=60
-    )
-    assert programs.ask("bjobs", "-u", "all") == "2\n"
+    programs = make(script(tmp_path / "qstat", "echo $#"), prefix=(before, "--"))
+    assert programs.ask("qstat", "-u", "all") == "2\n"
 
 
 def test_a_bad_end_is_the_caller_s_to_judge_or_no_answer(tmp_path):
-    programs = Programs(script(tmp_path / "qstat", "echo why >&2; exit 3"), "qstat", timeout_secs=60)
+    programs = make(script(tmp_path / "qstat", "echo why >&2; exit 3"))
     assert programs.run("qstat").status == 3
     with pytest.raises(SourceError, match=r"qstat: no answer \(status 3\): 'why'"):
         programs.ask("qstat")

@@ -30,8 +30,8 @@ def test_every_room_is_in_the_table() -> None:
 def test_a_room_has_the_parts_that_its_description_promises(system: System) -> None:
     site = system.load("site")
     assert callable(site.is_here)
-    assert callable(site.make_source)
-    assert hasattr(site, "make_cluster_source") == system.has_cluster
+    assert callable(system.load("source").make_source)
+    assert not system.has_cluster or callable(system.load("clustersource").make_cluster_source)
     assert system.key_sources
     if system.job_variable is not None:
         assert callable(system.load("prolog").job_from_prolog)

@@ -9,6 +9,7 @@ from jobfeatures.batch.spool.source import SpoolSource
 from jobfeatures.cli import main
 from jobfeatures.commands import replay
 from jobfeatures.commands.replay import Player
+from jobfeatures.config import Config
 from jobfeatures.formats.swf.fields import SwfJob
 from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.joblogs.loggedjob import JobRecord
@@ -40,7 +41,7 @@ def play(folder, clock, records, at_rest):
 
 
 def test_jobs_come_are_told_in_time_of_the_wall_and_go(folder, clock):
-    source = SpoolSource(str(folder), clock, lookup_uid=lambda user: None)
+    source = SpoolSource(Config(spool_directory=str(folder)), clock, None)
     seen = []
 
     def look():

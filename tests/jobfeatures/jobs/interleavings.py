@@ -116,7 +116,7 @@ class World:
         self.tree.prepare()
         self.roster = Roster()
         self.roster.remember(self.publisher.remembered())
-        self.slurm = SlurmSource(self, node_name="n1", asker=self)
+        self.slurm = SlurmSource(self, self.ask, node_name="n1")
         self.hooks = HookSource(self.tree.records_path, self)
         self.tables: dict[str, object] = {}
         self.late: list = []

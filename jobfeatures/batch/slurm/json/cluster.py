@@ -7,7 +7,6 @@ version moved a partition's nodes to ``nodes.configured`` and its state to ``par
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.cluster import count_gres, parse_states, split_features
@@ -40,7 +39,9 @@ def parse_json_cluster(
 
 def parse_json_node(record: JsonRecord) -> ClusterNode:
     """Parse a node; raises ParseError. Memory is in MiB; CPUs are those available to jobs."""
-    name = _name(record)
+    name = record.text("name")
+    if name is None or expand_nodes(name) != (name,):
+        raise ParseError("not a node's name", field="name", text=str(name)[:80])
     memory, allocated = record.count("real_memory"), record.count("alloc_memory")
     accounted = parse_tres_gpus(record.text("tres") or "")
     used_gpus = count_gres(record.text("gres_used") or "")
@@ -126,10 +127,3 @@ def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | N
         raise ParseError("maintenance without start or end", field="start_time")
     nodes = record.text("node_list")
     return start if nodes and node_name in expand_nodes(nodes) and end > now_secs else None
-
-
-def _name(record: JsonRecord) -> str:
-    name: Any = record.text("name")
-    if name is None or expand_nodes(name) != (name,):
-        raise ParseError("not a node's name", field="name", text=str(name)[:80])
-    return str(name)

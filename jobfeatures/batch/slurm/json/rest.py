@@ -12,7 +12,8 @@ import logging
 import re
 
 from jobfeatures.batch.slurm.json.values import VERSIONS, JsonRecord, missing_field, parse_document
-from jobfeatures.errors import ParseError, SourceError, UnsafePathError
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError
 from jobfeatures.system.httpget import Response, Server
 from jobfeatures.system.privatefile import read_private
 
@@ -87,6 +88,16 @@ class Rest(Server):
         if response.status in {401, 403}:
             raise SourceError(f"{self.name}: refused (status {response.status}): slurm.rest_token_file")
         return response
+
+
+def make_rest(config: Config, *, max_bytes: int) -> Rest:
+    """Return the client that the settings describe. Raises ConfigurationError."""
+    if config.slurm_rest_url is None:
+        raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
+    try:
+        return Rest(config.slurm_rest_url, token_file=config.slurm_rest_token_file, max_bytes=max_bytes)
+    except SourceError as error:
+        raise ConfigurationError("slurm.rest_url", str(error)) from error
 
 
 def offered_versions(response: Response) -> tuple[str, ...]:

@@ -7,9 +7,8 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
-from jobfeatures.batch.basics import is_host_name
 from jobfeatures.batch.slurm.answers import Answers
-from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
 from jobfeatures.batch.slurm.json.administration import (
     parse_json_diag,
@@ -18,9 +17,10 @@ from jobfeatures.batch.slurm.json.administration import (
 )
 from jobfeatures.batch.slurm.json.cluster import parse_json_cluster, parse_json_notice
 from jobfeatures.batch.slurm.json.jobs import parse_json_job, parse_json_jobs
-from jobfeatures.batch.slurm.json.rest import Rest
+from jobfeatures.batch.slurm.json.rest import make_rest
 from jobfeatures.batch.slurm.json.values import JsonRecord, complaints, error_numbers
 from jobfeatures.batch.slurm.node import NodeAnswer
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
@@ -28,15 +28,18 @@ from jobfeatures.records.model import Cluster, Job, JobTable
 from jobfeatures.system.clock import Clock
 
 T = TypeVar("T")
+MAX_ANSWER_BYTES = 32 * 2**20
+MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
 INVALID_JOB_ID = 2017  # slurm_errno.h, ESLURM_INVALID_JOB_ID
 
 
 class JsonAsker:
     """Queries a node's jobs one by one; all queries of a poll share one timeout."""
 
-    def __init__(self, clock: Clock, rest: Rest, *, node_name: str | None, timeout_secs: float) -> None:
+    def __init__(self, config: Config, clock: Clock, node_name: str, timeout_secs: float) -> None:
+        """Raise ConfigurationError if slurmrestd's address is not set or invalid."""
         self._clock = clock
-        self._rest = rest
+        self._rest = make_rest(config, max_bytes=MAX_ANSWER_BYTES)
         self._node_name = node_name
         self._timeout_secs = timeout_secs
 
@@ -92,6 +95,13 @@ class JsonAsker:
         )
         return answers, node
 
+    def ask_about_job(self, job_id: str) -> Job | None:
+        """Return one job, None if Slurm does not know it. Raises SourceError or ParseError."""
+        if not is_plain_id(job_id):
+            raise ParseError("not a job id", text=job_id)
+        answers, _ = self.ask([job_id], about_node=False, now_secs=0.0)
+        return answers.one(job_id, self._rest.name)
+
     def _remaining_secs(self, deadline: float) -> float:
         remaining = deadline - self._clock.monotonic_secs()
         if remaining <= 0:
@@ -105,9 +115,7 @@ class JsonAsker:
             raise ParseError("more than one record of a job", field="job_id")
         return parse_json_job(own[0], node_name=self._node_name) if own else None
 
-    def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer | None:
-        if self._node_name is None or not is_host_name(self._node_name):
-            return None
+    def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer:
         node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._remaining_secs(deadline))
         reservations = self._rest.ask("reservations", self._remaining_secs(deadline))
         return parse_json_notice(
@@ -120,10 +128,10 @@ class JsonCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, rest: Rest, *, timeout_secs: float = 60.0) -> None:
-        """`timeout_secs` limits each query."""
+    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+        """`timeout_secs` limits each query. Raise ConfigurationError as `JsonAsker` does."""
         self._clock = clock
-        self._rest = rest
+        self._rest = make_rest(config, max_bytes=MAX_WHOLE_ANSWER_BYTES)
         self._timeout_secs = timeout_secs
 
     def poll_queue(self) -> JobTable:

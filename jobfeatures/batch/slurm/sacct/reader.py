@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import UNKNOWN
 from jobfeatures.batch.slurm.gpus import parse_resources, parse_tres_gpus
 from jobfeatures.batch.slurm.sacct.derived import DERIVED, TOLD, derive
-from jobfeatures.batch.slurm.sacct.lines import Rows, parse_header
+from jobfeatures.batch.slurm.sacct.lines import Rows
 from jobfeatures.batch.slurm.sacct.values import (
     Identity,
     Kept,
@@ -348,51 +348,42 @@ def _with_steps(
     return most, is_shown
 
 
-class SacctReader:
-    """Iterates over a log's jobs, each followed by its steps, and rejected rows. In constant memory."""
+def read_rows(
+    lines: Iterable[str],
+    delimiter: str,
+    names: Sequence[str],
+    *,
+    source: str,
+    zone: tzinfo | None,
+    notes: Notes,
+    folds_steps: bool,
+) -> Iterator[JobRecord | StepUse | Rejected]:
+    """Yield the jobs of the lines after a header, each followed by its steps, and rejected rows.
 
-    def __init__(
-        self,
-        lines: Iterable[str],
-        *,
-        source: str = "sacct",
-        zone: tzinfo | None = None,
-        notes: Notes | None = None,
-        folds_steps: bool = False,
-    ) -> None:
-        """`zone` is the time zone of the machine that ran sacct; None: this machine's. Raises ParseError."""
-        self._lines = iter(lines)
-        self._source = source
-        header = next((line for line in self._lines if line.strip()), "")
-        self._delimiter, self.names = parse_header(header)
-        self._notes = notes or Notes()
-        self._converter = RecordConverter(
-            self.names, zone, notes=self._notes, adds_memory=True, folds_steps=folds_steps
-        )
-        self._unused = [(name, place) for place, name in enumerate(self.names) if name and name not in TAKEN]
-
-    def __iter__(self) -> Iterator[JobRecord | StepUse | Rejected]:
-        """Yield jobs, steps and rejected rows."""
-        source = Rows(self._lines, self._delimiter, self.names)
-        last: list[JobRecord | StepUse] = []  # a job and its steps so far
-        for numbers, texts in source.batches():
-            for error in source.rejected:
-                yield Rejected.from_error(error.at(self._source))
-            source.rejected.clear()
-            for name, place in self._unused if texts else ():
-                self._notes.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
-            for found in self._converter.each(numbers, texts):
-                if isinstance(found, ParseError):
-                    place = numbers.index(found.line)
-                    if [column[place] for column in texts] != self.names:  # the header of a concatenated log
-                        yield Rejected.from_error(found.at(self._source))
-                elif found.step is None or not last or last[0].step or last[0].job_id != found.job_id:
-                    yield from last
-                    last = [found]
-                else:
-                    most, used = last[0].used_memory_bytes, found.used_memory_bytes
-                    job = last[0]
-                    if isinstance(job, JobRecord) and used is not None and (most is None or used > most):
-                        last[0] = replace(job, used_memory_bytes=used)
-                    last.append(found)
-        yield from last
+    `zone` is the time zone of the machine that ran sacct; None: this machine's. Memory use is constant.
+    """
+    converter = RecordConverter(names, zone, notes=notes, adds_memory=True, folds_steps=folds_steps)
+    unused = [(name, place) for place, name in enumerate(names) if name and name not in TAKEN]
+    rows = Rows(lines, delimiter, names)
+    last: list[JobRecord | StepUse] = []  # a job and its steps so far
+    for numbers, texts in rows.batches():
+        for error in rows.rejected:
+            yield Rejected.from_error(error.at(source))
+        rows.rejected.clear()
+        for name, place in unused if texts else ():
+            notes.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
+        for found in converter.each(numbers, texts):
+            if isinstance(found, ParseError):
+                place = numbers.index(found.line)
+                if [column[place] for column in texts] != names:  # the header of a concatenated log
+                    yield Rejected.from_error(found.at(source))
+            elif found.step is None or not last or last[0].step or last[0].job_id != found.job_id:
+                yield from last
+                last = [found]
+            else:
+                most, used = last[0].used_memory_bytes, found.used_memory_bytes
+                job = last[0]
+                if isinstance(job, JobRecord) and used is not None and (most is None or used > most):
+                    last[0] = replace(job, used_memory_bytes=used)
+                last.append(found)
+    yield from last

@@ -10,7 +10,7 @@ from itertools import islice
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
-from jobfeatures.batch.slurm.sacct.reader import RecordConverter, SacctReader
+from jobfeatures.batch.slurm.sacct.reader import RecordConverter, read_rows
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes, StepUse
 from jobfeatures.records.model import JobState
@@ -48,14 +48,18 @@ def read_records(
     times in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. An id that occurs
     twice is a requeued job (``sacct -D``): `restarts` counts its earlier runs.
     """
+    rest = iter(lines)
     try:
-        reader = SacctReader(lines, source=source, zone=zone, notes=notes, folds_steps=folds_steps)
+        delimiter, names = parse_header(next((line for line in rest if line.strip()), ""))
     except ParseError as error:
         yield Rejected.from_error(error.at(source))
         return
+    rows = read_rows(
+        rest, delimiter, names, source=source, zone=zone, notes=notes or Notes(), folds_steps=folds_steps
+    )
     requeued: dict[str, int] = {}  # earlier runs by job id
     job_id, earlier = "", None
-    for each in reader:
+    for each in rows:
         if isinstance(each, JobRecord):
             if each.step is None or each.job_id != job_id:  # else a step of the run before it
                 job_id, earlier = each.job_id, requeued.get(each.job_id)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.record import STATES
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import UNLIMITED, JobState, Limit
 from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
@@ -166,9 +166,7 @@ def parse_exit_code(text: str) -> tuple[int | None, int | None]:
     """Return exit status and signal of ``0:9``. Signal 0 is none; with a signal, status 0 is None."""
     if text in UNKNOWN:
         return None, None
-    match = _EXIT.match(text)
-    if match is None:
-        raise ParseError("not CODE:SIGNAL", field="ExitCode", text=text)
+    match = matched(_EXIT, text, "not CODE:SIGNAL", field="ExitCode")
     status, signal = int(match[1]), int(match[2])
     return (status, None) if not signal else (status or None, signal)
 
@@ -177,9 +175,7 @@ def parse_energy(text: str) -> int | None:
     """Return joules of ``1.20K``, where a K is 1000; None for 0, and for 2**64 - 2, which means unknown."""
     if text in UNKNOWN:
         return None
-    match = _ENERGY.match(text)
-    if match is None:
-        raise ParseError("not an energy", field="ConsumedEnergy", text=text)
+    match = matched(_ENERGY, text, "not an energy", field="ConsumedEnergy")
     fraction = match[2] or ""
     joules = int(match[1] + fraction) * 1000 ** " KMGTP?".index(match[3] or " ") // 10 ** len(fraction)
     return joules if 0 < joules < 2**63 else None
@@ -268,8 +264,7 @@ class Times:
         return first
 
     def _minute(self, text: str) -> int:
-        if not _MINUTE.match(text):
-            raise ParseError("not a time", field="time", text=text)
+        matched(_MINUTE, text, "not a time", field="time")
         try:
             local = datetime.fromisoformat(text)
             return int((local.replace(tzinfo=self._zone) if self._zone else local).timestamp())

@@ -57,10 +57,9 @@ def slurm(clock):
 @pytest.fixture
 def make_source(clock, client, slurm, monkeypatch):
     def make():
-        return ControllerSource(
-            "slurm", client, clock, ask_one=slurm.ask, is_plain=str.isdigit, fallback_secs=INTERVAL
-        )
+        return ControllerSource(Config(), clock, "n1", "slurm", ask_one=slurm.ask, is_plain=str.isdigit)
 
+    monkeypatch.setattr("jobfeatures.batch.controller.source.make_client", lambda *_, **__: client)
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
     return make
 

@@ -6,9 +6,8 @@ import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.gridengine import clustersource
-from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
+from jobfeatures.batch.gridengine.clustersource import make_cluster_source
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION
-from jobfeatures.batch.gridengine.site import make_cluster_source
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, JobState
@@ -31,14 +30,12 @@ def commands(tmp_path):
 
 
 @pytest.fixture
-def make(commands):
+def make(commands, monkeypatch):
+    monkeypatch.delenv("SGE_ROOT", raising=False)
+
     def make(accounting_file: str | None = str(FIXTURES / "accounting"), timeout_secs: float = 60):
-        return GridEngineCluster(
-            SystemClock(),
-            qstat=str(commands / "qstat"),
-            accounting_file=accounting_file,
-            timeout_secs=timeout_secs,
-        )
+        config = Config(gridengine_qstat=str(commands / "qstat"), gridengine_accounting_file=accounting_file)
+        return make_cluster_source(config, SystemClock(), timeout_secs)
 
     return make
 

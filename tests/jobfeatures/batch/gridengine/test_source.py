@@ -8,9 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -19,12 +17,13 @@ from hypothesis import strategies as st
 from jobfeatures.batch.gridengine import site as gridengine
 from jobfeatures.batch.gridengine import source as gridengine_source
 from jobfeatures.batch.gridengine.prolog import job_from_prolog, job_id_of
-from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, RETRY_SECS, GridEngineSource
+from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, RETRY_SECS
 from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.records.model import UNLIMITED, JobKey, JobState
 from jobfeatures.system.privatefile import read_owned
+from jobfeatures_exporter.config import ExporterConfig
 from tests.running import HandClock, until
 
 ROOT = Path(__file__).parents[4]
@@ -98,16 +97,14 @@ def clock():
 
 @pytest.fixture
 def make(node, clock):
-    def make(timeout_secs=60):
-        return GridEngineSource(
-            clock,
-            node_name="vm",
-            spool=str(node.path / "spool"),
-            qstat=str(node.qstat),
-            refresh_secs=300,
-            timeout_secs=timeout_secs,
-            procfs=str(node.proc),
+    def make(timeout_secs=60, spool=str(node.path / "spool"), qstat=str(node.qstat)):
+        config = ExporterConfig(
+            gridengine_spool_directory=spool,
+            gridengine_qstat=qstat,
+            batch_timeout_secs=timeout_secs,
+            path_procfs=str(node.proc),
         )
+        return gridengine_source.make_source(config, clock, "vm")
 
     return make
 
@@ -203,14 +200,8 @@ def test_a_master_that_does_not_answer_costs_the_limits_only_and_is_told_once(no
     assert table.node.draining
 
 
-def test_without_a_command_there_are_jobs(node, clock):
-    source = GridEngineSource(
-        clock,
-        node_name="vm",
-        spool=str(node.path / "spool"),
-        qstat="/nonexistent/qstat",
-        procfs=str(node.proc),
-    )
+def test_without_a_command_there_are_jobs(node, make):
+    source = make(qstat="/nonexistent/qstat")
     node.start("10.1")
     assert source.poll_jobs(()).jobs.keys() == {key("10")}
 
@@ -387,8 +378,8 @@ def execd(node):
     return execd
 
 
-def test_the_spool_is_where_roots_daemon_runs(node, clock, execd):
-    source = GridEngineSource(clock, node_name="vm", qstat=str(node.qstat), procfs=str(node.proc))
+def test_the_spool_is_where_roots_daemon_runs(node, make, execd):
+    source = make(spool=None)
     node.start("10.1")
     with pytest.raises(SourceError, match="no sge_execd"):
         source.poll_jobs(())
@@ -434,15 +425,12 @@ def test_it_is_here_by_its_spool_or_its_commands(node, monkeypatch, tmp_path):
 
 def test_processes_are_looked_for_where_the_daemon_has_procfs(node, clock, execd, monkeypatch):
     monkeypatch.delenv("SGE_ROOT", raising=False)
-    config = SimpleNamespace(
-        **{each.name: getattr(Config(), each.name) for each in fields(Config)}, path_procfs=str(node.proc)
-    )
-    config.gridengine_qstat = str(node.qstat)
+    config = ExporterConfig(gridengine_qstat=str(node.qstat), path_procfs=str(node.proc))
     assert not gridengine.is_here(config)
     execd(0)
     assert gridengine.is_here(config)
     node.start("10.1")
-    assert gridengine.make_source(config, clock, "vm").poll_jobs(()).jobs.keys() == {key("10")}
+    assert gridengine_source.make_source(config, clock, "vm").poll_jobs(()).jobs.keys() == {key("10")}
 
 
 def environ(folder: Path, **more: str) -> dict[str, str]:

@@ -211,12 +211,17 @@ def test_an_ad_without_a_machine_is_reported():
     ],
 )
 def test_only_a_draining_node_announces_its_end(text, notice):
-    assert parse_notice(text) == notice
+    assert parse_notice(text, {}) == notice
 
 
 @given(st.text() | st.text(alphabet='[]{},:"\n1-null ClusterIdProcMachineDraining', max_size=100))
 def test_any_text_is_an_answer_or_a_parse_error(text):
-    for parse in (queue_of, lambda text: parse_status(text, taken_at_secs=1.0), parse_notice):
+    parsers = (
+        queue_of,
+        lambda text: parse_status(text, taken_at_secs=1.0),
+        lambda text: parse_notice(text, {}),
+    )
+    for parse in parsers:
         try:
             parse(text)
         except ParseError:

@@ -16,12 +16,9 @@ import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.htcondor import clustersource
-from jobfeatures.batch.htcondor import source as source_module
-from jobfeatures.batch.htcondor.clustersource import CondorPool
-from jobfeatures.batch.htcondor.site import is_here, make_cluster_source, make_source
-from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
-from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.htcondor.clustersource import make_cluster_source
+from jobfeatures.batch.htcondor.site import is_here
+from jobfeatures.batch.htcondor.source import YOUNG_SECS, make_source
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
     NO_DRAINS,
@@ -38,6 +35,7 @@ from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.records.model import JobKey, JobState, NodeNotice
 from jobfeatures.system import watch
+from jobfeatures_exporter.config import ExporterConfig
 from tests.running import HandClock, until
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "htcondor"
@@ -88,8 +86,14 @@ def clock():
 
 @pytest.fixture
 def make(node, clock):
-    def make(**more):
-        return CondorSource(clock, node_name="wn1", execute=str(node.execute), procfs=str(node.proc), **more)
+    def make(condor_status="true", timeout_secs=10.0):
+        config = ExporterConfig(
+            htcondor_execute_directory=str(node.execute),
+            htcondor_condor_status=condor_status,
+            batch_timeout_secs=timeout_secs,
+            path_procfs=str(node.proc),
+        )
+        return make_source(config, clock, "wn1")
 
     return make
 
@@ -331,7 +335,7 @@ def show(name):
 
 
 def test_the_nodes_own_startd_reports_whether_it_drains(node, make, clock, command, tmp_path):
-    source = make(condor_status=command("condor_status", show("direct-23.9.6.json")), node_refresh_secs=300.0)
+    source = make(condor_status=command("condor_status", show("direct-23.9.6.json")))
     assert source.poll_jobs(()).node == NodeNotice(True, (1795854643,))
     source.poll_jobs(())
     clock.secs = 301
@@ -384,7 +388,7 @@ def test_machine_ads_rate_processors_and_jobs_get_their_shares(
 def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, clock, command, body):
     good = command("condor_status", show("direct-23.9.6.json"))
     timeout_secs = 0.3 if body and "sleep" in body else 60.0
-    source = make(condor_status=good, node_refresh_secs=300.0, timeout_secs=timeout_secs)
+    source = make(condor_status=good, timeout_secs=timeout_secs)
 
     def ask():
         clock.secs += 301
@@ -406,7 +410,7 @@ def test_jobs_that_begin_do_not_wait_for_the_startd(node, make, clock, command, 
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     asked = command("condor_status", f"open({str(gate)!r}).read()\n{show('direct-23.9.6.json')}")
-    source = make(condor_status=asked, node_refresh_secs=300.0, timeout_secs=60.0)
+    source = make(condor_status=asked, timeout_secs=60.0)
     with source.watch(lambda: None):
         assert source.poll_jobs(()).node is None  # and not only once the startd has answered
         node.job(500)
@@ -421,7 +425,7 @@ def test_jobs_that_begin_do_not_wait_for_the_startd(node, make, clock, command, 
 
 def test_a_startd_that_fails_meanwhile_is_reported_once(node, make, command):
     asked = command("condor_status", "sys.exit('cannot reach the startd')")
-    source, answered = make(condor_status=asked, node_refresh_secs=300.0), threading.Event()
+    source, answered = make(condor_status=asked), threading.Event()
     with source.watch(answered.set):
         told = list(source.poll_jobs(()).rejected)
         assert answered.wait(60)
@@ -434,17 +438,18 @@ def test_a_startd_that_fails_meanwhile_is_reported_once(node, make, command):
 
 @pytest.fixture
 def pool(clock, command):
-    def make(queue=None, status=None, history=None, **more):
+    def make(queue=None, status=None, history=None, timeout_secs=60.0, **more):
         command("condor_q", queue or show("queue.json"))
         command("condor_history", history or show("history.json"))
         condor_status = command("condor_status", status or show("status.json"))
-        return CondorPool(clock, condor_status=condor_status, **more)
+        config = Config(htcondor_condor_status=condor_status, **more)
+        return make_cluster_source(config, clock, timeout_secs)
 
     return make
 
 
 def test_only_attributes_that_are_read_are_requested(pool, tmp_path):
-    made = pool(site_limits=("MaxRuntime", "Walltime"))
+    made = pool(htcondor_wall_limit_attributes="MaxRuntime, Walltime")
     assert len(made.poll_queue().jobs) == 5
     assert len(made.poll_cluster().nodes) == 4
     asked = (tmp_path / "calls").read_text()
@@ -510,7 +515,7 @@ def test_jobs_of_two_schedds_with_one_number_have_records_of_their_own(pool, que
     ],
 )  # fmt: skip
 def test_a_command_that_fails_or_hangs_or_prints_half_is_an_error(pool, body, monkeypatch):
-    monkeypatch.setattr("jobfeatures.batch.htcondor.clustersource.MAX_ANSWER_BYTES", 2**21)
+    monkeypatch.setattr("jobfeatures.batch.programs.MAX_ANSWER_BYTES", 2**21)
     made = pool(body, body, body, timeout_secs=0.3 if "sleep" in body else 60.0)
     for ask in (made.poll_queue, made.poll_cluster, lambda: made.poll_accounting(0.0)):
         with pytest.raises(SourceError):
@@ -518,8 +523,9 @@ def test_a_command_that_fails_or_hangs_or_prints_half_is_an_error(pool, body, mo
 
 
 def test_a_missing_command_is_an_error(clock):
+    source = make_cluster_source(Config(htcondor_condor_status="/nonexistent/condor_status"), clock, 60.0)
     with pytest.raises(CommandError) as caught:
-        CondorPool(clock, condor_status="/nonexistent/condor_status").poll_queue()
+        source.poll_queue()
     assert caught.value.kind == "missing"
 
 
@@ -536,21 +542,21 @@ def test_an_empty_pool_is_no_answer(pool):
 # ---------------------------------------------------------------- settings
 
 
-def test_the_configuration_makes_both_sources(tmp_path, clock, command, monkeypatch):
-    monkeypatch.setattr(source_module, "CondorSource", lambda _clock, **settings: settings)
-    monkeypatch.setattr(clustersource, "CondorPool", lambda _clock, **settings: settings)
-    status = command("condor_status", "")
-    config = Config(
-        htcondor_execute_directory=str(tmp_path),
-        htcondor_condor_status=status,
+def test_the_site_s_limits_count_on_a_node_and_in_the_queue(node, clock, command):
+    node.job(500, more="Walltime = 600\n")
+    ads = [{"ClusterId": 12, "ProcId": 0, "JobStatus": 2, "Walltime": 600}]
+    command("condor_q", f"print({json.dumps(ads)!r})")
+    config = ExporterConfig(
+        htcondor_execute_directory=str(node.execute),
+        htcondor_condor_status=command("condor_status", ""),
         htcondor_wall_limit_attributes="Walltime, MaxRuntime",
+        path_procfs=str(node.proc),
     )
-    source, pool = make_source(config, clock, "wn1"), make_cluster_source(config, clock, 5.0)
-    assert source["site_limits"] == pool["site_limits"] == ("Walltime", "MaxRuntime")
-    assert source["condor_status"] == pool["condor_status"] == status
-    assert Programs(status, "condor_status").path("condor_q") == f"{tmp_path}/condor_q"
-    default = make_cluster_source(Config(), clock, 5.0)["condor_status"]
-    assert Programs(default, "condor_status").path("condor_history") == "condor_history"
+    for table in (
+        make_source(config, clock, "wn1").poll_jobs(()),
+        make_cluster_source(config, clock, 60.0).poll_queue(),
+    ):
+        assert [job.limits.wall_secs for job in table.jobs.values()] == [600]
 
 
 def test_htcondor_is_here_where_its_folder_or_its_command_is(tmp_path, command):

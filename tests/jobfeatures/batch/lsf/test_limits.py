@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.limits import (
-    QueueLimits,
     Rules,
     hosts_of_limits,
     parse_factors,
@@ -28,18 +27,18 @@ QUEUES = (FIXTURES / "bqueues-l.txt").read_text()
 
 def test_queues_have_limits_beside_each_other_and_below_heads() -> None:
     assert parse_queues(QUEUES) == {
-        "normal": QueueLimits(run=TimeLimit(Fraction(86400)), cpu=TimeLimit(Fraction(43200))),
-        "short": QueueLimits(run=TimeLimit(Fraction(1800), "n1"), cpu=TimeLimit(Fraction(7200), "n2")),
+        "normal": {"RUNLIMIT": TimeLimit(Fraction(86400)), "CPULIMIT": TimeLimit(Fraction(43200))},
+        "short": {"RUNLIMIT": TimeLimit(Fraction(1800), "n1"), "CPULIMIT": TimeLimit(Fraction(7200), "n2")},
     }
 
 
 def test_a_queue_without_limits_is_known_to_have_none() -> None:
-    assert parse_queues("QUEUE: free\n  -- RUNLIMIT\n\nUSERS: all\n") == {"free": QueueLimits()}
+    assert parse_queues("QUEUE: free\n  -- RUNLIMIT\n\nUSERS: all\n") == {"free": {}}
 
 
 @pytest.mark.parametrize("row", ["1440.0 min", "1440.0 min 720.0 min 3.0 min", "none", ""])
 def test_values_that_do_not_match_their_heads_are_not_guessed(row: str) -> None:
-    assert parse_queues(f"QUEUE: q\n CPULIMIT   RUNLIMIT\n {row}\n") == {"q": QueueLimits()}
+    assert parse_queues(f"QUEUE: q\n CPULIMIT   RUNLIMIT\n {row}\n") == {"q": {}}
 
 
 @given(st.text())
@@ -101,14 +100,14 @@ def test_a_cpu_factor_that_is_none_is_told_and_never_divides() -> None:
 
 
 def test_without_knowing_whether_run_limits_are_absolute_no_wall_limit_is_stated() -> None:
-    queues = {"q": QueueLimits(run=TimeLimit(Fraction(60)), cpu=TimeLimit(Fraction(60)))}
+    queues = {"q": {"RUNLIMIT": TimeLimit(Fraction(60)), "CPULIMIT": TimeLimit(Fraction(60))}}
     rules = Rules(node_name="n1", absolute=None, factors={"n1": Fraction(2)}, queues=queues)
     assert rules.wall_limit(TimeLimit(Fraction(60)), "q") is None
     assert rules.cpu_limit("q") == 30
 
 
 def test_a_job_s_own_run_limit_beats_its_queue_s() -> None:
-    queues = {"q": QueueLimits(run=TimeLimit(Fraction(60)))}
+    queues = {"q": {"RUNLIMIT": TimeLimit(Fraction(60))}}
     rules = Rules(node_name="n1", absolute=True, queues=queues)
     assert rules.wall_limit(TimeLimit(Fraction(30)), "q") == 30
     assert rules.wall_limit(None, "q") == 60
@@ -117,10 +116,34 @@ def test_a_job_s_own_run_limit_beats_its_queue_s() -> None:
 
 def test_the_hosts_whose_speed_counts_are_those_that_limits_name() -> None:
     records = [{"RUNTIMELIMIT": "5/n2"}, {"RUNTIMELIMIT": "bad"}, {"RUNTIMELIMIT": "5"}, {}]
-    queues = [QueueLimits(cpu=TimeLimit(Fraction(1), "n3"))]
+    queues = [{"CPULIMIT": TimeLimit(Fraction(1), "n3")}]
     assert hosts_of_limits(records, queues) == {"n2", "n3"}
 
 
 def test_many_empty_lines_are_read_once() -> None:
     text = "\n" * 200_000  # each looked at from each before it took minutes
     assert parse_limit_unit(text + "LSF_UNIT_FOR_LIMITS=MB\n") == "M"
+
+
+FACTORS = {"n1": Fraction("2.5"), "n2": Fraction(5)}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "host", "absolute", "node", "expected"),
+    [
+        (720, None, False, "n1", 17280),
+        (1440, None, False, "n1", 34560),
+        (1440, None, True, "n1", 86400),
+        (240, "n1", False, "n1", 14400),  # set for this very host
+        (240, "n1.example.org", False, "n1", 14400),
+        (240, "n2", False, "n1", 28800),  # a slower host takes longer
+        (240, "n2", True, "n1", 14400),
+        (240, "XEON_8", False, "n1", None),  # a model's speed is not known
+        (240, None, False, "n9", None),
+    ],
+)
+def test_limits_count_at_the_speed_of_the_host(
+    minutes: int, host: str | None, absolute: bool, node: str, expected: int | None
+) -> None:
+    limit = TimeLimit(Fraction(minutes * 60), host)
+    assert Rules(node_name=node, factors=FACTORS).limit_secs(limit, absolute=absolute) == expected

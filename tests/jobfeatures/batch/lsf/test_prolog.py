@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.lsf import site as lsf_site
+from jobfeatures.batch import programs
 from jobfeatures.batch.lsf.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.lsf.site import ask_in_prolog
 from jobfeatures.config import Config
@@ -87,7 +87,7 @@ def test_the_user_s_id_is_looked_up_and_nobody_else_is_asked(monkeypatch: pytest
     def no_commands(*_: object, **__: object) -> None:
         raise AssertionError("a command was made")
 
-    monkeypatch.setattr(lsf_site, "make_commands", no_commands)
+    monkeypatch.setattr(programs, "run_command", no_commands)
     job = job_from_prolog({**ENVIRONMENT, "LSFUSER": "root"}, node_name="n1")
     answer = ask_in_prolog(job, Config(), node_name="n1", timeout_secs=1.0)
     assert answer is not None

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.lsf.clustersource import LsfCluster
-from jobfeatures.batch.lsf.site import is_here, make_cluster_source, make_source
-from jobfeatures.batch.lsf.source import LsfSource
+from jobfeatures.batch.lsf.clustersource import LsfCluster, make_cluster_source
+from jobfeatures.batch.lsf.site import is_here
+from jobfeatures.batch.lsf.source import LsfSource, make_source
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, compute_announced
 from jobfeatures.errors import CommandError, SourceError

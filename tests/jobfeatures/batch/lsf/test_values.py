@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.lsf.basics import is_plain_id, make_id, parse_hosts, share_of
+from jobfeatures.batch.lsf.basics import is_plain_id, make_id, parse_hosts
 from jobfeatures.batch.lsf.values import (
     STATES,
     TimeLimit,
-    compute_limit_secs,
     parse_limit,
     parse_size,
     parse_state,
@@ -73,12 +72,6 @@ def test_slots_are_counted_by_host(text: str, expected: dict[str, int]) -> None:
 def test_what_is_no_list_of_hosts_is_refused(text: str) -> None:
     with pytest.raises(ParseError):
         parse_hosts(text)
-
-
-def test_the_share_of_a_host_that_is_not_there_is_unknown() -> None:
-    assert share_of({"n1": 4, "n2": 2}, "n2") == 2
-    assert share_of({"n1": 4, "n2": 2}, "n3") is None
-    assert share_of({"n1": 4}, None) is None
 
 
 # ---------------------------------------------------------------- states
@@ -180,30 +173,6 @@ def test_limits_are_minutes_or_hours_and_minutes(text: str, expected: TimeLimit 
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(ParseError, match="not a limit"):
         parse_limit(text)
-
-
-FACTORS = {"n1": Fraction("2.5"), "n2": Fraction(5)}
-
-
-@pytest.mark.parametrize(
-    ("minutes", "host", "absolute", "node", "expected"),
-    [
-        (720, None, False, "n1", 17280),
-        (1440, None, False, "n1", 34560),
-        (1440, None, True, "n1", 86400),
-        (240, "n1", False, "n1", 14400),  # set for this very host
-        (240, "n1.example.org", False, "n1", 14400),
-        (240, "n2", False, "n1", 28800),  # a slower host takes longer
-        (240, "n2", True, "n1", 14400),
-        (240, "XEON_8", False, "n1", None),  # a model's speed is not known
-        (240, None, False, "n9", None),
-    ],
-)
-def test_limits_count_at_the_speed_of_the_host(
-    minutes: int, host: str | None, absolute: bool, node: str, expected: int | None
-) -> None:
-    limit = TimeLimit(Fraction(minutes * 60), host)
-    assert compute_limit_secs(limit, absolute=absolute, node_name=node, factors=FACTORS) == expected
 
 
 # ---------------------------------------------------------------- sizes

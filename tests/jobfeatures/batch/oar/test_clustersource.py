@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.controller.source import ControllerSource
-from jobfeatures.batch.oar.clustersource import OarCluster
-from jobfeatures.batch.oar.nodefiles import OarSource
+from jobfeatures.batch.oar.clustersource import OarCluster, make_cluster_source
+from jobfeatures.batch.oar.site import is_here
+from jobfeatures.batch.oar.source import OarSource, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, NodeNotice
 from jobfeatures.system.clock import SystemClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "oar"
-SITE = SYSTEMS["oar"].load("site")
 
 pytestmark = pytest.mark.program
 
@@ -32,7 +31,7 @@ def server(tmp_path: Path) -> Path:
 
 
 def cluster(server: Path) -> OarCluster:
-    made = SITE.make_cluster_source(Config(oar_oarstat=f"{server}/oarstat"), SystemClock(), 5.0)
+    made = make_cluster_source(Config(oar_oarstat=f"{server}/oarstat"), SystemClock(), 5.0)
     assert isinstance(made, OarCluster)
     return made
 
@@ -89,7 +88,7 @@ def test_what_is_no_answer_is_a_failure(server: Path, body: str) -> None:
 
 def test_a_node_reads_its_files_or_asks_the_controller_role(server: Path) -> None:
     clock = SystemClock()
-    assert isinstance(SITE.make_source(Config(), clock, "oar1"), OarSource)
+    assert isinstance(make_source(Config(), clock, "oar1"), OarSource)
     config = Config(oar_ask="controller", controller_url="https://ctl:9821")
-    assert isinstance(SITE.make_source(config, clock, "oar1"), ControllerSource)
-    assert SITE.is_here(Config(oar_oarstat=f"{server}/oarstat"))
+    assert isinstance(make_source(config, clock, "oar1"), ControllerSource)
+    assert is_here(Config(oar_oarstat=f"{server}/oarstat"))

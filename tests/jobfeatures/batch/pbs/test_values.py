@@ -15,6 +15,7 @@ from jobfeatures.batch.pbs.momfiles import (
 )
 from jobfeatures.batch.pbs.values import (
     Share,
+    array_fields,
     compute_shares,
     job_id_of,
     parse_duration,
@@ -23,7 +24,6 @@ from jobfeatures.batch.pbs.values import (
     parse_job_id,
     parse_size,
     share_of,
-    split_array_id,
     split_resources,
 )
 from jobfeatures.errors import ParseError
@@ -42,7 +42,8 @@ from jobfeatures_exporter.sampling.hierarchies import match_path
 )
 def test_a_job_id_is_without_its_server(text: str, job_id: str, array: tuple[str | None, str | None]) -> None:
     assert parse_job_id(text) == job_id
-    assert split_array_id(job_id) == array
+    found = array_fields(job_id)
+    assert (found.get("array_job_id"), found.get("array_task_id")) == array
 
 
 @pytest.mark.parametrize("text", ["", "0", "01", "x", "1 2", "123.", "123[x].s", "1\n2", "9" * 13, "123.a b"])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.slurm.clustersource import SlurmCluster
+from jobfeatures.batch.slurm.clustersource import SlurmCluster, make_cluster_source
 from jobfeatures.batch.slurm.refused import make_separator
-from jobfeatures.batch.slurm.site import make_cluster_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
@@ -69,7 +68,7 @@ def make(command, clock, tmp_path):
     def make(*names, extra="", timeout_secs=60.0):
         for name in names:
             command(name, extra)
-        return SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"), timeout_secs=timeout_secs)
+        return SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, timeout_secs)
 
     return make
 
@@ -99,7 +98,7 @@ def test_accounting_is_asked_since_then(make, clock, tmp_path):
 
 
 def test_nodes_and_partitions_come_from_one_command(command, clock):
-    cluster = SlurmCluster(clock, scontrol=command("scontrol")).poll_cluster()
+    cluster = SlurmCluster(Config(slurm_scontrol=command("scontrol")), clock, 60.0).poll_cluster()
     assert [each.name for each in cluster.nodes] == ["lab1", "lab2"]
     assert [each.name for each in cluster.partitions] == ["batch", "long"]
 
@@ -128,7 +127,7 @@ def test_an_scontrol_without_nodes_is_no_answer(clock, tmp_path, script):
     path.write_text(f"#!/bin/bash\n{script}\n")
     path.chmod(0o755)
     with pytest.raises(SourceError):
-        SlurmCluster(clock, scontrol=str(path), timeout_secs=5.0).poll_cluster()
+        SlurmCluster(Config(slurm_scontrol=str(path)), clock, 5.0).poll_cluster()
 
 
 def test_the_commands_are_those_beside_scontrol(clock, tmp_path):
@@ -165,7 +164,7 @@ def test_answers_for_nodes_have_the_difference_of_the_clocks(clock, tmp_path, ah
     key = JobKey("slurm", "7")
     queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",))
     queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
-    found = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol")).poll_by_node(queue)
+    found = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0).poll_by_node(queue)
     table = found.table("n1", clock.now)
     assert table.jobs[key].limits.wall_secs == 600
     assert table.clock_ahead_secs == pytest.approx(ahead_secs, abs=1)
@@ -209,7 +208,7 @@ def test_a_job_without_a_trusted_record_is_queried_again_or_taken_from_the_queue
     key = JobKey("slurm", "7")
     queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",), name="told by the queue")
     queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
-    source = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"))
+    source = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
     table = source.poll_by_node(queue).table("n1", clock.now)
     found = table.jobs.get(key)
     assert (None if found is None else (found.name, found.allocated_cpus)) == told
@@ -249,18 +248,18 @@ def test_a_jobs_user_is_taken_from_the_queue_then_from_accounting(clock, tmp_pat
     for name, script in (("squeue", squeue), ("sacct", sacct)):
         (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{script}\n')
         (tmp_path / name).chmod(0o755)
-    source = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"))
+    source = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
     assert source.find_user("12_3") == user
     assert " -j 12_3 " in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("job_id", ["", "0", "-1", "x", "1,2", "1_", "1_2_3", "1 2", "12345678901", "1\n"])
 def test_an_invalid_job_id_is_not_queried(clock, job_id):
-    assert SlurmCluster(clock, scontrol="/nowhere/scontrol").find_user(job_id) is None
+    assert SlurmCluster(Config(slurm_scontrol="/nowhere/scontrol"), clock, 60.0).find_user(job_id) is None
 
 
 def test_accounting_that_does_not_answer_is_no_answer(clock, tmp_path):
     (tmp_path / "squeue").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "squeue").chmod(0o755)
     with pytest.raises(SourceError):
-        SlurmCluster(clock, scontrol=str(tmp_path / "scontrol")).find_user("12")
+        SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0).find_user("12")

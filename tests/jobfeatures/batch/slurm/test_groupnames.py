@@ -42,7 +42,7 @@ def start(node, owners):
 
 @pytest.fixture
 def resolver(node):
-    return SluidResolver(str(node.proc), Unreadable())
+    return SluidResolver(None, str(node.proc), Unreadable())
 
 
 def groups(members, taken=()):
@@ -141,5 +141,5 @@ def test_what_cannot_be_read_is_counted_and_what_vanished_is_not(node, start, fa
     process = start(10, owner=0, environ=b"SLURM_JOB_ID=12\0")
     fail_opening("/cmdline", errno.ESRCH)
     fail_opening("/environ", errno.EACCES)
-    assert SluidResolver(str(node.proc), unreadable).update(groups({S: [process]})) == {}
+    assert SluidResolver(None, str(node.proc), unreadable).update(groups({S: [process]})) == {}
     assert unreadable.counts == {"process_environ_eacces": 1}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.questions import MAX_QUESTIONS, KnownJob, compute_questions
 from jobfeatures.batch.slurm import source as slurm_source
-from jobfeatures.batch.slurm.site import make_source
-from jobfeatures.batch.slurm.source import SlurmSource
+from jobfeatures.batch.slurm.answers import Scontrol
+from jobfeatures.batch.slurm.source import SlurmSource, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState
@@ -47,6 +47,7 @@ class Controller:
             done
         """)
         self.program.chmod(stat.S_IRWXU)
+        self.scontrol = Scontrol(str(self.program), node_name="n1")
         (path / "node").write_text("NodeName=n1 Arch=x86_64 State=IDLE ThreadsPerCore=1\n")
         (path / "reservations").write_text("No reservations in the system\n")
 
@@ -84,7 +85,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def source(controller: Controller, clock: HandClock) -> SlurmSource:
-    return SlurmSource(clock, node_name="n1", scontrol=str(controller.program))
+    return SlurmSource(clock, controller.scontrol.ask, node_name="n1")
 
 
 def keys(*ids: str) -> list[JobKey]:
@@ -202,7 +203,7 @@ def test_a_finished_job_that_is_still_seen_is_asked_about_until_it_runs_again(
 def test_a_requeued_job_that_runs_on_another_node_has_left_this_one(
     controller: Controller, clock: HandClock, seen: tuple[str, ...]
 ) -> None:
-    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300.0)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300.0)
     controller.put("1", nodes="n[1-2]")
     assert set(source.poll_jobs(keys("1")).jobs) == set(keys("1"))
     controller.put("1", "PENDING")
@@ -219,7 +220,7 @@ def test_no_job_is_elsewhere_where_slurm_does_not_know_the_node_by_its_name(
     controller: Controller, clock: HandClock
 ) -> None:
     (controller.path / "node").write_text("Node n1 not found\n")
-    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300.0)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300.0)
     controller.put("1", nodes="node0001")
     assert states(source, "1") == {"1": JobState.RUNNING}
 
@@ -377,7 +378,7 @@ def test_a_job_that_nobody_asked_about_is_not_gone(source: SlurmSource, controll
 
 
 def test_the_controller_s_clock_is_compared_with_ours(controller: Controller, clock: HandClock) -> None:
-    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300)
     (controller.path / "clock").write_text(str(int(clock.now_secs()) + 300))
     table = source.poll_jobs(keys())
     assert table.node is not None
@@ -387,7 +388,7 @@ def test_the_controller_s_clock_is_compared_with_ours(controller: Controller, cl
 def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
     controller: Controller, clock: HandClock
 ) -> None:
-    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300)
     assert source.poll_jobs(keys()).clock_ahead_secs is None
 
 

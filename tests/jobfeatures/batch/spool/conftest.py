@@ -6,7 +6,9 @@ import os
 
 import pytest
 
+from jobfeatures.batch.spool import source as spool
 from jobfeatures.batch.spool.source import SpoolSource
+from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey
 
 
@@ -43,8 +45,9 @@ def put(folder):
 
 
 @pytest.fixture
-def source(folder, clock):
-    return SpoolSource(str(folder), clock, lookup_uid={"ada": 6001}.get)
+def source(folder, clock, monkeypatch):
+    monkeypatch.setattr(spool, "find_uid", {"ada": 6001}.get)
+    return SpoolSource(Config(spool_directory=str(folder)), clock, None)
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from jobfeatures.batch.spool import source as spool
-from jobfeatures.batch.spool.site import make_source
-from jobfeatures.batch.spool.source import SpoolSource, is_document_name
+from jobfeatures.batch.spool.source import SpoolSource, is_document_name, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobState
@@ -136,14 +135,15 @@ def test_the_same_job_in_two_files_is_that_of_the_last_name(source, put):
 # --- users -----------------------------------------------------------------------------
 
 
-def test_each_user_is_looked_up_once(folder, clock, put):
+def test_each_user_is_looked_up_once(folder, clock, put, monkeypatch):
     asked = []
 
     def lookup(user):
         asked.append(user)
         return 6001
 
-    source = SpoolSource(str(folder), clock, lookup_uid=lookup)
+    monkeypatch.setattr(spool, "find_uid", lookup)
+    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
     for number in range(3):
         put(f"{number}.xml", document(str(number), more="<User>ada</User>"))
     put("3.xml", document("3"))
@@ -153,9 +153,10 @@ def test_each_user_is_looked_up_once(folder, clock, put):
     assert [table.jobs[key(str(number))].uid for number in range(4)] == [6001, 6001, 6001, None]
 
 
-def test_an_unknown_user_is_looked_up_again_after_a_while(folder, clock, put):
+def test_an_unknown_user_is_looked_up_again_after_a_while(folder, clock, put, monkeypatch):
     users: dict[str, int] = {}
-    source = SpoolSource(str(folder), clock, lookup_uid=users.get)
+    monkeypatch.setattr(spool, "find_uid", users.get)
+    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
     put("7.xml", document("7", more="<User>new</User>"))
     assert poll(source).jobs[key("7")].uid is None
     users["new"] = 6002
@@ -254,7 +255,7 @@ def test_problems_of_one_file_are_summed_up(source, put):
 
 
 def test_process_ids_are_those_of_this_node(folder, clock, put):
-    source = SpoolSource(str(folder), clock, node_name="n1")
+    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
     tasks = "".join(f"<Task><Node>n{n}</Node><Process>1{n}</Process></Task>" for n in (1, 2))
     put("7.xml", document("7", more=f"<TaskGroup>{tasks}</TaskGroup>"))
     assert poll(source).jobs[key("7")].processes == {11}

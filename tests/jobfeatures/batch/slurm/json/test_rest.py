@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.slurm.clustersource import make_cluster_source
 from jobfeatures.batch.slurm.json.rest import Rest, offered_versions, read_token, user_of_token
-from jobfeatures.batch.slurm.site import ask_in_prolog, is_here, make_cluster_source, make_source
+from jobfeatures.batch.slurm.site import ask_in_prolog, is_here
+from jobfeatures.batch.slurm.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, NodeNotice

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.sacct.lines import BATCH
-from jobfeatures.batch.slurm.sacct.reader import SacctReader
 from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import Notes
@@ -33,25 +32,24 @@ def test_steps_come_behind_their_job_where_they_are_wanted():
 
 def test_the_memory_of_steps_is_folded_into_their_job_also_across_batches():
     fold = {
-        row.job_id: row.used_memory_bytes for row in SacctReader(captured(), zone=UTC) if row.step is None
+        row.job_id: row.used_memory_bytes
+        for row in read_records(captured(), source="log", zone=UTC)
+        if row.step is None
     }
     assert fold["12"] == 67008 * 1024
     header = "JobID|State|MaxRSS"
     lines = [header]
     for number in range(1, BATCH):  # at each position of a batch
         lines += [f"{number}|COMPLETED|", f"{number}.batch|COMPLETED|{number}K", f"{number}.0|COMPLETED|1K"]
-    rows = list(SacctReader([f"{line}\n" for line in lines], zone=UTC))
+    rows = list(read_records([f"{line}\n" for line in lines], source="log", zone=UTC))
     assert [(row.job_id, row.step, row.used_memory_bytes) for row in rows if row.step is None] == [
         (str(number), None, number * 1024) for number in range(1, BATCH)
     ]
 
 
 def test_a_step_whose_job_is_not_there_stays_a_step():
-    rows = list(
-        SacctReader(
-            ["JobID|State|MaxRSS\n", "3.0|FAILED|5K\n", "4|FAILED|\n", "5.0|FAILED|6K\n", "5.1|FAILED|\n"]
-        )
-    )
+    lines = ["JobID|State|MaxRSS\n", "3.0|FAILED|5K\n", "4|FAILED|\n", "5.0|FAILED|6K\n", "5.1|FAILED|\n"]
+    rows = list(read_records(lines, source="log"))
     assert [(row.job_id, row.step) for row in rows] == [("3", "0"), ("4", None), ("5", "0"), ("5", "1")]
     assert rows[1].used_memory_bytes is None
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.oar import nodefiles
-from jobfeatures.batch.oar.nodefiles import OarSource, parse_environment
+from jobfeatures.batch.oar import source as oar_source
+from jobfeatures.batch.oar.source import OarSource, parse_environment
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.config import ExporterConfig
 
 LINES = """export OAR_JOBID='10'
 export OAR_USER='nobody_here'
@@ -44,7 +45,8 @@ def source(folder: Path, *, booted_secs: int = 1795336000) -> OarSource:
     proc = folder.parent / "proc"
     proc.mkdir(exist_ok=True)
     (proc / "stat").write_text(f"cpu  1 2 3\nbtime {booted_secs}\nprocesses 7\n")
-    return OarSource(str(folder), SystemClock(), node_name="oar1", procfs=str(proc))
+    config = ExporterConfig(oar_directory=str(folder), path_procfs=str(proc))
+    return OarSource(config, SystemClock(), "oar1")
 
 
 def test_a_job_is_told_by_its_files(folder: Path) -> None:
@@ -113,7 +115,7 @@ def plain_job() -> Job:
 
 
 def test_a_folder_that_is_too_full_is_no_answer(folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(nodefiles, "MAX_FILES", 3)
+    monkeypatch.setattr(oar_source, "MAX_FILES", 3)
     asked = source(folder)
     with pytest.raises(SourceError, match="more than 3 files"):
         asked.poll_jobs({KEY})

@@ -14,9 +14,10 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from jobfeatures.batch.basics import Users, count_hosts, find_host
+from jobfeatures.batch.basics import Users, count_hosts, procfs_of, share_of
 from jobfeatures.batch.oar.values import NAME, is_plain_id, make_limits
-from jobfeatures.batch.source import PolledSource
+from jobfeatures.batch.source import BatchSource, PolledSource
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.records.quantities import parse_count
@@ -60,9 +61,9 @@ class OarSource(PolledSource):
     name = NAME
     is_local = True
 
-    def __init__(self, folder: str, clock: Clock, *, node_name: str, procfs: str = "/proc") -> None:
-        self._folder = folder
-        self._procfs = procfs
+    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+        self._folder = config.oar_directory
+        self._procfs = procfs_of(config)
         self._clock = clock
         self._users = Users(clock)
         self._node_name = node_name
@@ -126,7 +127,6 @@ class OarSource(PolledSource):
         text, changed_secs = self._text(name)
         reported = parse_environment(text)
         hosts = count_hosts(self._text(job_id)[0].splitlines(), field="node file")
-        here = find_host(hosts, self._node_name)
         wall = reported.get("OAR_JOB_WALLTIME_SECONDS")
         total_cpus = sum(hosts.values()) or None
         array, index = reported.get("OAR_ARRAYID", ""), reported.get("OAR_ARRAYINDEX", "")
@@ -143,10 +143,20 @@ class OarSource(PolledSource):
             start_secs=int(changed_secs),
             nodes=tuple(hosts),
             total_cpus=total_cpus,
-            allocated_cpus=None if here is None else hosts[here],
+            allocated_cpus=share_of(hosts, self._node_name),
             limits=make_limits(parse_count(wall) if wall else None, total_cpus),
         )
 
     def _text(self, name: str) -> tuple[str, float]:
         content, found = read_bounded(f"{self._folder}/{name}", MAX_BYTES)
         return content.decode("utf-8", "replace"), found.st_mtime
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+    """Return the daemon's source. Raises ConfigurationError."""
+    files = OarSource(config, clock, node_name)
+    if config.oar_ask != "controller":
+        return files
+    from jobfeatures.batch.controller.source import ControllerSource
+
+    return ControllerSource(config, clock, node_name, NAME, ask_one=files.read_job, is_plain=is_plain_id)
