@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-from jobfeatures.features.keys import KEYS, Area, Profile
+from jobfeatures.features.keys import KEYS, Area, Key, Profile
 from jobfeatures.status.jobstatus import STATUS_KEYS
 
 MAX_SHOWN_NAMES = 1000  # of one directory
@@ -127,11 +127,15 @@ class Case:
     machine: Listing | None = None
     job: Listing | None = None
 
-    def number(self, name: str) -> Decimal | None:
-        """Return a key's value from this or a related directory, None if absent or malformed."""
+    def own(self, key: Key) -> Decimal | None:
+        """Return a key's value from this directory, None if absent or malformed."""
+        return self.listing.numbers.get(key.name)
+
+    def number(self, key: Key) -> Decimal | None:
+        """Return a key's value from this or a related directory, likewise."""
         for listing in (self.listing, self.machine, self.job):
-            if listing is not None and name in listing.numbers:
-                return listing.numbers[name]
+            if listing is not None and key.name in listing.numbers:
+                return listing.numbers[key.name]
         return None
 
 
