@@ -37,9 +37,9 @@ from jobfeatures.formats.sonar.values import (
     fault_of_uint,
     fault_of_version,
 )
+from jobfeatures.records.nodelist import NO_NODES
 
 MAX_FAULTS: Final = 100  # per document
-NO_NODES: Final = frozenset({"", "None assigned", "(null)"})
 
 # The fields that even a tolerant reader needs to identify a record.
 _NEEDED: Final[dict[str, frozenset[str]]] = {
