@@ -32,6 +32,7 @@ from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.records.nodelist import is_same_host
 
+BATCH_SYSTEM: Final = "spool"
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters inherited by all jobs of a group in total
 MIN_PROCESS: Final = 2  # 0 is the kernel, 1 is init
@@ -51,7 +52,6 @@ def parse_document(
     data: bytes,
     *,
     source: str,
-    batch_system: str = "spool",
     node: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Document:
@@ -62,7 +62,7 @@ def parse_document(
     JobGroup or JobDefaults that has to be rejected.
     """
     root = parse_element(data, source=source, max_bytes=max_bytes)
-    reader = _Reader(source, batch_system, node)
+    reader = _Reader(source, node)
     try:
         if root.name == "Job":
             reader.read_job(root, REJECT, None)
@@ -76,12 +76,11 @@ def parse_document(
 
 
 class _Reader:
-    def __init__(self, source: str, batch_system: str, node: str | None) -> None:
+    def __init__(self, source: str, node: str | None) -> None:
         self.jobs: list[Job] = []
         self.rejected: list[Rejected] = []
         self.warnings: list[Rejected] = []
         self._source = source
-        self._batch_system = batch_system
         self._node = node
 
     def read_group(self, group: Element) -> None:
@@ -132,7 +131,7 @@ class _Reader:
         nodes = said.has("NodeCount")
         is_one_node = places.is_listed and len(places.nodes) <= 1 if nodes is None else nodes == 1
         return Job(
-            key=JobKey(self._batch_system, _checked(next(job.all("Id")), job.id or "")),
+            key=JobKey(BATCH_SYSTEM, _checked(next(job.all("Id")), job.id or "")),
             state=state,
             name=_text(said, "Name"),
             user=_text(said, "User"),

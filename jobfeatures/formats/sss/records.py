@@ -18,7 +18,6 @@ from jobfeatures.formats.sss.objects import (
     DELIVERED,
     DIRECT,
     REQUESTED,
-    Property,
     Reference,
     SssJob,
     SssTask,
@@ -57,28 +56,24 @@ def read_records(
     """
     notes = notes or Notes()
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
-        reported: object = found
         try:
             if isinstance(found, SssJob):
                 yield make_record(found, notes)
-                continue
-            if isinstance(found, KeptJob):
+            elif isinstance(found, KeptJob):
                 record = make_record(found.job)
                 yield replace(record, source_text=SourceText(KIND, found.text, record))
-                continue
+            elif isinstance(found, Passage):
+                yield found
+            elif isinstance(found, Rejected):
+                notes.not_taken[f"{found.field} (awarenessPolicy Warn)"] += 1
+            elif isinstance(found, ParseError):
+                raise found
+            elif not keep_text and found.name != GROUP_ID_NAME:  # which becomes the jobs' workflow_id
+                notes.not_taken[found.name] += 1
         except ParseError as error:
-            reported = error
-        if isinstance(reported, Property):
-            if not keep_text and reported.name != GROUP_ID_NAME:  # it becomes the jobs' workflow_id
-                notes.not_taken[reported.name] += 1
-        elif isinstance(reported, Passage):
-            yield reported
-        elif isinstance(reported, Rejected):
-            notes.not_taken[f"{reported.field} (awarenessPolicy Warn)"] += 1
-        elif isinstance(reported, ParseError):
             if strict:
-                raise reported.at(source)
-            yield Rejected.from_error(reported.at(source))
+                raise error.at(source) from None
+            yield Rejected.from_error(error.at(source))
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:

@@ -53,26 +53,17 @@ class Said:
         self._scope = job
         self.used: set[int] = set() if used is None else used
         self._found: dict[tuple[str, str], list[Property]] = {}
-        self._alternatives: frozenset[str] | None = frozenset()  # None: all requested properties
+        self._alternatives = _alternatives(job.requested)  # None: all requested properties
         self._extended: dict[str, Property] = {}
-        for each in job.properties:
-            if each.name == "Extension":
-                if each.text("type") == extensions.TYPE:
+        categories = ((DIRECT, job.properties), (DELIVERED, job.delivered), (REQUESTED, job.requested))
+        for category, properties in categories:
+            for each in properties:
+                name = each.name
+                if name in {"Resource", "ResourceLimit"}:
+                    name += f" {each.text('name')}"
+                elif name == "Extension" and each.text("type") == extensions.TYPE:
                     self._extended[each.text("name")] = each
-            elif each.name == "ResourceLimit":
-                self._add(DIRECT, each, f"ResourceLimit {each.text('name')}")
-            else:
-                self._add(DIRECT, each)
-        for each in job.delivered:
-            self._add(DELIVERED, each)
-        if job.requested:
-            self._alternatives = _alternatives(job.requested)
-            for each in job.requested:
-                self._add(REQUESTED, each)
-
-    def _add(self, category: str, each: Property, name: str = "") -> None:
-        known_by = f"Resource {each.text('name')}" if each.name == "Resource" else each.name
-        self._found.setdefault((category, name or known_by), []).append(each)
+                self._found.setdefault((category, name), []).append(each)
 
     def all(self, name: str, category: str = DIRECT) -> list[Property]:
         """Return all properties with this name in a category."""
