@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import tzinfo
@@ -96,16 +95,6 @@ def parse_zone(name: str | None) -> tzinfo | None:
 
 
 _zones = cache(available_timezones)  # it walks through the whole data base
-
-
-def need_numpy(command: str) -> None:
-    """Raise ConfigurationError if numpy is not installed."""
-    try:
-        importlib.import_module("numpy")
-    except ImportError:
-        raise ConfigurationError(
-            command, "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
-        ) from None
 
 
 class Simulation(NamedTuple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
-from jobfeatures.errors import shown
+from jobfeatures.errors import ConfigurationError, shown
 
 SETTINGS_TITLE = "settings"  # help's title for the flags of settings
 
@@ -97,6 +98,15 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
         text = f"there is no command {shown(given[0])}{_nearest(given[0], commands)}"
         print(f"{prog}: {text} (see {prog} --help)", file=sys.stderr)
         raise SystemExit(2)
+
+
+def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
+    """Raise ConfigurationError, naming `key`, which needs it, if a library of an extra is not installed."""
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        hint = f"pip install 'jobfeatures-exporter[{extra}]'"
+        raise ConfigurationError(key, f"needs {library}: {hint}") from None
 
 
 def complain(text: object) -> None:

@@ -26,6 +26,7 @@ from jobfeatures.analysis.schedule.spooled import Spooled, spool
 from jobfeatures.analysis.schedule.whole import Found, Whole
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.joblogs.folding import EARLIER_RUN, SAME_RUN, is_next_run
+from jobfeatures.settings.usage import need
 
 HANDS: Final = 16
 CONNECT_SECS: Final = 10
@@ -36,12 +37,9 @@ ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus"
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """Connect to a Dask scheduler and yield a client (extra ``dask``). Raises ConfigurationError."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ConfigurationError(
-            "--dask", "needs Dask: pip install 'jobfeatures-exporter[analysis,dask]'"
-        ) from None
+    need("distributed", "--dask", "Dask", "analysis,dask")
+    from distributed import Client
+
     try:
         client = Client(address, timeout=CONNECT_SECS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
