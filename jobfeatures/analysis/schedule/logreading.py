@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from jobfeatures.analysis.schedule.choosing import ScheduleError
-from jobfeatures.analysis.schedule.followers import LinkIndex, describe_missing, link_keys
+from jobfeatures.analysis.schedule.followers import LinkIndex, link_keys
 from jobfeatures.analysis.schedule.jobarrays import (
     LINKING,
     ScheduleLog,
@@ -190,11 +190,13 @@ class Pieces:
             numbers, preceding, _ = _linking(read)
             index.add(numbers, preceding, read.log.end)
             sizes.append(len(numbers))
-        warnings: tuple[str, ...] = tuple(describe_missing(index.settle()))
+        missing = index.settle()
         for read, found in zip(reads(), index.taken(sizes), strict=True):
-            log = replace(read.log, warnings=(*read.log.warnings, *warnings))
+            log = read.log
+            if missing:
+                what = "preceding job that is not there, or follows the job itself: it is taken as none"
+                log, missing = replace(log, warnings=(*log.warnings, f"{missing} × {what}")), 0
             yield read._replace(log=with_links(log, _linking(read)[2], *found))
-            warnings = ()
 
 
 def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
