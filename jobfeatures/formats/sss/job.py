@@ -142,7 +142,7 @@ class _Reader:
             end_secs=said.number("EndTime") if state.is_finished else None,
             nodes=tuple(places.nodes),
             total_cpus=total_cpus,
-            allocated_cpus=said.extended_number("allocated_cpus")
+            allocated_cpus=said.extended("allocated_cpus")
             if said.extension("allocated_cpus") is not None
             else (processors if is_one_node else None),
             limits=_limits(said, is_used=state.is_finished),
@@ -156,15 +156,13 @@ class _Reader:
             eligible_secs=said.number("EligibleTime"),
             priority=said.number("Priority"),
             reservation=_text(said, "Reservation"),
-            uid=said.extended_number("uid"),
-            allocated_gpus=said.extended_number("allocated_gpus"),
             gpus=_gpus(said),
+            tasks=said.extended("tasks") or 1,
+            **{name: said.extended(name) for name in ("uid", "allocated_gpus", "het_offset")},
             array_job_id=_extended(said, "array_job_id"),
             array_task_id=_extended(said, "array_task_id"),
             het_job_id=_extended(said, "het_job_id"),
-            het_offset=said.extended_number("het_offset"),
             sluid=_extended(said, "sluid"),
-            tasks=said.extended_number("tasks") or 1,
         )
 
     def _warn(self, note: Rejected) -> None:

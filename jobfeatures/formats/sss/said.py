@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss import extensions, values
@@ -35,7 +35,7 @@ from jobfeatures.formats.sss.objects import (
     SssTask,
     SssTaskGroup,
 )
-from jobfeatures.formats.sss.values import Value, parse_value
+from jobfeatures.formats.sss.values import parse_value
 from jobfeatures.formats.sss.vocabulary import Type
 from jobfeatures.records.model import UNLIMITED, JobState, Limit, Unlimited
 
@@ -111,7 +111,7 @@ class Said:
         """Return an Extension of our own type, even an empty one."""
         return self._extended.get(name)
 
-    def extended(self, name: str) -> Value | None:
+    def extended(self, name: str) -> Any:
         """Return the value of an Extension of our own type, None if absent or empty. Raises ParseError."""
         found = self._extended.get(name)
         if found is None or not found.value:
@@ -121,21 +121,11 @@ class Said:
         except ParseError as error:
             raise found.error(error.reason, error.text) from None
 
-    def extended_text(self, name: str) -> str | None:
-        """Return the text of an Extension of our own type."""
-        value = self.extended(name)
-        return value if isinstance(value, str) else None
-
-    def extended_number(self, name: str) -> int | None:
-        """Return the number of an Extension of our own type."""
-        value = self.extended(name)
-        return value if isinstance(value, int) else None
-
     def state(self) -> JobState:
         """Return the job's state; a word that is not a state gives UNKNOWN."""
         word = self.text("State")
         state = extensions.STATES.get(word or "", JobState.UNKNOWN)
-        return extensions.exact_state(word, self.extended_text("state")) or state
+        return extensions.exact_state(word, self.extended("state")) or state
 
     def has(self, name: str) -> int | None:
         """Return the amount of a resource that the job has, in its base unit; see `actual`."""
