@@ -56,12 +56,10 @@ class Drains:
     machine: Drain | None = None
     jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
 
-    def with_machine(self, drain: Drain | None) -> Drains:
-        """Return a copy whose request for the machine is replaced, or removed by None."""
-        return replace(self, machine=drain)
-
-    def with_job(self, key: JobKey, drain: Drain | None) -> Drains:
-        """Return a copy whose request for a job is replaced, or removed by None."""
+    def with_drain(self, key: JobKey | None, drain: Drain | None) -> Drains:
+        """Return a copy whose request for a job, or the machine (None), is replaced, or removed by None."""
+        if key is None:
+            return replace(self, machine=drain)
         others = {known: each for known, each in self.jobs.items() if known != key}
         return replace(self, jobs=others if drain is None else {**others, key: drain})
 

@@ -91,7 +91,7 @@ class Site:
         stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
-        total = values[keys.TOTAL_CPU.name]
+        total = values.pop(keys.TOTAL_CPU.name)
         total_cpus = os.cpu_count() if total is None else total
         for key in (keys.HS06, keys.HS23):
             rating, origin = self._stated(f"{SETTINGS[key.name]}_per_core")
@@ -101,14 +101,10 @@ class Site:
         cores = None if self.profile is Profile.OF_2016 else self._cores or read_cores()
         return Machine(
             total_cpus=total_cpus,
-            hs06=values[keys.HS06.name],
-            hs23=values[keys.HS23.name],
-            grace_secs=values[keys.GRACE_SECS.name],
-            jobslots=values[keys.JOBSLOTS.name],
             physical_cores=cores.physical if cores else None,
             logical_cores=cores.logical if cores else None,
-            shutdown_command=values[keys.SHUTDOWN_COMMAND.name],
             origins=origins,
+            **values,  # whose keys have the names of their fields
         )
 
     def terms(self, job: Job) -> Terms:
