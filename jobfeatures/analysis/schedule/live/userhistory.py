@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from jobfeatures.analysis.schedule.eligibility import NEGATIVE, NO_CPUS, NO_SUBMIT, NO_USER
 from jobfeatures.analysis.schedule.live.facts import (
     JobFacts,
     from_queue,
     from_record,
-    is_placeable,
     order_of,
     supersedes,
     why_not,
@@ -143,19 +141,6 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
     return found
 
 
-def why_not_placed(facts: JobFacts) -> str | None:
-    """Return why no expected end can be computed for a job, None where one can."""
-    if facts.end_secs is not None:
-        return why_not(facts)
-    if is_placeable(facts) and facts.user is not None:
-        return None
-    if facts.submit_secs is None or facts.submit_secs < 0:
-        return NO_SUBMIT
-    if facts.start_secs is not None and facts.start_secs < facts.submit_secs:
-        return NEGATIVE
-    return NO_USER if facts.user is None else NO_CPUS
-
-
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
     """Return the job of an id, ARRAY_TASK or JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
@@ -212,7 +197,7 @@ def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
     mine = [
         found.facts if each.facts.job_id == job_id else each.facts
         for each in known.values()
-        if each.facts.job_id == job_id or (each.facts.user == user and why_not_placed(each.facts) is None)
+        if each.facts.job_id == job_id or (each.facts.user == user and why_not(each.facts) is None)
     ]
     jobs = tuple(sorted(mine, key=order_of))
     het = {name.partition("+")[0] for name in found.names if "+" in name}
@@ -224,7 +209,7 @@ def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
         is_whole_array=found.facts.array_id == asked,
         components=max(1, components if het else 1),
         unplaced=sum(
-            each.facts.user == user and each.facts.end_secs is None and why_not_placed(each.facts) is not None
+            each.facts.user == user and each.facts.end_secs is None and why_not(each.facts) is not None
             for each in known.values()
             if each.facts.job_id != job_id
         ),
