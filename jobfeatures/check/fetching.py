@@ -96,7 +96,8 @@ def _read_entry(directory: int, name: str) -> Entry:
                 kind = _TYPES.get(stat.filemode(found.st_mode)[0], "something else")
                 detail = f"is {kind}, not a file"
                 return Entry(trouble=Trouble.NOT_A_FILE, detail=detail, is_link=is_link)
-            content = _read(file)
+            with opened(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as readable:
+                content = os.read(readable, MAX_VALUE_BYTES + 1)
         finally:
             if file >= 0:
                 os.close(file)
@@ -107,12 +108,6 @@ def _read_entry(directory: int, name: str) -> Entry:
         return Entry(trouble=Trouble.TOO_LARGE, detail=detail, is_link=is_link)
     rights = Rights(name, found.st_mode, found.st_uid)
     return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime, rights=rights)
-
-
-def _read(descriptor: int) -> bytes:
-    """Return the content of a file opened with O_PATH, up to one byte beyond the limit."""
-    with opened(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
-        return os.read(file, MAX_VALUE_BYTES + 1)
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
