@@ -156,17 +156,9 @@ def _ask(address: str, name: str) -> tuple[Answer, bytes]:
                 body += chunk
                 if time.monotonic() > deadline:
                     raise CannotCheckError(f"no end after {HTTP_TIMEOUT_SECS:g} s")
-            headers = response.headers
-            return Answer(
-                status=response.status,
-                content_type=headers.get("Content-Type"),
-                content_length=headers.get("Content-Length"),
-                cache_control=headers.get("Cache-Control"),
-                expires=headers.get("Expires"),
-                etag=headers.get("ETag"),
-                last_modified=headers.get("Last-Modified"),
-                body_bytes=len(body),
-            ), body
+            # Of a header that is repeated, the first counts.
+            headers = {name.lower(): value for name, value in reversed(response.headers.items())}
+            return Answer(status=response.status, headers=headers, body_bytes=len(body)), body
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise CannotCheckError(str(getattr(reason, "strerror", None) or reason)) from error

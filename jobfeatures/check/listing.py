@@ -50,15 +50,10 @@ class Trouble(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The head of an HTTP response. Absent headers are None; `body_bytes` counts what was read."""
+    """The head of an HTTP response, headers in lower case; `body_bytes` counts what was read."""
 
     status: int
-    content_type: str | None = None
-    content_length: str | None = None
-    cache_control: str | None = None
-    expires: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     body_bytes: int = 0
 
 
