@@ -118,16 +118,12 @@ class Site:
 
     def access(self, partition: str | None) -> Access:
         """Return how jobs of a partition access their features: by paths if there is no listener."""
-        config = self._config
+        config, listen = self._config, self._config.features_listen_address
         url = config.features_url
-        if config.features_listen_address is None:
+        if listen is None or (url is None and listen.endswith(":0")):  # only the daemon knows that port
             return Access(binds=config.features_bind)
-        if url is None:
-            if config.features_listen_address.endswith(":0"):
-                return Access(binds=config.features_bind)  # only the daemon knows the port
-            url = public_url(config.features_listen_address)
         form, _ = self._stated("features.form", partition)
-        return Access(url, form, config.features_bind)
+        return Access(public_url(listen) if url is None else url, form, config.features_bind)
 
     def _make_terms(self, partition: str | None) -> Terms:
         terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)
