@@ -78,19 +78,13 @@ def format_csv(documents: Sequence[Values]) -> str:
 
 def _rows(document: Values) -> Iterator[Values]:
     yield {
-        "log": document["log"],
+        **document,
         "scope": "log",
-        "mode": document["mode"],
         "recomputed": str(document["recomputed"]).lower(),
-        "share": document["share"],
-        "jobs": document["jobs"],
         "skipped": sum(document["skipped"].values()),
-        "users": document["users"],
-        "violated": document["violated"],
         "veet": document["violated_percent"],
         "tardiness": document["total_tardiness"],
         "weighted_tardiness": document["total_weighted_tardiness"],
-        "sum_eet": document["sum_eet"],
         "mean_utilisation": document["utilisation"]["cpu"]["mean"],
         "mean_queue_length": document["queue_length"]["mean"],
         **_flat(document),

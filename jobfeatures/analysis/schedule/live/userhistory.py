@@ -77,11 +77,10 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
         return None
     if job.state.is_finished:
         facts = facts._replace(end_secs=job.end_secs, is_cancelled=job.state is JobState.CANCELLED)
-    names = _names(job.array_job_id, job.array_task_id, job.het_job_id, job.het_offset)
     is_waiting = facts.start_secs is None and facts.end_secs is None
     return ReportedJob(
         facts,
-        names,
+        _names(job),
         waiting_tasks=job.array_task_id if is_waiting and job.tasks > 1 else None,
         reason=job.reason if is_waiting else None,
         planned_secs=job.planned_secs if is_waiting else None,
@@ -93,11 +92,7 @@ def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
-    return ReportedJob(facts, _names_of(record))
-
-
-def _names_of(record: JobRecord) -> frozenset[str]:
-    return _names(record.array_job_id, record.array_task_id, record.het_job_id, record.het_offset)
+    return ReportedJob(facts, _names(record))
 
 
 def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
@@ -119,15 +114,15 @@ def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
             suspended_secs=0, is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED
         )
     facts = facts._replace(partition=record.partition or "")  # a log's queues may be numbers
-    return ReportedJob(facts, _names_of(record))
+    return ReportedJob(facts, _names(record))
 
 
-def _names(array: str | None, task: str | None, het: str | None, offset: int | None) -> frozenset[str]:
+def _names(job: Job | JobRecord) -> frozenset[str]:
     found = set()
-    if array is not None and task is not None:
-        found.add(f"{array}_{task}")
-    if het is not None and offset is not None:
-        found.add(f"{het}+{offset}")
+    if job.array_job_id is not None and job.array_task_id is not None:
+        found.add(f"{job.array_job_id}_{job.array_task_id}")
+    if job.het_job_id is not None and job.het_offset is not None:
+        found.add(f"{job.het_job_id}+{job.het_offset}")
     return frozenset(found)
 
 
