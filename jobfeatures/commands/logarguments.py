@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, ShareRules, parse_shares_of
 from jobfeatures.analysis.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.analysis.simulate.pools import Pool, parse_nodes, parse_processors
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.errors import ConfigurationError, nearest, shown
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import open_log, reading
@@ -88,8 +88,6 @@ def parse_zone(name: str | None) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError, RecursionError):  # KeyError: unknown; RecursionError: many slashes
-        from jobfeatures.settings.file import nearest  # needed only after a mistake
-
         near = nearest(name, _zones()) if len(name) < 80 else ""
         raise ConfigurationError("--zone", f"no such zone: {name!r}{near}") from None
 
