@@ -67,15 +67,10 @@ def read_settings(path: str, *, is_needed: bool = True) -> Document:
     return document
 
 
-def drop_in_folder(path: str) -> str:
-    """Return the folder of a file's drop-ins."""
-    stem = os.path.basename(path).removesuffix(".toml")
-    return os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
-
-
 def drop_ins_of(path: str) -> list[str]:
     """Return a file's drop-ins in the order in which they are read. Raises ConfigurationError."""
-    folder = drop_in_folder(path)
+    stem = os.path.basename(path).removesuffix(".toml")
+    folder = os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
     try:
         found = os.stat(folder)
         names = sorted(name for name in os.listdir(folder) if name.endswith(".toml") and name[0] != ".")
