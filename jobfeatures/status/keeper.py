@@ -17,6 +17,16 @@ from jobfeatures.system.inotify import Inotify
 
 MAX_WATCHES = 4096
 
+# Changes of a file or of its attributes; not opening, reading and closing, as we do ourselves.
+_CHANGES = (
+    inotify.MODIFY
+    | inotify.ATTRIB
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.CREATE
+    | inotify.DELETE
+)
 log = logging.getLogger(__name__)
 
 # Between two rounds, however fast a job writes. Less than a second, so that a change is
@@ -61,8 +71,10 @@ class DirectoryWatch:
                 break
             try:
                 paths[known[path] if path in known else self._add(path, owner_uid)] = path
-            except (UnsafePathError, FileNotFoundError):
+            except UnsafePathError:
                 continue  # reading it reports the problem
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 problem = error.strerror or "no reason given"
         for watch in self._paths.keys() - paths.keys():
@@ -93,8 +105,9 @@ class DirectoryWatch:
     def _add(self, path: str, owner_uid: int) -> int:
         # By descriptor: the directory that was checked is the one that is watched.
         with opened_directory(path, owner_uid) as directory:
-            mask = inotify.CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
-            return self._inotify.add(f"/proc/self/fd/{directory}", mask)
+            return self._inotify.add(
+                f"/proc/self/fd/{directory}", _CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
+            )
 
     def _warn_once(self, problem: str) -> None:
         if problem and problem != self._problem:  # log each problem once

@@ -17,12 +17,9 @@ from typing import NamedTuple
 
 MODIFY, ATTRIB, CLOSE_WRITE = 0x002, 0x004, 0x008
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x040, 0x080, 0x100, 0x200
-NAMES = MOVED_FROM | MOVED_TO | CREATE | DELETE  # an entry comes or goes
-CHANGES = NAMES | MODIFY | ATTRIB | CLOSE_WRITE  # without opening, reading and closing, as we do ourselves
 OVERFLOW, IGNORED = 0x4000, 0x8000  # unasked: events were lost; a watch has ended
 ONLY_DIRECTORIES = 0x01000000
 DO_NOT_FOLLOW = 0x02000000
-IS_DIRECTORY = 0x40000000  # in a notice: the entry is one
 ONCE = 0x80000000
 
 _READ_BYTES = 65536

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from jobfeatures.system import inotify
-from jobfeatures.system.inotify import Inotify, Notice
-from jobfeatures.system.privatefile import opened, version_of
+from jobfeatures.system.privatefile import opened
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEventHandler
+    from watchdog.observers.api import BaseObserver
 
 CHECK_SECS: Final = 5.0
 POLL_SECS: Final = 1.0
@@ -42,7 +43,7 @@ def watch_directory(
     is_wanted: Callable[[str], bool] = is_visible_name,
     directories: bool = False,
 ) -> Iterator[None]:
-    """Call `notify`, from another thread, after a file with a wanted name is created, changed or removed.
+    """Call `notify`, from other threads, after a file with a wanted name is created, changed or removed.
 
     With `directories`, also after such a directory is created or removed.
 
@@ -59,7 +60,7 @@ def watch_directory(
 
 
 class _Watcher:
-    """Watches whichever folder currently has the name."""
+    """Keeps an observer on whichever folder currently has the name."""
 
     def __init__(
         self,
@@ -72,10 +73,8 @@ class _Watcher:
         self._notify = notify
         self._is_wanted = is_wanted
         self._directories = directories
-        self._inotify = Inotify()
-        self._watch = -1
+        self._observer: BaseObserver | None = None
         self._observed: tuple[int, int] | None = None
-        self._listed: dict[str, tuple[int, ...]] | None = None  # what was there, if the folder is polled
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch-directory", daemon=True)
 
@@ -87,66 +86,114 @@ class _Watcher:
     def stop(self) -> None:
         """Stop watching; a thread that hangs in a file system is abandoned."""
         self._stopping.set()
-        self._inotify.wake()
         self._thread.join(JOIN_SECS)
+        self._unobserve()
 
     def _run(self) -> None:
-        with contextlib.closing(self._inotify):
-            while True:
-                self._inotify.wait(CHECK_SECS if self._listed is None else POLL_SECS)
-                if self._stopping.is_set():
-                    return
-                if self._has_changed():
-                    self._notify()
-                if self._observed is None or self._observed != identify(self._directory):
-                    self._observe()
-                    self._notify()  # changes in between went undetected
+        while not self._stopping.wait(CHECK_SECS):
+            if not self._is_observing():
+                self._unobserve()
+                self._observe()
+                self._notify()  # changes in between went undetected
 
-    def _has_changed(self) -> bool:
-        """Return whether a change of a wanted entry has been noticed since the last call."""
-        notices = list(self._inotify.notices())
-        if any(each.mask & inotify.IGNORED and each.watch == self._watch for each in notices):
-            self._observed = None  # the folder is gone, even if a new one should have its number
-        before = self._listed
-        if before is not None:
-            self._listed = self._list()
-        return self._listed != before or any(map(self._is_change, notices))
-
-    def _is_change(self, notice: Notice) -> bool:
-        if notice.mask & inotify.OVERFLOW:
-            return True
-        if not notice.mask & inotify.IS_DIRECTORY:
-            return bool(notice.mask & inotify.CHANGES) and self._is_wanted(notice.name)
-        return self._directories and bool(notice.mask & inotify.NAMES) and self._is_wanted(notice.name)
+    def _is_observing(self) -> bool:
+        observer = self._observer
+        return (
+            observer is not None
+            and self._observed == identify(self._directory)
+            and observer.is_alive()
+            and all(emitter.is_alive() for emitter in observer.emitters)
+        )
 
     def _observe(self) -> None:
-        self._inotify.remove(self._watch)
-        self._watch, self._listed = -1, None
         self._observed = identify(self._directory)
         if self._observed is None:
             return
+        handler = make_handler(self._notify, self._is_wanted)
+        makers = [make_polling_observer]
         if not is_remote(file_system_of(self._directory)):
-            self._inotify.open()  # without an instance nothing can be added
+            makers.insert(0, make_inotify_observer)
+        for make in makers:
             try:
-                self._watch = self._inotify.add(self._directory, inotify.CHANGES | inotify.ONLY_DIRECTORIES)
-            except OSError as error:  # the kernel's limits
-                log.info("cannot watch %s: %s", self._directory, self._inotify.problem or error)
+                self._observer = start_observer(make, handler, self._directory, directories=self._directories)
+            except (OSError, RuntimeError) as error:  # kernel limits; no thread available
+                log.info("cannot watch %s: %s", self._directory, error)
             else:
                 return
-        self._listed = self._list()
 
-    def _list(self) -> dict[str, tuple[int, ...]]:
-        """Return the wanted entries of the folder, each with a version. Links are not followed."""
-        found: dict[str, tuple[int, ...]] = {}
-        with contextlib.suppress(OSError), os.scandir(self._directory) as entries:
-            for entry in filter(lambda entry: self._is_wanted(entry.name), entries):
-                with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
-                    if not stat.S_ISDIR(status.st_mode):
-                        found[entry.name] = version_of(status)
-                    elif self._directories:
-                        found[entry.name] = (status.st_ino,)
-        return found
+    def _unobserve(self) -> None:
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer.stop()
+            observer.join(JOIN_SECS)
+
+
+def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
+    """Return a handler that notifies of events on wanted names, of those `start_observer` requests."""
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+
+    class Handler(FileSystemEventHandler):
+        def dispatch(self, event: FileSystemEvent) -> None:
+            paths = (event.src_path, event.dest_path)
+            if any(is_wanted(os.path.basename(os.fsdecode(path))) for path in paths if path):
+                notify()
+
+    return Handler()
+
+
+def make_inotify_observer() -> BaseObserver:
+    """Return an inotify observer. Raises OSError where the kernel's limits are exhausted."""
+    from watchdog.observers import Observer
+
+    return Observer()
+
+
+def make_polling_observer() -> BaseObserver:
+    """Return an observer that polls every second. It follows no links: they may lead anywhere."""
+    from watchdog.observers.polling import PollingObserverVFS
+
+    return PollingObserverVFS(stat=os.lstat, listdir=list_directory, polling_interval=POLL_SECS)
+
+
+def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries of a directory, and close it."""
+    with os.scandir(directory) as entries:
+        yield from entries
+
+
+def start_observer(
+    make: Callable[[], BaseObserver],
+    handler: FileSystemEventHandler,
+    directory: str,
+    *,
+    directories: bool = False,
+) -> BaseObserver:
+    """Return a running observer of a directory or link. Cleans up on failure: OSError or RuntimeError."""
+    from watchdog.events import (
+        DirCreatedEvent,
+        DirDeletedEvent,
+        DirMovedEvent,
+        FileClosedEvent,
+        FileCreatedEvent,
+        FileDeletedEvent,
+        FileModifiedEvent,
+        FileMovedEvent,
+        FileSystemEvent,
+    )
+
+    # Without opened and closed_no_write, which our own reading causes.
+    wanted: list[type[FileSystemEvent]] = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent]
+    wanted += [FileModifiedEvent, FileMovedEvent]
+    if directories:
+        wanted += [DirCreatedEvent, DirDeletedEvent, DirMovedEvent]
+    observer = make()
+    try:
+        observer.schedule(handler, os.path.realpath(directory), event_filter=wanted)
+        observer.start()
+    except BaseException:
+        observer.stop()
+        raise
+    return observer
 
 
 def identify(directory: str) -> tuple[int, int] | None:
