@@ -188,3 +188,12 @@ def shown(text: str, characters: int = SHOWN_CHARACTERS) -> str:
 def shown_name(name: str) -> str:
     """Return a file's name made safe for a message: not truncated, escaped if it is not printable."""
     return name if name.isprintable() else repr(name)
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """Return ``; did you mean X?`` if a known word resembles this one, else an empty string."""
+    import difflib  # needed only after a mistake
+
+    ends = [each for each in known if each.rpartition(".")[2] == word.rpartition(".")[2]]
+    found = difflib.get_close_matches(word, known, 1, 0.6) or ends[:1]
+    return f"; did you mean {found[0]}?" if found else ""

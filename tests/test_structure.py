@@ -104,7 +104,6 @@ PURE = {
     "jobfeatures.formats.sonar.fields",
     "jobfeatures.formats.sonar.parsejobs",
     "jobfeatures.formats.sonar.reader",
-    "jobfeatures.formats.sonar.records",
     "jobfeatures.formats.sonar.validate",
     "jobfeatures.formats.sonar.values",
     "jobfeatures.formats.sss.amounts",

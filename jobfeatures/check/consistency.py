@@ -18,34 +18,33 @@ LEAST_RATING, MOST_RATING = 1, 200  # HS06 of one processor: about 8 in 2006, 10
 
 # Two names for one value: 2014, 2016, and how many units of the latter make one of the former.
 TWINS = (
-    (keys.MEM_LIMIT_MB.name, keys.MAX_RSS_BYTES.name, 10**6),
-    (keys.DISK_LIMIT_GB.name, keys.SCRATCH_LIMIT_BYTES.name, 10**9),
-    (keys.ALLOCATED_CPU_2014.name, keys.ALLOCATED_CPU.name, 1),
+    (keys.MEM_LIMIT_MB, keys.MAX_RSS_BYTES, 10**6),
+    (keys.DISK_LIMIT_GB, keys.SCRATCH_LIMIT_BYTES, 10**9),
+    (keys.ALLOCATED_CPU_2014, keys.ALLOCATED_CPU, 1),
 )
 NORMALIZED = (
-    (keys.CPU_LIMIT_SECS_LRMS.name, keys.CPU_LIMIT_SECS.name),
-    (keys.WALL_LIMIT_SECS_LRMS.name, keys.WALL_LIMIT_SECS.name),
+    (keys.CPU_LIMIT_SECS_LRMS, keys.CPU_LIMIT_SECS),
+    (keys.WALL_LIMIT_SECS_LRMS, keys.WALL_LIMIT_SECS),
 )
 SHUTDOWNS = {
-    Kind.MACHINE: (keys.SHUTDOWNTIME.name, keys.GRACE_SECS.name),
-    Kind.JOB: (keys.SHUTDOWNTIME_JOB.name, keys.GRACE_SECS_JOB.name),
+    Kind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
+    Kind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
 }
 
 
 def allocated_exceeds_total(case: Case) -> Said:
     """The job has more processors than its machine offers to jobs."""
-    total = case.number(keys.TOTAL_CPU.name)
+    total = case.number(keys.TOTAL_CPU)
     for key in (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014):
-        allocated = case.listing.numbers.get(key.name)
+        allocated = case.own(key)
         if allocated is not None and total is not None and allocated > total:
             yield key.name, f"{allocated} is more than {keys.TOTAL_CPU.name} {total}"
 
 
 def hs06_share(case: Case) -> Said:
     """hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one unit of its last digit."""
-    share = case.listing.numbers.get(keys.HS06_JOB.name)
-    allocated = case.listing.numbers.get(keys.ALLOCATED_CPU.name)
-    whole, total = case.number(keys.HS06.name), case.number(keys.TOTAL_CPU.name)
+    share, allocated = case.own(keys.HS06_JOB), case.own(keys.ALLOCATED_CPU)
+    whole, total = case.number(keys.HS06), case.number(keys.TOTAL_CPU)
     if share is None or allocated is None or whole is None or not total:
         return
     expected = whole * allocated / total
@@ -71,13 +70,10 @@ def cpu_limit_not_total(case: Case) -> Said:
 
 
 def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
-    numbers = case.listing.numbers
-    processors = numbers.get(keys.ALLOCATED_CPU.name)
-    return (
-        numbers.get(keys.CPU_LIMIT_SECS.name),
-        numbers.get(keys.WALL_LIMIT_SECS.name),
-        numbers.get(keys.ALLOCATED_CPU_2014.name) if processors is None else processors,
-    )
+    processors = case.own(keys.ALLOCATED_CPU)
+    if processors is None:
+        processors = case.own(keys.ALLOCATED_CPU_2014)
+    return case.own(keys.CPU_LIMIT_SECS), case.own(keys.WALL_LIMIT_SECS), processors
 
 
 def rating_range(case: Case) -> Said:
@@ -88,9 +84,8 @@ def rating_range(case: Case) -> Said:
         (keys.HS06_JOB, (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014)),
         (keys.HS23_JOB, (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014)),
     ):
-        rating = case.listing.numbers.get(key.name)
-        counts = (case.number(each.name) for each in processors)
-        count = next((each for each in counts if each), None)
+        rating = case.own(key)
+        count = next(filter(None, map(case.number, processors)), None)
         if not rating or count is None:
             continue
         each = rating / count
@@ -101,8 +96,7 @@ def rating_range(case: Case) -> Said:
 
 def more_physical_cores(case: Case) -> Said:
     """The machine has more physical than logical cores."""
-    physical = case.listing.numbers.get(keys.PHYS_CORES.name)
-    logical = case.listing.numbers.get(keys.LOG_CORES.name)
+    physical, logical = case.own(keys.PHYS_CORES), case.own(keys.LOG_CORES)
     if physical is not None and logical is not None and physical > logical:
         yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
 
@@ -110,14 +104,13 @@ def more_physical_cores(case: Case) -> Said:
 def normalized_without_factor(case: Case) -> Said:
     """There is a normalized limit, but no factor to divide it by."""
     for normalized, _ in NORMALIZED:
-        if normalized in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
-            yield normalized, f"is useless without {keys.CPUFACTOR_LRMS.name}"
+        if normalized.name in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
+            yield normalized.name, f"is useless without {keys.CPUFACTOR_LRMS.name}"
 
 
 def limit_passed(case: Case) -> Said:
     """The job is past its wall limit: its directory is a leftover, or its start or limit is wrong."""
-    start = case.listing.numbers.get(keys.JOBSTART_SECS.name)
-    wall = case.listing.numbers.get(keys.WALL_LIMIT_SECS.name)
+    start, wall = case.own(keys.JOBSTART_SECS), case.own(keys.WALL_LIMIT_SECS)
     if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
         over = int(Decimal(case.now_secs) - start - wall)
         yield keys.WALL_LIMIT_SECS.name, f"was exceeded {over} s ago"
@@ -125,7 +118,7 @@ def limit_passed(case: Case) -> Said:
 
 def start_in_future(case: Case) -> Said:
     """The start of the job is in the future."""
-    start = case.listing.numbers.get(keys.JOBSTART_SECS.name)
+    start = case.own(keys.JOBSTART_SECS)
     if start is not None and start > case.now_secs + CLOCK_SKEW_SECS:
         yield keys.JOBSTART_SECS.name, f"{start} is in the future"
 
@@ -134,46 +127,46 @@ def shutdown_without_grace(case: Case) -> Said:
     """A shutdown is announced, but no notice period was promised."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
-    if case.listing.profile is not Profile.OF_2014 and shutdown in entries and grace not in entries:
-        yield grace, f"is required if {shutdown} may be set"
+    if case.listing.profile is not Profile.OF_2014 and shutdown.name in entries and grace.name not in entries:
+        yield grace.name, f"is required if {shutdown.name} may be set"
 
 
 def short_notice(case: Case) -> Said:
     """The shutdown was announced with less notice than promised; the site may have forced it."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
-    when, notice = case.listing.numbers.get(shutdown), case.listing.numbers.get(grace)
-    written_at = case.listing.entries[shutdown].written_at_secs if when is not None else None
+    when, notice = case.own(shutdown), case.own(grace)
+    written_at = case.listing.entries[shutdown.name].written_at_secs if when is not None else None
     if when is not None and notice is not None and written_at is not None and when < int(written_at) + notice:
         given = int(when - int(written_at))
-        yield shutdown, f"was announced {given} s ahead, but {grace} promises {notice}"
+        yield shutdown.name, f"was announced {given} s ahead, but {grace.name} promises {notice}"
 
 
 def shutdown_passed(case: Case) -> Said:
     """The shutdown time has passed: readers of the specifications disagree on whether it may stay."""
     shutdown, _ = SHUTDOWNS[case.listing.kind]
-    when = case.listing.numbers.get(shutdown)
+    when = case.own(shutdown)
     if when is not None and when <= case.now_secs:
-        yield shutdown, f"{when} has passed"
+        yield shutdown.name, f"{when} has passed"
 
 
 def twins_differ(case: Case) -> Said:
     """The 2014 and 2016 names of one quantity have different values; the former is rounded down."""
     for old, new, scale in TWINS:
-        mine, other = case.listing.numbers.get(old), case.listing.numbers.get(new)
+        mine, other = case.own(old), case.own(new)
         if mine is not None and other is not None and abs(mine - other / scale) >= 1:
-            yield old, f"{mine} is not {new} {other}{f' ÷ {scale}' if scale > 1 else ''}"
+            yield old.name, f"{mine} is not {new.name} {other}{f' ÷ {scale}' if scale > 1 else ''}"
 
 
 def normalized_differs(case: Case) -> Said:
     """The normalized limit is not the real limit times the factor."""
-    factor = case.listing.numbers.get(keys.CPUFACTOR_LRMS.name)
+    factor = case.own(keys.CPUFACTOR_LRMS)
     for normalized, real in NORMALIZED:
-        mine, other = case.listing.numbers.get(normalized), case.listing.numbers.get(real)
+        mine, other = case.own(normalized), case.own(real)
         if not factor or mine is None or other is None:
             continue
         expected = mine / factor
         if abs(expected - other) > max(Decimal(1), expected * NORMALIZED_TOLERANCE):
-            yield real, f"{other} is not {normalized} {mine} ÷ {keys.CPUFACTOR_LRMS.name} {factor}"
+            yield real.name, f"{other} is not {normalized.name} {mine} ÷ {keys.CPUFACTOR_LRMS.name} {factor}"
 
 
 def status_rejected(case: Case) -> Said:
@@ -187,9 +180,9 @@ def status_rejected(case: Case) -> Said:
     has_unread = bool(known & case.listing.entries.keys() - values.keys())
     if is_unwritten(values) or has_unread:
         return
-    allocated = case.number(keys.ALLOCATED_CPU.name)
+    allocated = case.number(keys.ALLOCATED_CPU)
     if allocated is None:
-        allocated = case.number(keys.ALLOCATED_CPU_2014.name)
+        allocated = case.number(keys.ALLOCATED_CPU_2014)
     try:
         parse_job_status(values, allocated_cpus=None if allocated is None else int(allocated))
     except StatusViolation as violation:

@@ -11,7 +11,6 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from jobfeatures.check.listing import (
@@ -32,6 +31,7 @@ from jobfeatures.system.privatefile import opened
 MAX_VALUE_BYTES = 4096
 HTTP_TIMEOUT_SECS = 5.0  # of one answer
 NO_SUCH_KEY = "no_such_key_for_a_checker"
+_TYPES = {"d": "a directory", "p": "a FIFO", "s": "a socket", "c": "a device", "b": "a device"}
 
 
 class CannotCheckError(JobfeaturesError):
@@ -93,9 +93,11 @@ def _read_entry(directory: int, name: str) -> Entry:
                 file = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
                 found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
-                detail = f"is {_type_of(found.st_mode)}, not a file"
+                kind = _TYPES.get(stat.filemode(found.st_mode)[0], "something else")
+                detail = f"is {kind}, not a file"
                 return Entry(trouble=Trouble.NOT_A_FILE, detail=detail, is_link=is_link)
-            content = _read(file)
+            with opened(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as readable:
+                content = os.read(readable, MAX_VALUE_BYTES + 1)
         finally:
             if file >= 0:
                 os.close(file)
@@ -106,23 +108,6 @@ def _read_entry(directory: int, name: str) -> Entry:
         return Entry(trouble=Trouble.TOO_LARGE, detail=detail, is_link=is_link)
     rights = Rights(name, found.st_mode, found.st_uid)
     return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime, rights=rights)
-
-
-def _read(descriptor: int) -> bytes:
-    """Return the content of a file opened with O_PATH, up to one byte beyond the limit."""
-    with opened(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
-        return os.read(file, MAX_VALUE_BYTES + 1)
-
-
-def _type_of(mode: int) -> str:
-    kinds: tuple[tuple[Callable[[int], bool], str], ...] = (
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-    )
-    return next((text for test, text in kinds if test(mode)), "something else")
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
@@ -171,17 +156,9 @@ def _ask(address: str, name: str) -> tuple[Answer, bytes]:
                 body += chunk
                 if time.monotonic() > deadline:
                     raise CannotCheckError(f"no end after {HTTP_TIMEOUT_SECS:g} s")
-            headers = response.headers
-            return Answer(
-                status=response.status,
-                content_type=headers.get("Content-Type"),
-                content_length=headers.get("Content-Length"),
-                cache_control=headers.get("Cache-Control"),
-                expires=headers.get("Expires"),
-                etag=headers.get("ETag"),
-                last_modified=headers.get("Last-Modified"),
-                body_bytes=len(body),
-            ), body
+            # Of a header that is repeated, the first counts.
+            headers = {name.lower(): value for name, value in reversed(response.headers.items())}
+            return Answer(status=response.status, headers=headers, body_bytes=len(body)), body
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise CannotCheckError(str(getattr(reason, "strerror", None) or reason)) from error

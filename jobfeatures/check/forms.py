@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 
 from jobfeatures.check.listing import (
     KINDS,
@@ -42,8 +43,8 @@ OPTIONAL = {
     Kind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
 }
 
-EPOCHS = tuple(key.name for key in keys.KEYS if key.unit == keys.JOBSTART_SECS.unit)
-DURATIONS = tuple(key.name for key in keys.KEYS if key.unit == "seconds")
+EPOCHS = tuple(key for key in keys.KEYS if key.unit == keys.JOBSTART_SECS.unit)
+DURATIONS = tuple(key for key in keys.KEYS if key.unit == "seconds")
 # Keys that must not be 0 if present. (max_swap_bytes may be: 0 means no swap.)
 POSITIVE = (
     keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.ALLOCATED_CPU, keys.HS06_JOB, keys.HS23_JOB,
@@ -201,14 +202,14 @@ def _troubled(case: Case, trouble: Trouble) -> Said:
 
 def empty(case: Case) -> Said:
     """The file is empty or holds only a newline."""
-    for name, _, content in _contents(case):
+    for name, content in _contents(case):
         if content in {b"", b"\n"}:
             yield name, "is empty; an unknown value has no file"
 
 
 def not_text(case: Case) -> Said:
     """The content is not UTF-8, or has control characters."""
-    for name, _, content in _contents(case):
+    for name, content in _contents(case):
         try:
             text = content.decode()
         except UnicodeDecodeError:
@@ -220,21 +221,21 @@ def not_text(case: Case) -> Said:
 
 def several_lines(case: Case) -> Said:
     """The value has more than one line."""
-    for name, _, content in _contents(case):
+    for name, content in _contents(case):
         if b"\n" in content[:-1]:
             yield name, f"has more than one line: {_shown(content)}"
 
 
 def no_newline(case: Case) -> Said:
     """The final newline is missing, which makes a shell's `read` fail."""
-    for name, _, content in _contents(case):
+    for name, content in _contents(case):
         if content and not content.endswith(b"\n"):
             yield name, f"has no newline at the end: {_shown(content)}"
 
 
 def blanks(case: Case) -> Said:
     """There is a blank, tab or carriage return before or after the value."""
-    for name, _, content in _contents(case):
+    for name, content in _contents(case):
         line = content.split(b"\n", 1)[0]
         if line != line.strip(b" \t\r\v\f"):
             yield name, f"has blanks around its value: {_shown(content)}"
@@ -263,21 +264,19 @@ def _malformed(case: Case, value_type: str, text: str) -> Said:
 
 def bad_job_id(case: Case) -> Said:
     """The job id is not one word of printable ASCII, or is too long for a file name."""
-    entry = case.listing.entries.get(keys.JOB_ID.name)
-    if entry is not None and entry.content not in {None, b"", b"\n"}:
-        assert entry.content is not None  # noqa: S101  # for the type checker
-        job_id = entry.content.removesuffix(b"\n")
+    content = dict(_contents(case)).get(keys.JOB_ID.name, b"")
+    if job_id := content.removesuffix(b"\n"):
         if not _JOB_ID.match(job_id):
-            yield keys.JOB_ID.name, f"not printable ASCII without blanks: {_shown(entry.content)}"
+            yield keys.JOB_ID.name, f"not printable ASCII without blanks: {_shown(content)}"
         elif len(job_id) > LONGEST_JOB_ID:
             yield keys.JOB_ID.name, f"has {len(job_id)} characters: {_shown(job_id[:40])}"
 
 
 def bad_command(case: Case) -> Said:
     """The command is not an absolute path, so a job may run a different one."""
-    entry = case.listing.entries.get(keys.SHUTDOWN_COMMAND.name)
-    if entry is not None and entry.content and not entry.content.startswith(b"/"):
-        yield keys.SHUTDOWN_COMMAND.name, f"is not an absolute path: {_shown(entry.content)}"
+    content = dict(_contents(case)).get(keys.SHUTDOWN_COMMAND.name, b"")
+    if content and not content.startswith(b"/"):
+        yield keys.SHUTDOWN_COMMAND.name, f"is not an absolute path: {_shown(content)}"
 
 
 # --- plausible values --------------------------------------------------------------------
@@ -285,49 +284,51 @@ def bad_command(case: Case) -> Said:
 
 def stand_in(case: Case) -> Said:
     """0 stands for an unknown or unlimited value."""
-    for key in POSITIVE:
-        if case.listing.numbers.get(key.name) == 0:
+    for key, value in _numbers(case, POSITIVE):
+        if value == 0:
             yield key.name, "is 0; an unlimited or unknown value has no file"
 
 
 def not_an_epoch(case: Case) -> Said:
     """The time stamp is before 2000 or after 2286: not seconds since 1970."""
-    for name in EPOCHS:
-        value = case.listing.numbers.get(name)
-        if value is not None and not EARLIEST_EPOCH <= value < LATEST_EPOCH:
-            yield name, f"not a time since the epoch in seconds: {value}"
+    for key, value in _numbers(case, EPOCHS):
+        if not EARLIEST_EPOCH <= value < LATEST_EPOCH:
+            yield key.name, f"not a time since the epoch in seconds: {value}"
 
 
 def not_a_duration(case: Case) -> Said:
     """The limit is thirty years or more: a time stamp, or another unit."""
-    for name in DURATIONS:
-        value = case.listing.numbers.get(name)
-        if value is not None and value >= LONGEST_SECS:
-            yield name, f"not a number of seconds, but a time or another unit: {value}"
+    for key, value in _numbers(case, DURATIONS):
+        if value >= LONGEST_SECS:
+            yield key.name, f"not a number of seconds, but a time or another unit: {value}"
 
 
 def small_size(case: Case) -> Said:
     """The size is less than a mebibyte: probably another unit."""
-    for key in (keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES):
-        value = case.listing.numbers.get(key.name)
-        if value is not None and 0 < value < LEAST_BYTES:
+    for key, value in _numbers(case, MOST_BYTES):
+        if 0 < value < LEAST_BYTES:
             yield key.name, f"less than a mebibyte: {value}; the unit is bytes"
 
 
 def large_size(case: Case) -> Said:
     """The size is more than any machine has: another unit, or a number that stands for no limit."""
-    for key, most in MOST_BYTES.items():
-        value = case.listing.numbers.get(key.name)
-        if value is not None and value > most:
+    for key, value in _numbers(case, MOST_BYTES):
+        if value > MOST_BYTES[key]:
             yield key.name, f"more than any machine has: {value}; an unlimited value has no file"
 
 
 def many_processors(case: Case) -> Said:
     """There are more processors than any machine has."""
-    for key in (keys.TOTAL_CPU, keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSLOTS):
-        value = case.listing.numbers.get(key.name)
-        if value is not None and value > MOST_PROCESSORS:
+    for key, value in _numbers(
+        case, (keys.TOTAL_CPU, keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSLOTS)
+    ):
+        if value > MOST_PROCESSORS:
             yield key.name, f"more than any machine has: {value}"
+
+
+def _numbers(case: Case, among: Iterable[keys.Key]) -> Iterator[tuple[keys.Key, Decimal]]:
+    """Yield those of some keys that have a well-formed number."""
+    return ((key, value) for key in among if (value := case.own(key)) is not None)
 
 
 def _own_keys(case: Case) -> dict[str, Entry]:
@@ -335,10 +336,10 @@ def _own_keys(case: Case) -> dict[str, Entry]:
     return {name: entries[name] for name in entries if KINDS.get(name) is case.listing.kind}
 
 
-def _contents(case: Case) -> Iterator[tuple[str, Entry, bytes]]:
+def _contents(case: Case) -> Iterator[tuple[str, bytes]]:
     for name, entry in case.listing.entries.items():
         if entry.content is not None:
-            yield name, entry, entry.content
+            yield name, entry.content
 
 
 def _shown(content: bytes) -> str:

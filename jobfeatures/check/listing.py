@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-from jobfeatures.features.keys import KEYS, Area, Profile
+from jobfeatures.features.keys import KEYS, Area, Key, Profile
 from jobfeatures.status.jobstatus import STATUS_KEYS
 
 MAX_SHOWN_NAMES = 1000  # of one directory
@@ -50,15 +50,10 @@ class Trouble(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The head of an HTTP response. Absent headers are None; `body_bytes` counts what was read."""
+    """The head of an HTTP response, headers in lower case; `body_bytes` counts what was read."""
 
     status: int
-    content_type: str | None = None
-    content_length: str | None = None
-    cache_control: str | None = None
-    expires: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     body_bytes: int = 0
 
 
@@ -127,11 +122,15 @@ class Case:
     machine: Listing | None = None
     job: Listing | None = None
 
-    def number(self, name: str) -> Decimal | None:
-        """Return a key's value from this or a related directory, None if absent or malformed."""
+    def own(self, key: Key) -> Decimal | None:
+        """Return a key's value from this directory, None if absent or malformed."""
+        return self.listing.numbers.get(key.name)
+
+    def number(self, key: Key) -> Decimal | None:
+        """Return a key's value from this or a related directory, likewise."""
         for listing in (self.listing, self.machine, self.job):
-            if listing is not None and name in listing.numbers:
-                return listing.numbers[name]
+            if listing is not None and key.name in listing.numbers:
+                return listing.numbers[key.name]
         return None
 
 

@@ -148,15 +148,11 @@ def check(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    now = time.time()
-    return [_verdict(listing, listings, now) for listing in listings] + verdicts
-
-
-def _verdict(listing: Listing, listings: list[Listing], now_secs: float) -> Verdict:
-    case = Case(
-        listing, now_secs, _other(listing, listings, Kind.MACHINE), _other(listing, listings, Kind.JOB)
-    )
-    return Verdict(listing.location, listing.kind, judge(case))
+    now, judged = time.time(), list[Verdict]()
+    for each in listings:
+        machine, job = (_other(each, listings, kind) for kind in (Kind.MACHINE, Kind.JOB))
+        judged.append(Verdict(each.location, each.kind, judge(Case(each, now, machine, job))))
+    return judged + verdicts
 
 
 def _other(listing: Listing, listings: list[Listing], kind: Kind) -> Listing | None:

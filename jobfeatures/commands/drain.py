@@ -105,7 +105,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
         check_grace(at_secs, now_secs=now_secs, grace_secs=promised, key=name)
     drain = Drain(at_secs, int(now_secs), _who(os.environ))
     store = DrainStore(tree)
-    drains = store.change(lambda old: old.with_machine(drain) if key is None else old.with_job(key, drain))
+    drains = store.change(lambda old: old.with_drain(key, drain))
     _publish(tree, site, drains, store.read_announced(), key, now_secs)
     from jobfeatures.drains.plantext import format_span, format_time
 
@@ -124,7 +124,7 @@ def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> i
     if (known.machine if key is None else known.jobs.get(key)) is None:
         complain("nothing is set for " + ("this node" if key is None else f"job {key.job_id}"))
         return 1
-    drains = store.change(lambda old: old.with_machine(None) if key is None else old.with_job(key, None))
+    drains = store.change(lambda old: old.with_drain(key, None))
     announced = store.read_announced()
     _publish(tree, site, drains, announced, key, now_secs)
     if key is None and announced.shutdowns:

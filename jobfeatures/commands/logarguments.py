@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import tzinfo
@@ -14,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, ShareRules, parse_shares_of
 from jobfeatures.analysis.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.analysis.simulate.pools import Pool, parse_nodes, parse_processors
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.errors import ConfigurationError, nearest, shown
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import open_log, reading
@@ -89,23 +88,11 @@ def parse_zone(name: str | None) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError, RecursionError):  # KeyError: unknown; RecursionError: many slashes
-        from jobfeatures.settings.file import nearest  # needed only after a mistake
-
         near = nearest(name, _zones()) if len(name) < 80 else ""
         raise ConfigurationError("--zone", f"no such zone: {name!r}{near}") from None
 
 
 _zones = cache(available_timezones)  # it walks through the whole data base
-
-
-def need_numpy(command: str) -> None:
-    """Raise ConfigurationError if numpy is not installed."""
-    try:
-        importlib.import_module("numpy")
-    except ImportError:
-        raise ConfigurationError(
-            command, "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
-        ) from None
 
 
 class Simulation(NamedTuple):

@@ -93,9 +93,6 @@ def _report(work: Callable[[], None]) -> int:
     except ValueError as error:  # the values contradict each other
         complain(error)
         return 2
-    except TimeoutError as error:
-        complain(f"not reported: {error.strerror or error}")
-        return 1
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         complain(f"not reported: {place}{error.strerror or error}")

@@ -31,13 +31,12 @@ from jobfeatures.commands.logarguments import (
     add_meaning,
     add_simulation,
     add_strict,
-    need_numpy,
     parse_meaning,
     parse_simulation,
     parse_zone,
 )
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.settings.usage import complain
+from jobfeatures.settings.usage import complain, need
 from jobfeatures.system.progress import shown_count
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ def _options(
     filters: dict[tuple[str, bool], set[str]],
 ) -> Options:
     """Return the options of the evaluation. Raises ConfigurationError without numpy."""
-    need_numpy("schedule")
+    need("numpy", "schedule", "numpy")
     from jobfeatures.analysis.schedule.bags import Join
     from jobfeatures.analysis.schedule.choosing import Arrival, Filter
     from jobfeatures.analysis.schedule.result import Options

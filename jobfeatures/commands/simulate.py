@@ -10,14 +10,13 @@ from jobfeatures.commands.logarguments import (
     add_meaning,
     add_simulation,
     add_strict,
-    need_numpy,
     parse_meaning,
     parse_simulation,
     parse_zone,
 )
 from jobfeatures.joblogs.logfiles import replacing, writing
 from jobfeatures.joblogs.spill import DiskSorter
-from jobfeatures.settings.usage import complain
+from jobfeatures.settings.usage import complain, need
 from jobfeatures.system.progress import shown_count
 
 DONE, NOT_SIMULATED = 0, 1
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate one policy on a log."""
     zone = parse_zone(arguments.zone)
     asked = parse_simulation(arguments)
-    need_numpy("simulate")
+    need("numpy", "simulate", "numpy")
     from jobfeatures.analysis.schedule.logreading import Pieces, as_file
     from jobfeatures.analysis.schedule.runs import Store
     from jobfeatures.analysis.simulate.arriving import read_arriving

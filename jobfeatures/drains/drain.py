@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +56,10 @@ class Drains:
     machine: Drain | None = None
     jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
 
-    def with_machine(self, drain: Drain | None) -> Drains:
-        """Return a copy whose request for the machine is replaced, or removed by None."""
-        return replace(self, machine=drain)
-
-    def with_job(self, key: JobKey, drain: Drain | None) -> Drains:
-        """Return a copy whose request for a job is replaced, or removed by None."""
+    def with_drain(self, key: JobKey | None, drain: Drain | None) -> Drains:
+        """Return a copy whose request for a job, or the machine (None), is replaced, or removed by None."""
+        if key is None:
+            return replace(self, machine=drain)
         others = {known: each for known, each in self.jobs.items() if known != key}
         return replace(self, jobs=others if drain is None else {**others, key: drain})
 
@@ -211,17 +209,17 @@ def format_announced(announced: Announced) -> str:
 def parse_announced(text: str, *, source: str = "") -> Announced:
     """Parse a document of announcements. Raises ParseError naming the field."""
     document = parse_own(text, source=source)
-    draining, shutdowns = document.get("draining", {}), document.get("shutdowns", {})
-    if not isinstance(draining, dict) or not all(isinstance(each, bool) for each in draining.values()):
-        raise ParseError("not an object of booleans", source=source, field="draining", text=str(draining))
-    if not isinstance(shutdowns, dict):
-        raise ParseError("not an object", source=source, field="shutdowns", text=str(shutdowns))
-    slots = document.get("job_slots", {})
-    if not isinstance(slots, dict) or not all(type(each) is int and each >= 0 for each in slots.values()):
-        raise ParseError("not an object of counts", source=source, field="job_slots", text=str(slots))
-    features = document.get("features", {})
-    if not isinstance(features, dict) or not all(isinstance(each, str) for each in features.values()):
-        raise ParseError("not an object of texts", source=source, field="features", text=str(features))
+
+    def values(name: str, what: str, is_good: Callable[[Any], bool]) -> dict[str, Any]:
+        found = document.get(name, {})
+        if not isinstance(found, dict) or not all(map(is_good, found.values())):
+            raise ParseError(f"not an object{what}", source=source, field=name, text=str(found))
+        return found
+
+    draining = values("draining", " of booleans", lambda each: isinstance(each, bool))
+    shutdowns = values("shutdowns", "", lambda _: True)  # each is checked by itself
+    slots = values("job_slots", " of counts", lambda each: type(each) is int and each >= 0)
+    features = values("features", " of texts", lambda each: isinstance(each, str))
     return Announced(draining, {name: _epoch(shutdowns, name, source) for name in shutdowns}, slots, features)
 
 

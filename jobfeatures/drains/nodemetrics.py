@@ -205,12 +205,9 @@ def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basi
         if name == JOB_REMAINING.sample_name and value >= -LATE_SECS
     }
     limits = [ends[basis] for basis in ("wall_limit", "cpu_limit", "deadline") if basis in ends]
-    for basis in ("expected_end", "maximum_end"):
-        own = ends.get(basis)
-        if own is not None:
-            return (
-                (own, Basis.REPORTED) if own <= min(limits, default=own) else (min(limits), Basis.ESTIMATED)
-            )
+    own = ends.get("expected_end", ends.get("maximum_end"))
+    if own is not None and own <= min(limits, default=own):
+        return own, Basis.REPORTED
     return min(limits, default=None), Basis.ESTIMATED
 
 

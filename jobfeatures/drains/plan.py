@@ -107,13 +107,9 @@ def plan_drain(
 ) -> NodePlan | None:
     """Return the choices: the earliest time, each end of a job within the bounds, and `before_secs` if given.
 
-    Both bounds count from now; without `before_secs` the last end is the last choice. None for a node whose
-    number of CPUs is unknown. Raises ValueError if the bounds leave no time.
+    Both bounds count from now; without `before_secs`, which is not before the earliest, the last end is the
+    last choice. None for a node whose number of CPUs is unknown.
     """
-    if before_secs is not None and before_secs < earliest_secs:
-        raise ValueError(
-            f"no time is left: the earliest is {earliest_secs - before_secs:.0f} s after the last"
-        )
     if node.total_cpus is None:
         return None
     last = math.inf if before_secs is None else before_secs

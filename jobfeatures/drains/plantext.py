@@ -124,20 +124,18 @@ def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
     """Format the plans as JSON in the given order: waste in core seconds, times in epoch seconds."""
 
     def choice_of(choice: Choice | None) -> dict[str, Any] | None:
-        return (
-            None
-            if choice is None
-            else {
-                "shutdown_secs": round(now_secs + choice.after_secs),
-                "after_secs": choice.after_secs,
-                "waste_core_secs": choice.core_secs,
-                "idle_core_secs": choice.idle_core_secs,
-                "draining_core_secs": choice.draining_core_secs,
-                "kill_core_secs": choice.kill_core_secs,
-                "killed": list(choice.killed),
-                "basis": str(choice.basis),
-            }
-        )
+        if choice is None:
+            return None
+        return {
+            "shutdown_secs": round(now_secs + choice.after_secs),
+            "after_secs": choice.after_secs,
+            "waste_core_secs": choice.core_secs,
+            "idle_core_secs": choice.idle_core_secs,
+            "draining_core_secs": choice.draining_core_secs,
+            "kill_core_secs": choice.kill_core_secs,
+            "killed": list(choice.killed),
+            "basis": str(choice.basis),
+        }
 
     nodes = [
         {

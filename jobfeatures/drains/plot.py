@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jobfeatures.drains.nodemetrics import SeenNode
 from jobfeatures.drains.plan import NodePlan, compute_choice
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.settings.usage import need
 
 MAX_NODES = 12  # more curves cannot be told apart
 POINTS = 400
@@ -18,12 +19,9 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
     One node is drawn as its three parts of waste; of several nodes, the first dozen of `plans` get one curve
     each. Raises ConfigurationError without matplotlib or for an unknown suffix, OSError if writing fails.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigurationError(
-            "--plot", "needs matplotlib: pip install 'jobfeatures-exporter[analysis]'"
-        ) from None
+    need("matplotlib.figure", "--plot", "matplotlib")
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
     by_name = {node.name: node for node in nodes}

@@ -56,10 +56,8 @@ def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     Among one user's jobs with a priority_factor, a job goes only if all with a lower one do ("higher is
     better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap sets the
     one with the fewest jobs wins, then the fewest cores, then the first ids. Exact: dynamic programming over
-    the cores that sets of jobs free. Raises ValueError if `cores` is less than 1.
+    the cores that sets of jobs free; `cores` is 1 or more.
     """
-    if cores < 1:
-        raise ValueError("at least one core must be requested")
     ordered = sorted(jobs, key=lambda job: (job.batch_system, job.job_id))
     orders: list[list[list[SeenJob]]] = []  # each user's jobs, grouped by priority, lowest first
     unknown = [job for job in ordered if not job.is_known]

@@ -54,7 +54,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
     asks = needs_server(system, job, config)
-    is_whole = tells_all(job) or is_complete_job(job, asks)
+    is_whole = tells_all(job) or (not asks and job.limits.wall_secs is not None)
     write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=is_whole)
     reported_at_secs = SystemClock().now_secs()
     try:
@@ -129,7 +129,7 @@ def serve_request(
         job,
         site,
         reported_at_secs=request.reported_at_secs,
-        is_whole=is_whole or is_complete_job(job, asks),
+        is_whole=is_whole or (not asks and job.limits.wall_secs is not None),
         is_served=True,
     )
     return job.key if asks else None
@@ -138,11 +138,6 @@ def serve_request(
 def tells_all(job: Job) -> bool:
     """Return whether an environment has a job's start and wall limit, as that of Slurm 23 and later."""
     return job.start_secs is not None and job.limits.wall_secs is not None
-
-
-def is_complete_job(job: Job, asks: bool) -> bool:
-    """Return whether a hook knows all that it can know of a job."""
-    return not asks and job.limits.wall_secs is not None
 
 
 def ask(system: System, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:

@@ -93,7 +93,7 @@ class DrainBook:
 
         def without_ended(drains: Drains) -> Drains:
             for key in ended:
-                drains = drains.with_job(key, None)
+                drains = drains.with_drain(key, None)
             return drains
 
         try:

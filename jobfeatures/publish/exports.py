@@ -69,15 +69,11 @@ def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, acc
     """Write the job's export lines in its configured form, and its URLs where it has any."""
     local, us = format_exports(tree, key, access.binds), os.geteuid()
     reader = Owner(us if uid is None else uid, gid) if us in (0, uid) else None
-    if access.url is None or uid is None or reader is None:
-        tree.write_lines(EXPORTS, key, local, reader)
-        return
-    token = tree.make_token(key)
-    urls = format_urls(access.url, token)
-    tree.write_lines(URLS, key, urls, reader)
-    if access.form == HTTP:
-        tree.write_lines(EXPORTS, key, urls, reader)
-    elif access.form == BOTH:
-        tree.write_lines(EXPORTS, key, local + format_urls(access.url, token, "_URL"), reader)
-    else:
-        tree.write_lines(EXPORTS, key, local, reader)
+    lines = local
+    if access.url is not None and uid is not None and reader is not None:
+        token = tree.make_token(key)
+        urls = format_urls(access.url, token)
+        tree.write_lines(URLS, key, urls, reader)
+        both = local + format_urls(access.url, token, "_URL")
+        lines = {LOCAL: local, HTTP: urls, BOTH: both}[access.form]
+    tree.write_lines(EXPORTS, key, lines, reader)

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 
-from jobfeatures.publish.hookreasons import pairs
+from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.system.privatefile import closing, opened
 
 SPARE_BYTES = 4096  # preallocated behind the end of each file
@@ -26,7 +26,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 def read_failures(folder: int) -> dict[tuple[str, str], int]:
     """Return the counts in an open folder by action and reason; preallocate space. Raises OSError."""
     found: dict[tuple[str, str], int] = {}
-    for action, reason in pairs():
+    for action, reason in PAIRS:
         with contextlib.suppress(_NotOursError):
             found[action, reason] = _read_count(folder, f"{action}.{reason}")
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Mapping
 
 from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
 
@@ -20,7 +21,9 @@ REASONS: Mapping[str, str] = {
     "write": "something could not be written or removed for another reason",
     "other": "anything else",
 }
-NEVER = frozenset({("remove", "limits")})  # pairs that cannot occur
+PAIRS = tuple(  # that are counted: an epilog asks for no limits
+    pair for pair in itertools.product(ACTIONS, REASONS) if pair != ("remove", "limits")
+)
 
 
 def reason_of(error: BaseException) -> str:
@@ -32,11 +35,3 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, ConfigurationError):
         return "configuration"
     return "environment" if isinstance(error, ParseError) else "other"
-
-
-def pairs() -> Iterator[tuple[str, str]]:
-    """Yield each action and reason that is counted."""
-    for action in ACTIONS:
-        for reason in REASONS:
-            if (action, reason) not in NEVER:
-                yield action, reason

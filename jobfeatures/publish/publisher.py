@@ -57,9 +57,8 @@ class Publisher:
         """
         now = self._clock.now_secs()
         machine = with_announced(self.site.machine, drains.drains, drains.announced)
-        failures = 0
-        failures += self._attempt(
-            "machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now)
+        failures = int(
+            self._attempt("machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now))
         )
         present: set[JobKey] | None
         try:

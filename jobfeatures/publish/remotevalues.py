@@ -18,7 +18,7 @@ from email.utils import formatdate
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
-from jobfeatures.publish.http.addresses import JOB, MACHINE, is_feature
+from jobfeatures.publish.http.addresses import FEATURES, JOB, MACHINE
 from jobfeatures.publish.tokens import TICK_NS
 from jobfeatures.status.directory import open_inside
 from jobfeatures.system.privatefile import READ_UNFOLLOWED, closing, opened, version_of
@@ -95,7 +95,7 @@ def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
 def list_features(root: str, job_name: str | None) -> Feature:
     """Return the names of the existing keys, one per line. Raises OSError if there is no directory."""
     with _opened_directory(root, job_name) as directory, os.scandir(directory) as entries:
-        names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if is_feature(each.name))
+        names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if each.name in FEATURES)
     content = "".join(f"{name}\n" for name in names).encode()
     return Feature(content, _etag(content))
 

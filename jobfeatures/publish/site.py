@@ -91,7 +91,7 @@ class Site:
         stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
-        total = values[keys.TOTAL_CPU.name]
+        total = values.pop(keys.TOTAL_CPU.name)
         total_cpus = os.cpu_count() if total is None else total
         for key in (keys.HS06, keys.HS23):
             rating, origin = self._stated(f"{SETTINGS[key.name]}_per_core")
@@ -101,14 +101,10 @@ class Site:
         cores = None if self.profile is Profile.OF_2016 else self._cores or read_cores()
         return Machine(
             total_cpus=total_cpus,
-            hs06=values[keys.HS06.name],
-            hs23=values[keys.HS23.name],
-            grace_secs=values[keys.GRACE_SECS.name],
-            jobslots=values[keys.JOBSLOTS.name],
             physical_cores=cores.physical if cores else None,
             logical_cores=cores.logical if cores else None,
-            shutdown_command=values[keys.SHUTDOWN_COMMAND.name],
             origins=origins,
+            **values,  # whose keys have the names of their fields
         )
 
     def terms(self, job: Job) -> Terms:
@@ -122,16 +118,12 @@ class Site:
 
     def access(self, partition: str | None) -> Access:
         """Return how jobs of a partition access their features: by paths if there is no listener."""
-        config = self._config
+        config, listen = self._config, self._config.features_listen_address
         url = config.features_url
-        if config.features_listen_address is None:
+        if listen is None or (url is None and listen.endswith(":0")):  # only the daemon knows that port
             return Access(binds=config.features_bind)
-        if url is None:
-            if config.features_listen_address.endswith(":0"):
-                return Access(binds=config.features_bind)  # only the daemon knows the port
-            url = public_url(config.features_listen_address)
         form, _ = self._stated("features.form", partition)
-        return Access(url, form, config.features_bind)
+        return Access(public_url(listen) if url is None else url, form, config.features_bind)
 
     def _make_terms(self, partition: str | None) -> Terms:
         terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import pwd
-from collections.abc import Mapping
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
@@ -64,7 +63,9 @@ def write_job(
     tree.write_job(job.key, values, owner)
     tree.make_status(job.key, job.uid, gid)
     write_exports(tree, job.key, job.uid, gid, site.access(job.partition))
-    sources = {keys.MAX_SWAP_BYTES.name: "its control group", **key_sources(job.key.batch_system)}
+    sources = {keys.MAX_SWAP_BYTES.name: "its control group"}
+    if job.key.batch_system in SYSTEMS:
+        sources |= SYSTEMS[job.key.batch_system].key_sources
     origins = job_origins(values, job, terms, sources)
     tree.write_origins(job.key, format_origins(origins))
 
@@ -77,14 +78,6 @@ def read_note(tree: FeatureTree, key: JobKey) -> Record | None:
         except ParseError as error:
             log.warning("note on job %s cannot be read: %s", key.job_id, error)
     return None
-
-
-@functools.cache
-def key_sources(batch_system: str) -> Mapping[str, str]:
-    """Return the batch system's own name for the source of each key, empty for an unknown batch system."""
-    if batch_system not in SYSTEMS:
-        return {}
-    return SYSTEMS[batch_system].key_sources
 
 
 def group_of(uid: int | None) -> int:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jobfeatures.errors import ConfigurationError, shown
@@ -67,15 +67,10 @@ def read_settings(path: str, *, is_needed: bool = True) -> Document:
     return document
 
 
-def drop_in_folder(path: str) -> str:
-    """Return the folder of a file's drop-ins."""
-    stem = os.path.basename(path).removesuffix(".toml")
-    return os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
-
-
 def drop_ins_of(path: str) -> list[str]:
     """Return a file's drop-ins in the order in which they are read. Raises ConfigurationError."""
-    folder = drop_in_folder(path)
+    stem = os.path.basename(path).removesuffix(".toml")
+    folder = os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
     try:
         found = os.stat(folder)
         names = sorted(name for name in os.listdir(folder) if name.endswith(".toml") and name[0] != ".")
@@ -256,12 +251,3 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]
     for name, value in table.items():
         found += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
     return found
-
-
-def nearest(word: str, known: Collection[str]) -> str:
-    """Return ``; did you mean X?`` if a known word resembles this one, else an empty string."""
-    import difflib  # needed only after a mistake
-
-    ends = [each for each in known if each.rpartition(".")[2] == word.rpartition(".")[2]]
-    found = difflib.get_close_matches(word, known, 1, 0.6) or ends[:1]
-    return f"; did you mean {found[0]}?" if found else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.errors import ConfigurationError, nearest, shown
 from jobfeatures.settings.resolve import (
     BOOLEAN,
     DEFAULT_FILE,
@@ -84,8 +84,6 @@ class _Set(argparse.Action):
         if key in retired:
             warn_of_retired(f"--set {key}")
         elif key not in known:
-            from jobfeatures.settings.file import nearest  # needed only after a mistake
-
             parser.error(f"--set: there is no setting {shown(key)}{nearest(key, known)}")
         setattr(namespace, key, text)
 

@@ -20,7 +20,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.errors import ConfigurationError, nearest, shown
 
 if TYPE_CHECKING:
     from jobfeatures.settings.file import Document
@@ -274,18 +274,13 @@ ADDRESS = Kind("address", _address)
 URL = Kind("address", _url)
 
 
-def _near(value: Any, allowed: Sequence[str]) -> str:
-    from jobfeatures.settings.file import nearest
-
-    return nearest(value, allowed) if isinstance(value, str) else ""
-
-
 def choice(*allowed: str) -> Kind:
     """Return a kind whose value is one of these words."""
 
     def parse(value: Any) -> str:
         if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}", _near(value, allowed))
+            near = nearest(value, allowed) if isinstance(value, str) else ""
+            raise ValueError(f"must be one of {', '.join(allowed)}", near)
         return str(value)
 
     return Kind("|".join(allowed), parse)
@@ -301,7 +296,7 @@ def words(*allowed: str) -> Kind:
         found = [word.strip() for word in found if word.strip()]
         unknown = [word for word in found if word not in allowed]
         if unknown:
-            raise ValueError(f"must be some of {', '.join(allowed)}", _near(unknown[0], allowed))
+            raise ValueError(f"must be some of {', '.join(allowed)}", nearest(unknown[0], allowed))
         return tuple(dict.fromkeys(found))
 
     return Kind("list of " + "|".join(allowed), parse)
@@ -330,7 +325,7 @@ def load_config(
     values: dict[str, Any] = {}
     document: Document | None = None
     if path is not None or any(map(os.path.exists, (DEFAULT_FILE, DEFAULT_DROP_INS))):
-        from jobfeatures.settings.file import flatten, nearest, read_settings  # most hooks do not need it
+        from jobfeatures.settings.file import flatten, read_settings  # most hooks do not need it
 
         document = read_settings(path or DEFAULT_FILE, is_needed=path is not None)
         for group in tables_of(config):

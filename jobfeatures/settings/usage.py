@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
-from jobfeatures.errors import shown
+from jobfeatures.errors import ConfigurationError, nearest, shown
 
 SETTINGS_TITLE = "settings"  # help's title for the flags of settings
 
@@ -82,7 +83,7 @@ class Parser(argparse.ArgumentParser):
         if left and left[0].startswith("-"):
             flag = left[0].partition("=")[0]
             known = [each for each in self._option_string_actions if each.startswith("--")]
-            self.error(f"there is no flag {shown(flag)}{_nearest(flag, known)}")
+            self.error(f"there is no flag {shown(flag)}{nearest(flag, known)}")
         return found, left
 
     def error(self, message: str) -> NoReturn:
@@ -94,17 +95,20 @@ class Parser(argparse.ArgumentParser):
 def check_command(prog: str, given: Sequence[str], commands: Collection[str]) -> None:
     """End the program if the first word is not a flag and not a known command."""
     if given and not given[0].startswith("-") and given[0] not in commands:
-        text = f"there is no command {shown(given[0])}{_nearest(given[0], commands)}"
+        text = f"there is no command {shown(given[0])}{nearest(given[0], commands)}"
         print(f"{prog}: {text} (see {prog} --help)", file=sys.stderr)
         raise SystemExit(2)
+
+
+def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
+    """Raise ConfigurationError, naming `key`, which needs it, if a library of an extra is not installed."""
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        hint = f"pip install 'jobfeatures-exporter[{extra}]'"
+        raise ConfigurationError(key, f"needs {library}: {hint}") from None
 
 
 def complain(text: object) -> None:
     """Print one line to standard error."""
     print(f"jobfeatures: {text}", file=sys.stderr)
-
-
-def _nearest(word: str, known: Collection[str]) -> str:
-    from jobfeatures.settings.file import nearest  # needed only after a mistake
-
-    return nearest(word, known)

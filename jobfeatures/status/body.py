@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from jobfeatures.errors import ParseError
 from jobfeatures.status.jobstatus import STATUS_KEYS
@@ -52,17 +51,13 @@ def _parse_lines(text: bytes) -> dict[str, bytes | None]:
 
 def _parse_json(text: bytes) -> dict[str, bytes | None]:
     try:
-        pairs = json.loads(text, object_pairs_hook=_Pairs)
+        pairs = json.loads(text, object_pairs_hook=list)  # repeated names included
     except (ValueError, RecursionError) as error:
         raise ParseError(f"not JSON: {error}", source=_SOURCE) from error
     values: dict[str, bytes | None] = {}
     for name, value in pairs:
         _add(values, name, _value(name, value), 0)
     return values
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """The names and values of a JSON object, in order, repeated ones included."""
 
 
 def _value(name: str, value: object) -> bytes | None:

@@ -77,9 +77,8 @@ class _Reader:
     def read_once(self, directory: int) -> StatusFiles | None:
         """Return the set, or None if used_CPU was created or replaced meanwhile and must be locked again."""
         with contextlib.ExitStack() as stack:
-            used_cpu = self._open(directory, USED_CPU.name)
+            used_cpu = self._open(directory, USED_CPU.name, stack)
             if used_cpu is not None:
-                stack.callback(os.close, used_cpu)
                 self._lock(used_cpu)
                 # A lock on a file that no longer has this name protects nothing.
                 if not is_still(used_cpu, directory, USED_CPU.name):
@@ -87,13 +86,10 @@ class _Reader:
             values: dict[str, bytes] = {}
             times: list[float] = []
             for key in STATUS_KEYS:
-                if key is USED_CPU:
-                    found = self._read(used_cpu, key.name) if used_cpu is not None else None
-                else:
-                    found = self._open_and_read(directory, key.name)
-                if found is not None:
-                    values[key.name] = found[0]
-                    times.append(found[1])
+                file = used_cpu if key is USED_CPU else self._open(directory, key.name, stack)
+                if file is not None:
+                    values[key.name], written_at_secs = self._read(file, key.name)
+                    times.append(written_at_secs)
             if used_cpu is None and values and _stat(directory, USED_CPU.name) is not None:
                 return None
             return StatusFiles(values, max(times, default=None))
@@ -116,8 +112,8 @@ class _Reader:
                 except OSError as error:
                     raise self._unreadable(USED_CPU.name, error) from error
 
-    def _open(self, directory: int, name: str) -> int | None:
-        """Return a descriptor of a file that is safe to read, None if there is none."""
+    def _open(self, directory: int, name: str, stack: contextlib.ExitStack) -> int | None:
+        """Return a descriptor of a file that is safe to read, None if there is none; `stack` closes it."""
         while True:
             try:
                 file = open_inside(directory, name, READ_UNFOLLOWED)
@@ -131,17 +127,7 @@ class _Reader:
                 if refusal is not None:
                     raise UnsafePathError(f"{self.path}/{name}: {refusal}") from error
                 raise self._unreadable(name, error) from error
-        try:
-            links = self._check(file, name)
-        except BaseException:
-            os.close(file)
-            raise
-        if links == 0:  # removed since it was opened
-            os.close(file)
-            return None
-        return file
-
-    def _check(self, file: int, name: str) -> int:
+        stack.callback(os.close, file)
         found = os.fstat(file)
         problem = ""
         if not stat.S_ISREG(found.st_mode):
@@ -154,14 +140,7 @@ class _Reader:
             problem = f"{found.st_size} bytes, more than {MAX_VALUE_BYTES}"
         if problem:
             raise UnsafePathError(f"{self.path}/{name}: {problem}")
-        return found.st_nlink
-
-    def _open_and_read(self, directory: int, name: str) -> tuple[bytes, float] | None:
-        file = self._open(directory, name)
-        if file is None:
-            return None
-        with closing(file):
-            return self._read(file, name)
+        return file if found.st_nlink else None  # removed since it was opened
 
     def _read(self, file: int, name: str) -> tuple[bytes, float]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -146,22 +147,17 @@ class StatusKeeper:
 
     def run(self) -> None:
         """Keep the board up to date until `stop` is called."""
-        try:
-            self._run()
-        finally:
-            self._watch.close()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.look()
-            except Exception:  # supervised: one bad round must not end the loop
-                log.exception("status failed")
-            if self._stopping.wait(MIN_INTERVAL_SECS):
-                break
-            left = self._full_round_at + self._interval_secs - self._clock.monotonic_secs()
-            if self._watch.wait(left):
-                self._stopping.wait(SETTLE_SECS)
+        with contextlib.closing(self._watch):
+            while not self._stopping.is_set():
+                try:
+                    self.look()
+                except Exception:  # supervised: one bad round must not end the loop
+                    log.exception("status failed")
+                if self._stopping.wait(MIN_INTERVAL_SECS):
+                    break
+                left = self._full_round_at + self._interval_secs - self._clock.monotonic_secs()
+                if self._watch.wait(left):
+                    self._stopping.wait(SETTLE_SECS)
 
     def look(self) -> None:
         """Read new and changed jobs, or all if due. Watch before reading, so that no change is missed."""

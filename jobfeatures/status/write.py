@@ -52,18 +52,16 @@ def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: i
     old set is then restored as far as possible; otherwise readers refuse the files.
     """
     with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
-        folder = _Folder(path, directory, owner_uid)
+        folder = _Folder(path, directory, owner_uid, stack)
         used_cpu = folder.open_old(USED_CPU.name)
         if used_cpu is None:
             _checked(change({}), allocated_cpus)
             used_cpu = folder.make(USED_CPU.name)
-        stack.callback(os.close, used_cpu)
         folder.lock(used_cpu)
         files = {USED_CPU.name: used_cpu}
         for key in STATUS_KEYS[1:]:
             file = folder.open_old(key.name)
             if file is not None:
-                stack.callback(os.close, file)
                 files[key.name] = file
         old = {name: folder.read(file, name) for name, file in files.items()}
         if old == {USED_CPU.name: b""}:  # created, by us or somebody else, only to be locked
@@ -72,10 +70,10 @@ def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: i
         if new == old:
             return new
         try:
-            folder.write(files, new, stack)
+            folder.write(files, new)
         except OSError:
             with contextlib.suppress(OSError):
-                folder.write(files, old, stack)
+                folder.write(files, old)
             raise
         return new
 
@@ -88,10 +86,13 @@ def _checked(values: Mapping[str, bytes], allocated_cpus: int | None) -> Values:
 
 
 class _Folder:
-    def __init__(self, path: str, directory: int, owner_uid: int) -> None:
+    """A job's status directory; what is opened in it is closed with `stack`."""
+
+    def __init__(self, path: str, directory: int, owner_uid: int, stack: contextlib.ExitStack) -> None:
         self._path = path
         self._directory = directory
         self._owner_uid = owner_uid
+        self._stack = stack
 
     def open_old(self, name: str) -> int | None:
         """Return a descriptor of a file that the job's user owns, None if there is none."""
@@ -103,10 +104,10 @@ class _Folder:
             raise LockTimeoutError(f"{self._path}/{name}: leased by somebody else") from None
         except OSError as error:
             raise UnsafePathError(f"{self._path}/{name}: {error.strerror}") from error
+        self._stack.callback(os.close, file)
         found = os.fstat(file)
         if stat.S_ISREG(found.st_mode) and found.st_uid == self._owner_uid and found.st_nlink == 1:
             return file
-        os.close(file)
         raise UnsafePathError(f"{self._path}/{name}: not a regular file of uid {self._owner_uid} alone")
 
     def make(self, name: str) -> int:
@@ -115,13 +116,10 @@ class _Folder:
             file = open_inside(self._directory, name, _NEW, 0o600)
         except FileExistsError:  # the job was faster, or malicious
             raise LockTimeoutError(f"{self._path}/{name}: made by somebody else") from None
-        try:
-            if self._owner_uid != os.geteuid() and os.geteuid() == 0:
-                os.fchown(file, self._owner_uid, os.fstat(self._directory).st_gid)
-            os.fchmod(file, 0o644)
-        except OSError:
-            os.close(file)
-            raise
+        self._stack.callback(os.close, file)
+        if self._owner_uid != os.geteuid() and os.geteuid() == 0:
+            os.fchown(file, self._owner_uid, os.fstat(self._directory).st_gid)
+        os.fchmod(file, 0o644)
         return file
 
     def lock(self, file: int) -> None:
@@ -142,14 +140,13 @@ class _Folder:
             raise UnsafePathError(f"{self._path}/{name}: more than {MAX_VALUE_BYTES} bytes")
         return content
 
-    def write(self, files: dict[str, int], values: Mapping[str, bytes], stack: contextlib.ExitStack) -> None:
+    def write(self, files: dict[str, int], values: Mapping[str, bytes]) -> None:
         """Write all values in place, used_CPU last: readers refuse the files of a writer that died midway."""
         _overwrite(files[USED_CPU.name], _UNFINISHED if values else b"")
         for key in STATUS_KEYS[1:]:
             if key.name in values:
                 if key.name not in files:
                     files[key.name] = self.make(key.name)
-                    stack.callback(os.close, files[key.name])
                 _overwrite(files[key.name], values[key.name])
             elif files.pop(key.name, None) is not None:
                 with contextlib.suppress(FileNotFoundError):

@@ -20,7 +20,7 @@ def shown_progress(lines: Iterable[str], stream: TextIO, label: str) -> Iterable
     the bar shows the share that has been read.
     """
     tqdm = _load_tqdm()
-    return lines if tqdm is None else _shown(lines, _Place(stream), tqdm, label)
+    return lines if tqdm is None else _shown(lines, stream, tqdm, label)
 
 
 def _load_tqdm() -> Any:
@@ -33,35 +33,31 @@ def _load_tqdm() -> Any:
         return None
 
 
-class _Place:
-    """How far a file has been read, in bytes on disk."""
-
-    def __init__(self, stream: TextIO) -> None:
-        binary: Any = getattr(stream, "buffer", None)
-        self._file = getattr(binary, "fileobj", None) or getattr(binary, "_fp", None) or binary
-
-    def size(self) -> int | None:
-        try:
-            found = os.fstat(self._file.fileno())
-        except (AttributeError, OSError, ValueError):
-            return None
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-    def offset(self) -> int:
-        try:
-            return int(self._file.tell())
-        except (AttributeError, OSError, ValueError):
-            return 0
+def _size_of(file: Any) -> int | None:
+    try:
+        found = os.fstat(file.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterator[str]:
-    size = place.size()
+def _offset_in(file: Any) -> int:
+    try:
+        return int(file.tell())
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def _shown(lines: Iterable[str], stream: TextIO, tqdm: Any, label: str) -> Iterator[str]:
+    binary: Any = getattr(stream, "buffer", None)
+    file = getattr(binary, "fileobj", None) or getattr(binary, "_fp", None) or binary  # that on disk
+    size = _size_of(file)
     unit: dict[str, Any] = {"unit": " lines"} if size is None else {"unit": "B", "unit_divisor": 1024}
     with tqdm(total=size, desc=label, unit_scale=True, leave=False, file=sys.stderr, **unit) as bar:
         for number, line in enumerate(lines, 1):
             yield line
             if number % LINES_BETWEEN == 0:
-                bar.update(LINES_BETWEEN if size is None else max(0, place.offset() - bar.n))
+                bar.update(LINES_BETWEEN if size is None else max(0, _offset_in(file) - bar.n))
 
 
 @contextmanager

@@ -36,7 +36,7 @@ import psutil
 
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
-from jobfeatures.publish.hookreasons import pairs
+from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures_exporter.context import Context
@@ -127,7 +127,7 @@ class Node:
         table = JobTable(source="slurm", taken_at_secs=now - 15.0, jobs=dict(self.jobs), complete=True)
         return Context(
             now_secs=float(now), snapshot=snapshot, jobs=dict(self.jobs), ended=dict(self.ended),
-            machine=Machine(total_cpus=CPUS), publisher=PublisherStatus(len(self.jobs), 0, dict.fromkeys(pairs(), 0)),
+            machine=Machine(total_cpus=CPUS), publisher=PublisherStatus(len(self.jobs), 0, dict.fromkeys(PAIRS, 0)),
             sources=(KeeperStatus("slurm", table=table),), node_name=self.name,
         )  # fmt: skip
 

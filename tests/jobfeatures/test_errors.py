@@ -1,9 +1,9 @@
-"""What messages hold: names of files whole, foreign text escaped and cut."""
+"""What messages hold: names of files whole, foreign text escaped and cut, the nearest word there is."""
 
 import pytest
 
 from jobfeatures.cli import main
-from jobfeatures.errors import ParseError, shown, shown_name
+from jobfeatures.errors import ParseError, nearest, shown, shown_name
 from jobfeatures_exporter.cli import main as exporter_main
 
 LONG = "a-folder-of-a-project-whose-name-is-long/" * 3
@@ -19,6 +19,20 @@ def test_names_stand_whole_and_what_is_not_printable_is_escaped():
 def test_foreign_text_is_quoted_escaped_and_cut():
     assert shown("a\nb") == r"'a\nb'"
     assert shown("x" * 81) == f"'{'x' * 80}…'"
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("web.listen_addres", "; did you mean web.listen_address?"),
+        ("listen_address", "; did you mean web.listen_address?"),
+        ("sonar.interval", "; did you mean sample.interval?"),
+        ("quite_different", ""),
+        ("", ""),
+    ],
+)
+def test_the_nearest_word_is_told_where_one_is_near(word, hint):
+    assert nearest(word, ["web.listen_address", "sample.interval"]) == hint
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.sonar.fields import PID_MAX
-from jobfeatures.formats.sonar.records import ClusterRecord, SlurmJobRecord
+from jobfeatures.formats.sonar.parsejobs import ClusterRecord, SlurmJobRecord
 from jobfeatures_exporter.snapshot import GpuSample, NodeSample, SysinfoSample
 
 

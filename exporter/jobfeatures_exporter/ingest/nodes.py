@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jobfeatures.errors import shown
-from jobfeatures.formats.sonar.records import ClusterRecord
+from jobfeatures.formats.sonar.parsejobs import ClusterRecord
 from jobfeatures.records.model import Cluster, Job, JobKey, fill_unknown
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters

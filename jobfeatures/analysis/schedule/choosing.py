@@ -142,15 +142,10 @@ def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
     """Return, for each job, whether it passes all filters."""
     passes = np.ones(len(log), dtype=bool)
     for each in filters:
-        labels = labels_of(log, each.field)
+        labels: Labels = getattr(log, each.field)
         wanted = np.array([name in each.values for name in labels.names] + [False])  # the last: unknown
         passes &= wanted[labels.codes] != each.is_not
     return passes
-
-
-def labels_of(log: ScheduleLog, field: str) -> Labels:
-    """Return the labels of one of FIELDS."""
-    return {"user": log.user, "group": log.group, "queue": log.queue, "partition": log.partition}[field]
 
 
 def stable_order(codes: Array, count: int) -> Array:

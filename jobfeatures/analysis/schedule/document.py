@@ -24,6 +24,10 @@ MEASURES = {
     "bounded_slowdown": "bounded_slowdown",
 }
 BAGS = ("count", "jobs", "violated")
+# What is compared with the first log as a ratio.
+COMPARED = (
+    "violated", "total_tardiness", "total_weighted_tardiness", "mean_wait", "mean_response", "mean_slowdown",
+)  # fmt: skip
 
 
 def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
@@ -83,13 +87,9 @@ def compare(documents: Sequence[Values]) -> Values:
 def _against(base: Values, other: Values) -> Values:
     both = base["veet"].keys() & other["veet"].keys()
     changes = [other["veet"][user] - base["veet"][user] for user in both]
-    keys = (
-        "violated", "total_tardiness", "total_weighted_tardiness", "mean_wait", "mean_response",
-        "mean_slowdown",
-    )  # fmt: skip
     ratios = {
         f"{key}_ratio": other[key] / base[key] if base[key] and other[key] is not None else None
-        for key in keys
+        for key in COMPARED
     }
     return {
         "log": other["log"],

@@ -97,11 +97,8 @@ def _cut(part: Part, first: int, last: int) -> Part:
 
 def compute_part(part: Part) -> Array:
     """Return when each job is expected to end (log seconds): the latest by resource. Raises ScheduleError."""
-    latest: Array | None = None
-    for demand in part.demands:
-        ends = _compute(part, demand)
-        latest = ends if latest is None else np.maximum(latest, ends)
-    return part.arrivals if latest is None else latest
+    ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
+    return ends
 
 
 def compute_all(parts: Sequence[Part], *, workers: int = 1, tick: Tick | None = None) -> Array:

@@ -123,12 +123,6 @@ class LinkIndex:
             rows, first = rows[count:], first + size
 
 
-def describe_missing(count: int) -> list[str]:
-    """Return a remark on so many jobs whose preceding job is missing."""
-    what = "preceding job that is not there, or follows the job itself: it is taken as none"
-    return [f"{count} × {what}"] if count else []
-
-
 def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
     """Return job numbers, preceding job numbers and think times of records, as in SWF."""
     columns = [

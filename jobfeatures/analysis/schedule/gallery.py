@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from jobfeatures.errors import ConfigurationError, shown_name
+from jobfeatures.settings.usage import need
 from jobfeatures.system.progress import shown_count
 
 if TYPE_CHECKING:
@@ -82,12 +82,7 @@ class Gallery:
 
 
 def _check(option: str, path: str) -> None:
-    try:
-        importlib.import_module("matplotlib.figure")
-    except ImportError:
-        raise ConfigurationError(
-            option, "needs matplotlib: pip install 'jobfeatures-exporter[analysis]'"
-        ) from None
+    need("matplotlib.figure", option, "matplotlib")
     if option == "--plots":
         try:
             os.makedirs(path, exist_ok=True)

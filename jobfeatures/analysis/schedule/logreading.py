@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from jobfeatures.analysis.schedule.choosing import ScheduleError
-from jobfeatures.analysis.schedule.followers import LinkIndex, describe_missing, link_keys
+from jobfeatures.analysis.schedule.followers import LinkIndex, link_keys
 from jobfeatures.analysis.schedule.jobarrays import (
     LINKING,
     ScheduleLog,
@@ -37,6 +37,7 @@ from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import read_log as read_records
 
 PIECE_JOBS: Final = 2**18
+TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
 PRECEDING: Final = FIELDS.index("preceding")
 
 Item = TypeVar("Item")
@@ -122,7 +123,7 @@ class Pieces:
         )
         for file, header, shift in zip(swf, headers, shifts, strict=True):
             for read in self._read_columns(*file, read_jobs if is_preempted(header) else read_pieces):
-                yield read._replace(log=_moved(read.log, shift))
+                yield read._replace(log=moved(read.log, shift))
 
     def _read_columns(self, name: str, path: str, read: Reader) -> Iterator[Read]:
         def reads(pieces: Iterable[SwfColumns]) -> Iterator[Read]:
@@ -190,11 +191,13 @@ class Pieces:
             numbers, preceding, _ = _linking(read)
             index.add(numbers, preceding, read.log.end)
             sizes.append(len(numbers))
-        warnings: tuple[str, ...] = tuple(describe_missing(index.settle()))
+        missing = index.settle()
         for read, found in zip(reads(), index.taken(sizes), strict=True):
-            log = replace(read.log, warnings=(*read.log.warnings, *warnings))
+            log = read.log
+            if missing:
+                what = "preceding job that is not there, or follows the job itself: it is taken as none"
+                log, missing = replace(log, warnings=(*log.warnings, f"{missing} × {what}")), 0
             yield read._replace(log=with_links(log, _linking(read)[2], *found))
-            warnings = ()
 
 
 def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
@@ -242,11 +245,11 @@ def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[in
     return [zero - min(known) for zero in zeros if zero is not None]
 
 
-def _moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
+def moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
+    """Return a log whose known times are so many seconds later."""
     if not shift_secs:
         return log
-    times = {name: getattr(log, name) for name in ("submit", "start", "end", "could_start")}
-    known = {name: each for name, each in times.items() if each is not None}
+    known = {name: each for name in TIMES if (each := getattr(log, name)) is not None}
     return replace(
         log, **{name: np.where(each >= 0, each + shift_secs, each) for name, each in known.items()}
     )

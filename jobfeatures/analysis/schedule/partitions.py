@@ -18,7 +18,7 @@ import numpy as np
 
 from jobfeatures.analysis.schedule.document import Values, make_document
 from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog, digest
-from jobfeatures.analysis.schedule.logreading import compute_shifts
+from jobfeatures.analysis.schedule.logreading import TIMES, compute_shifts, moved
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.runs import Array
 from jobfeatures.analysis.schedule.shares import FIELDS
@@ -26,22 +26,19 @@ from jobfeatures.analysis.schedule.spooled import Spooled, spool
 from jobfeatures.analysis.schedule.whole import Found, Whole
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.joblogs.folding import EARLIER_RUN, SAME_RUN, is_next_run
+from jobfeatures.settings.usage import need
 
 HANDS: Final = 16
 CONNECT_SECS: Final = 10
-TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
 ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus", "ids")
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """Connect to a Dask scheduler and yield a client (extra ``dask``). Raises ConfigurationError."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ConfigurationError(
-            "--dask", "needs Dask: pip install 'jobfeatures-exporter[analysis,dask]'"
-        ) from None
+    need("distributed", "--dask", "Dask", "analysis,dask")
+    from distributed import Client
+
     try:
         client = Client(address, timeout=CONNECT_SECS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
@@ -111,23 +108,23 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
     labels = {field: getattr(log, field) for field in FIELDS}
     numbers = {field: [digest(name) >> 1 for name in each.names] for field, each in labels.items()}
     log = replace(log, **{field: each._replace(numbers=numbers[field]) for field, each in labels.items()})
+    log = moved(log, shift_secs)
     place = np.array([*(number % hands for number in numbers["user"]), 0])[log.user.codes]  # -1 is the last
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(hands + 1))
     found = []
     for hand in range(hands):
-        taken = _take(log, order[bounds[hand] : bounds[hand + 1]], shift_secs)
+        taken = _take(log, order[bounds[hand] : bounds[hand + 1]])
         found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
     return found
 
 
-def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
+def _take(log: ScheduleLog, which: Array) -> ScheduleLog:
     found: Values = {}
     for name in ARRAYS:
         values = getattr(log, name)
         if values is not None:
-            values = values[which]
-            found[name] = np.where(values >= 0, values + shift_secs, values) if name in TIMES else values
+            found[name] = values[which]
     for name in FIELDS:
         labels = getattr(log, name)
         codes = labels.codes[which]
@@ -167,7 +164,7 @@ def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
             keeps[same[1]] = False
             latest[latest.index(same)] = run
     kept = np.split(keeps, np.cumsum([len(log) for log in known])[:-1])
-    found = [_take(log, np.flatnonzero(each), 0) for log, each in zip(known, kept, strict=True)]
+    found = [_take(log, np.flatnonzero(each)) for log, each in zip(known, kept, strict=True)]
     found[0] = replace(found[0], folded=Counter(found[0].folded) + folded)
     return found + [log for log in logs if log.ids is None]
 

@@ -16,7 +16,6 @@ from jobfeatures.analysis.schedule.choosing import (
     Filter,
     ScheduleError,
     choose,
-    labels_of,
     stable_order,
     summable,
     total,
@@ -205,7 +204,7 @@ class Schedule:
         if field == "user":
             counts = np.diff(self.chosen.bounds)
             return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
-        labels = labels_of(self.log, field)
+        labels: Labels = getattr(self.log, field)
         return Labels(labels.codes[self.chosen.position], labels.names)
 
 

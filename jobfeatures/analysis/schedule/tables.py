@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jobfeatures.analysis.schedule.document import MEASURES, Values
+from jobfeatures.analysis.schedule.document import COMPARED, MEASURES, Values
 from jobfeatures.errors import shown_name
 
 TOP = 20
@@ -45,25 +45,16 @@ def format_comparison(comparison: Values) -> str:
 
 def comparison_table(comparison: Values) -> Table:
     """Return the comparison as a table."""
-    rows = [
-        [
-            "against " + shown_name(comparison["base"]),
-            *(shown_name(each["log"]) for each in comparison["others"]),
-        ]
-    ]
+    base, others = comparison["base"], comparison["others"]
+    rows = [[f"against {shown_name(base)}", *(shown_name(each["log"]) for each in others)]]
     rows += [
-        [label, *(_number(each[key]) for each in comparison["others"])]
+        [label, *(_number(each[key]) for each in others)]
         for label, key in (
             ("users in both", "users_in_both"),
             ("users with lower VEET", "lower_veet"),
             ("users with equal VEET", "equal_veet"),
             ("users with higher VEET", "higher_veet"),
-            ("violated, ratio", "violated_ratio"),
-            ("total tardiness, ratio", "total_tardiness_ratio"),
-            ("total weighted tardiness, ratio", "total_weighted_tardiness_ratio"),
-            ("mean wait, ratio", "mean_wait_ratio"),
-            ("mean response, ratio", "mean_response_ratio"),
-            ("mean slowdown, ratio", "mean_slowdown_ratio"),
+            *((f"{key.replace('_', ' ')}, ratio", f"{key}_ratio") for key in COMPARED),
         )
     ]
     return Table("", rows)
@@ -87,19 +78,13 @@ def format_csv(documents: Sequence[Values]) -> str:
 
 def _rows(document: Values) -> Iterator[Values]:
     yield {
-        "log": document["log"],
+        **document,
         "scope": "log",
-        "mode": document["mode"],
         "recomputed": str(document["recomputed"]).lower(),
-        "share": document["share"],
-        "jobs": document["jobs"],
         "skipped": sum(document["skipped"].values()),
-        "users": document["users"],
-        "violated": document["violated"],
         "veet": document["violated_percent"],
         "tardiness": document["total_tardiness"],
         "weighted_tardiness": document["total_weighted_tardiness"],
-        "sum_eet": document["sum_eet"],
         "mean_utilisation": document["utilisation"]["cpu"]["mean"],
         "mean_queue_length": document["queue_length"]["mean"],
         **_flat(document),

@@ -28,7 +28,7 @@ from jobfeatures.formats.swf.fields import FIELDS, TIME_FIELDS, UNKNOWN, SwfJob
 from jobfeatures.formats.swf.header import Comment, Header, format_date, format_header
 from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.formats.swf.survey import Different
-from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, Sorter, compute_run_secs, sort_in_memory
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, Sorter, sort_in_memory
 from jobfeatures.logkinds import write_log
 
 # Header fields about jobs and their origin, which a simulation does not change.
@@ -182,12 +182,10 @@ def _make_records(read: Read, part: _Part, preceding: Sequence[int]) -> Iterator
         record = read.records[place]
         submit = (read.log.zero_secs or 0) + submitted if is_follower else record.submit_secs or 0
         start = submit + wait
-        reported = compute_run_secs(record) if record.end_secs is None or record.start_secs is None else None
-        ran = (
-            (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
-            if reported is None
-            else reported
-        )
+        if record.start_secs is None or record.end_secs is None:
+            ran = record.run_secs or 0
+        else:
+            ran = record.end_secs - record.start_secs - (record.suspended_secs or 0)
         cpus = record.total_cpus if record.total_cpus is not None else record.requested_cpus
         yield replace(
             record,

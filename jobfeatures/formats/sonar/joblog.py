@@ -18,9 +18,8 @@ from jobfeatures.formats.sonar.documents import Document as Found
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.fields import TAGS
-from jobfeatures.formats.sonar.parsejobs import count_of, parse_resources, parse_slurm_job
+from jobfeatures.formats.sonar.parsejobs import SlurmJobRecord, count_of, parse_resources, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, Json, Reader, read_envelope, secs_of
-from jobfeatures.formats.sonar.records import SlurmJobRecord
 from jobfeatures.formats.sonar.validate import Fault
 from jobfeatures.formats.sonar.writejobs import (
     job_fields,

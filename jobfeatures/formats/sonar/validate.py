@@ -25,21 +25,9 @@ from jobfeatures.formats.sonar.fields import (
     FieldType,
     fields_of,
 )
-from jobfeatures.formats.sonar.values import (
-    MAX_STRING_CHARACTERS,
-    MAX_TOPOLOGY_CHARACTERS,
-    fault_of_float,
-    fault_of_hostname,
-    fault_of_int,
-    fault_of_node_range,
-    fault_of_string,
-    fault_of_timestamp,
-    fault_of_uint,
-    fault_of_version,
-)
+from jobfeatures.formats.sonar.values import FAULTS, fault_of_version
 
 MAX_FAULTS: Final = 100  # per document
-NO_NODES: Final = frozenset({"", "None assigned", "(null)"})
 
 # The fields that even a tolerant reader needs to identify a record.
 _NEEDED: Final[dict[str, frozenset[str]]] = {
@@ -186,57 +174,9 @@ class _Judge:
             return None
         if field.of:
             return self._object(value, field.of, path, record)
-        reason = _FAULTS[field.type](value, field, self._strict)
+        reason = FAULTS[field.type](value, field, self._strict)
         return self._add(path, reason, value, record) if reason else None
 
-
-_LONG: Final = frozenset({"topo_svg", "topo_text"})
-_KEYS: Final = frozenset({"uuid", "name"})  # useless if empty
-
-
-def _string(value: object, field: Field, strict: bool) -> str:
-    return fault_of_string(value, MAX_TOPOLOGY_CHARACTERS if field.name in _LONG else MAX_STRING_CHARACTERS)
-
-
-def _uint(value: object, field: Field, strict: bool) -> str:
-    reason = fault_of_uint(value)
-    if not reason and strict and field.maximum is not None:
-        return fault_of_uint(value, field.maximum)
-    return reason
-
-
-def _nonzero(value: object, field: Field, strict: bool) -> str:
-    return fault_of_uint(value) or ("is zero" if value == 0 and (strict or field.name == "job_id") else "")
-
-
-def _nonempty(value: object, field: Field, strict: bool) -> str:
-    return fault_of_string(value) or ("is empty" if value == "" and (strict or field.name in _KEYS) else "")
-
-
-def _timestamp(value: object, field: Field, strict: bool) -> str:
-    if value == "" and not (strict and field.type is FieldType.TIMESTAMP):
-        return ""
-    return fault_of_timestamp(value, strict=strict)
-
-
-def _node_range(value: object, field: Field, strict: bool) -> str:
-    return "" if not strict and isinstance(value, str) and value in NO_NODES else fault_of_node_range(value)
-
-
-_FAULTS: Final[dict[FieldType, Callable[[Any, Field, bool], str]]] = {
-    FieldType.STRING: _string,
-    FieldType.NONEMPTY: _nonempty,
-    FieldType.UINT: _uint,
-    FieldType.EXTENDED: _uint,
-    FieldType.NONZERO: _nonzero,
-    FieldType.INT: lambda value, _field, _strict: fault_of_int(value),
-    FieldType.FLOAT: lambda value, _field, _strict: fault_of_float(value),
-    FieldType.BOOL: lambda value, _field, _strict: "" if isinstance(value, bool) else "is not true or false",
-    FieldType.TIMESTAMP: _timestamp,
-    FieldType.OPTIONAL_TIMESTAMP: _timestamp,
-    FieldType.HOSTNAME: lambda value, _field, strict: fault_of_hostname(value, strict=strict),
-    FieldType.NODE_RANGE: _node_range,
-}
 
 _Found = Iterator[tuple[str, str]]
 

@@ -1,14 +1,19 @@
-"""Checks of single values in Sonar's format. Pure; each returns "" or the reason why the value is invalid."""
+"""Checks of single values in Sonar's format. Pure; each returns "" or the reason why the value is invalid.
+
+`FAULTS` has one for each type; it gets the value, its field, and whether it is to be strict.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from jobfeatures.formats.sonar.fields import MAX_INT, MAX_UINT, MIN_INT
+from jobfeatures.formats.sonar.fields import MAX_INT, MAX_UINT, MIN_INT, Field, FieldType
+from jobfeatures.records.nodelist import NO_NODES
 
 MAX_STRING_CHARACTERS: Final = 2**16
 MAX_TOPOLOGY_CHARACTERS: Final = 2**22  # a drawing of an entire node
@@ -25,12 +30,15 @@ _BRACKET = re.compile(rf"\[({_PART}(?:,{_PART})*)\]")
 _NODE_RANGE = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_PART}(?:,{_PART})*\])+\Z")
 _VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.[0-9]{1,9}(?:[-+][0-9A-Za-z.+-]+)?\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LONG: Final = frozenset({"topo_svg", "topo_text"})
+_KEYS: Final = frozenset({"uuid", "name"})  # useless if empty
 
 
-def fault_of_string(value: object, maximum: int = MAX_STRING_CHARACTERS) -> str:
+def _string(value: object, field: Field, _strict: bool) -> str:
     """Check a Unicode string; lone surrogates are invalid."""
     if not isinstance(value, str):
         return "is not a string"
+    maximum = MAX_TOPOLOGY_CHARACTERS if field.name in _LONG else MAX_STRING_CHARACTERS
     if len(value) > maximum:
         return f"is longer than {maximum} characters"
     if not value.isascii() and _SURROGATE.search(value):
@@ -38,23 +46,34 @@ def fault_of_string(value: object, maximum: int = MAX_STRING_CHARACTERS) -> str:
     return ""
 
 
-def fault_of_uint(value: object, maximum: int = MAX_UINT) -> str:
-    """Check an unsigned 64-bit integer."""
+def _nonempty(value: object, field: Field, strict: bool) -> str:
+    is_empty = value == "" and (strict or field.name in _KEYS)
+    return _string(value, field, strict) or ("is empty" if is_empty else "")
+
+
+def _uint(value: object, field: Field, strict: bool) -> str:
+    """Check an unsigned 64-bit integer, and the field's own maximum."""
     if not isinstance(value, int) or isinstance(value, bool):
         return "is not a whole number"
     if value < 0:
         return "is negative"
+    maximum = MAX_UINT if field.maximum is None or not strict or value > MAX_UINT else field.maximum
     return f"is above {maximum}" if value > maximum else ""
 
 
-def fault_of_int(value: object) -> str:
+def _nonzero(value: object, field: Field, strict: bool) -> str:
+    is_zero = value == 0 and (strict or field.name == "job_id")
+    return _uint(value, field, strict) or ("is zero" if is_zero else "")
+
+
+def _int(value: object, _field: Field, _strict: bool) -> str:
     """Check a signed 64-bit integer."""
     if not isinstance(value, int) or isinstance(value, bool):
         return "is not a whole number"
     return "" if MIN_INT <= value <= MAX_INT else "does not fit 64 bits"
 
 
-def fault_of_float(value: object) -> str:
+def _float(value: object, _field: Field, _strict: bool) -> str:
     """Check a finite number, 0 or more: a share or a load."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return "is not a number"
@@ -63,10 +82,12 @@ def fault_of_float(value: object) -> str:
     return "is negative" if value < 0 else ""
 
 
-def fault_of_timestamp(value: object, *, strict: bool) -> str:
+def _timestamp(value: object, field: Field, strict: bool) -> str:
     """Check yyyy-mm-ddThh:mm:ss with a zone; fractions of seconds are allowed unless `strict`."""
     if not isinstance(value, str):
         return "is not a string"
+    if not value and not (strict and field.type is FieldType.TIMESTAMP):
+        return ""
     match = _TIMESTAMP.match(value)
     if match is None:
         return "is not yyyy-mm-ddThh:mm:ss with a zone"
@@ -95,10 +116,12 @@ def fault_of_hostname(value: object, *, strict: bool) -> str:
     return "" if len(value) <= 253 and form.match(value) else "is not a host name"
 
 
-def fault_of_node_range(value: object) -> str:
+def _node_range(value: object, _field: Field, strict: bool) -> str:
     """Check names with brackets such as ``c[1-3,5]-[2-4].fox``: ascending ranges without repeated numbers."""
     if not isinstance(value, str):
         return "is not a string"
+    if value in NO_NODES and not strict:
+        return ""
     if not value:
         return "is empty"
     if len(value) > MAX_STRING_CHARACTERS or not _NODE_RANGE.match(value):
@@ -127,3 +150,19 @@ def fault_of_version(value: str) -> str:
     if match is None:
         return "is not a semantic version"
     return "is below 0.7, which means an older format" if (int(match[1]), int(match[2])) < (0, 7) else ""
+
+
+FAULTS: Final[dict[FieldType, Callable[[Any, Field, bool], str]]] = {
+    FieldType.STRING: _string,
+    FieldType.NONEMPTY: _nonempty,
+    FieldType.UINT: _uint,
+    FieldType.EXTENDED: _uint,
+    FieldType.NONZERO: _nonzero,
+    FieldType.INT: _int,
+    FieldType.FLOAT: _float,
+    FieldType.BOOL: lambda value, _field, _strict: "" if isinstance(value, bool) else "is not true or false",
+    FieldType.TIMESTAMP: _timestamp,
+    FieldType.OPTIONAL_TIMESTAMP: _timestamp,
+    FieldType.HOSTNAME: lambda value, _field, strict: fault_of_hostname(value, strict=strict),
+    FieldType.NODE_RANGE: _node_range,
+}

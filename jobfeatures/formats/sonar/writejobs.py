@@ -125,13 +125,13 @@ def _sacct(record: JobRecord, traffic_unit_bytes: int) -> dict[str, Any]:
         "AveCPU": _whole(more.get("average_cpu_secs")),
         "AveDiskRead": _units(more.get("average_read_bytes"), traffic_unit_bytes),
         "AveDiskWrite": _units(more.get("average_written_bytes"), traffic_unit_bytes),
-        "AveRSS": _kib(more.get("average_resident_bytes")),
-        "AveVMSize": _kib(more.get("average_virtual_bytes")),
+        "AveRSS": _units(more.get("average_resident_bytes")),
+        "AveVMSize": _units(more.get("average_virtual_bytes")),
         "ElapsedRaw": _whole(record.run_secs),
         "SystemCPU": _whole(system),
         "UserCPU": _whole(record.used_cpu_secs if user is None and system is None else user),
-        "MaxRSS": _kib(more.get("max_resident_bytes", record.used_memory_bytes)),
-        "MaxVMSize": _kib(more.get("max_virtual_bytes")),
+        "MaxRSS": _units(more.get("max_resident_bytes", record.used_memory_bytes)),
+        "MaxVMSize": _units(more.get("max_virtual_bytes")),
     }
 
 
@@ -192,11 +192,7 @@ def _limit(value: Limit, unit: int) -> int | None:
     return 1 if value is UNLIMITED else -(-value // unit) + 2
 
 
-def _kib(size: int | None) -> int | None:
-    return _units(size, 1024)
-
-
-def _units(size: int | None, unit: int) -> int | None:
+def _units(size: int | None, unit: int = 1024) -> int | None:
     return None if size is None else size // unit
 
 

@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import Property
 from jobfeatures.formats.sss.vocabulary import SIZE_UNITS, TIME_UNITS, UNITS
 
-DIMENSIONS = (SIZE_UNITS, TIME_UNITS)
+_SCALES = {**SIZE_UNITS, **TIME_UNITS}
 
 
 def amount_of(each: Property) -> Fraction:
@@ -25,10 +25,7 @@ def amount_of(each: Property) -> Fraction:
     if isinstance(each.value, bool) or not isinstance(each.value, int | Decimal):
         raise each.error("not an amount", str(each.value))
     units = each.text("units") or UNITS.get(each.name, ({}, ""))[1]
-    for scales in DIMENSIONS:
-        if units in scales:
-            return Fraction(each.value) * scales[units]
-    return Fraction(each.value)
+    return Fraction(each.value) * _SCALES.get(units, 1)
 
 
 def used_over_time(each: Property, job_secs: int) -> Fraction:

@@ -29,13 +29,9 @@ def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[st
     if job.requested:
         yield f"requests {describe(parse_expression(job.requested))}"
     for each in read_dependencies(job):
-        others = [
-            other
-            for other in jobs
-            if each.on == (other.id if each.designator == "JobId" else other.value("Name", str))
-        ]
-        for other in others:
-            yield f"after {other.id} ({each.condition}): {_standing(each, other)}"
+        for other in jobs:
+            if each.on == (other.id if each.designator == "JobId" else other.value("Name", str)):
+                yield f"after {other.id} ({each.condition}): {_standing(each, other)}"
     for key in dict.fromkeys(each.key for each in job.requested if each.attributes.get("dynamic") is True):
         low, high = growth_bounds(job.requested, key)
         yield f"{_words(key)} may change between {_number(low)} and {_number(high)}"

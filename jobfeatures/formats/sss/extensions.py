@@ -1,6 +1,6 @@
-"""The fields that we write in Extension elements, the format's means for data without an element: one table.
+"""Which elements hold the fields of records, and which fields have no element: these are in Extensions.
 
-An Extension of our type is named after the record's field:
+An Extension, the format's means for data without an element, is of our type and named after the field:
 ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
 """
 
@@ -13,28 +13,40 @@ from jobfeatures.formats.sss.vocabulary import Type
 from jobfeatures.records.model import JobState
 
 TYPE: Final = "jobfeatures"
+# Fields of a log's record, in the order in which they are written.
+TEXT_ELEMENTS: Final[Mapping[str, str]] = {
+    "name": "Name",
+    "account": "Project",
+    "user": "User",
+    "group": "Group",
+    "queue": "Queue",
+    "partition": "Partition",
+    "executable": "Executable",
+    "reservation": "Reservation",
+    "batch_system": "ResourceManagerType",
+    "qos": "QualityOfService",
+}
+NUMBER_ELEMENTS: Final[Mapping[str, str]] = {
+    "submit_secs": "SubmitTime",
+    "eligible_secs": "EligibleTime",
+    "start_secs": "StartTime",
+    "end_secs": "EndTime",
+    "suspended_secs": "SuspendDuration",
+    "used_cpu_secs": "CpuDuration",
+    "priority": "Priority",
+    "exit_status": "ExitCode",
+}
+NUMBERS: Final = (
+    *("uid", "gid", "exit_signal", "het_offset", "think_secs"),
+    *("run_secs", "user_cpu_secs", "system_cpu_secs", "energy_joules"),
+)
+TEXTS: Final = ("array_job_id", "array_task_id", "het_job_id", "workflow_id", "cluster", "state_word")
+# All Extensions of our type.
 FIELDS: Final[Mapping[str, Type]] = {
-    "uid": Type.COUNT,
-    "gid": Type.COUNT,
+    **dict.fromkeys((*NUMBERS, "allocated_cpus", "allocated_gpus", "tasks"), Type.COUNT),
+    **dict.fromkeys((*TEXTS, "sluid", "state"), Type.STRING),  # state: more precise than State
     "exit_signal": Type.INTEGER,
-    "allocated_cpus": Type.COUNT,
-    "allocated_gpus": Type.COUNT,
     "gpus": Type.LIST,
-    "array_job_id": Type.STRING,
-    "array_task_id": Type.STRING,
-    "het_job_id": Type.STRING,
-    "workflow_id": Type.STRING,
-    "het_offset": Type.COUNT,
-    "sluid": Type.STRING,
-    "tasks": Type.COUNT,
-    "think_secs": Type.COUNT,
-    "run_secs": Type.COUNT,
-    "user_cpu_secs": Type.COUNT,
-    "system_cpu_secs": Type.COUNT,
-    "energy_joules": Type.COUNT,
-    "cluster": Type.STRING,
-    "state_word": Type.STRING,
-    "state": Type.STRING,  # more precise than State
 }
 
 # Section 5.1 for jobs, section 4.1 for job groups, whose states are accepted for jobs too.

@@ -11,7 +11,7 @@ A job without task groups has one, and a task group without tasks has one: secti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -27,6 +27,10 @@ from jobfeatures.formats.sss.objects import (
 )
 
 MAX_INHERITED: Final = 2**20  # properties, counted once per inheriting element
+_INNER: Final[Mapping[type[Scope], tuple[str, str]]] = {
+    SssJob: ("task_groups", "task_group_defaults"),
+    SssTaskGroup: ("tasks", "task_defaults"),
+}
 Kind = TypeVar("Kind", bound=Scope)
 
 
@@ -52,28 +56,22 @@ class _Budget:
 def resolve_job(job: SssJob, defaults: SssJob | None = None, budget: _Budget | None = None) -> SssJob:
     """Return a job with all defaults resolved, its group's included. Raises as `resolve_group` does."""
     budget = budget or _Budget()
-    group_defaults = job.task_group_defaults
-    groups = job.task_groups
     if defaults is not None:
         job = _merge(job, defaults, budget)
-        group_defaults = group_defaults or defaults.task_group_defaults
-        groups = groups or defaults.task_groups
     resolved = tuple(
-        _resolve_task_group(each, group_defaults, budget) if isinstance(each, SssTaskGroup) else each
-        for each in groups or (SssTaskGroup(),)
+        _resolve_task_group(each, job.task_group_defaults, budget) if isinstance(each, SssTaskGroup) else each
+        for each in job.task_groups or (SssTaskGroup(),)
     )
     return replace(job, task_groups=resolved, task_group_defaults=None)
 
 
 def _resolve_task_group(group: SssTaskGroup, defaults: SssTaskGroup | None, budget: _Budget) -> SssTaskGroup:
-    task_defaults, tasks = group.task_defaults, group.tasks
     if defaults is not None:
         group = _merge(group, defaults, budget)
-        task_defaults = task_defaults or defaults.task_defaults
-        tasks = tasks or defaults.tasks
+    task_defaults = group.task_defaults or SssTask()
     resolved = tuple(
-        _merge(each, task_defaults or SssTask(), budget) if isinstance(each, SssTask) else each
-        for each in tasks or (SssTask(),)
+        _merge(each, task_defaults, budget) if isinstance(each, SssTask) else each
+        for each in group.tasks or (SssTask(),)
     )
     return replace(group, tasks=resolved, task_defaults=None)
 
@@ -81,8 +79,10 @@ def _resolve_task_group(group: SssTaskGroup, defaults: SssTaskGroup | None, budg
 def _merge(own: Kind, defaults: Scope, budget: _Budget) -> Kind:
     budget.take(defaults)
     inherited = [each for each in defaults.properties if each.name != "Id"]
+    inner = {name: getattr(own, name) or getattr(defaults, name) for name in _INNER.get(type(own), ())}
     return replace(
         own,
+        **inner,
         properties=_override(own.properties, inherited),
         delivered=_override(own.delivered, defaults.delivered),
         requested=_override_requests(own.requested, defaults.requested),

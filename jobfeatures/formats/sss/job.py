@@ -32,6 +32,7 @@ from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.records.nodelist import is_same_host
 
+BATCH_SYSTEM: Final = "spool"
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters inherited by all jobs of a group in total
 MIN_PROCESS: Final = 2  # 0 is the kernel, 1 is init
@@ -51,7 +52,6 @@ def parse_document(
     data: bytes,
     *,
     source: str,
-    batch_system: str = "spool",
     node: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Document:
@@ -62,7 +62,7 @@ def parse_document(
     JobGroup or JobDefaults that has to be rejected.
     """
     root = parse_element(data, source=source, max_bytes=max_bytes)
-    reader = _Reader(source, batch_system, node)
+    reader = _Reader(source, node)
     try:
         if root.name == "Job":
             reader.read_job(root, REJECT, None)
@@ -76,12 +76,11 @@ def parse_document(
 
 
 class _Reader:
-    def __init__(self, source: str, batch_system: str, node: str | None) -> None:
+    def __init__(self, source: str, node: str | None) -> None:
         self.jobs: list[Job] = []
         self.rejected: list[Rejected] = []
         self.warnings: list[Rejected] = []
         self._source = source
-        self._batch_system = batch_system
         self._node = node
 
     def read_group(self, group: Element) -> None:
@@ -132,7 +131,7 @@ class _Reader:
         nodes = said.has("NodeCount")
         is_one_node = places.is_listed and len(places.nodes) <= 1 if nodes is None else nodes == 1
         return Job(
-            key=JobKey(self._batch_system, _checked(next(job.all("Id")), job.id or "")),
+            key=JobKey(BATCH_SYSTEM, _checked(next(job.all("Id")), job.id or "")),
             state=state,
             name=_text(said, "Name"),
             user=_text(said, "User"),
@@ -143,7 +142,7 @@ class _Reader:
             end_secs=said.number("EndTime") if state.is_finished else None,
             nodes=tuple(places.nodes),
             total_cpus=total_cpus,
-            allocated_cpus=said.extended_number("allocated_cpus")
+            allocated_cpus=said.extended("allocated_cpus")
             if said.extension("allocated_cpus") is not None
             else (processors if is_one_node else None),
             limits=_limits(said, is_used=state.is_finished),
@@ -157,15 +156,13 @@ class _Reader:
             eligible_secs=said.number("EligibleTime"),
             priority=said.number("Priority"),
             reservation=_text(said, "Reservation"),
-            uid=said.extended_number("uid"),
-            allocated_gpus=said.extended_number("allocated_gpus"),
             gpus=_gpus(said),
+            tasks=said.extended("tasks") or 1,
+            **{name: said.extended(name) for name in ("uid", "allocated_gpus", "het_offset")},
             array_job_id=_extended(said, "array_job_id"),
             array_task_id=_extended(said, "array_task_id"),
             het_job_id=_extended(said, "het_job_id"),
-            het_offset=said.extended_number("het_offset"),
             sluid=_extended(said, "sluid"),
-            tasks=said.extended_number("tasks") or 1,
         )
 
     def _warn(self, note: Rejected) -> None:

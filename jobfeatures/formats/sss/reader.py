@@ -87,9 +87,9 @@ def read_container(
 
 
 def _scope(element: Element) -> Scope | Reference:
-    """Return the record of a container from which unknown parts have been removed."""
-    if not element.children:
-        return _reference(element)
+    """Return the record of a container from which unknown parts have been removed, or a reference by id."""
+    if not element.children and (text := parse_value(Type.STRING, element.text)):
+        return Reference(element.name, str(text))
     content = CONTENT[element.name]
     found: Changes = {"properties": [], "requested": [], "delivered": []}
     for child in element.children:
@@ -117,18 +117,6 @@ def _scope(element: Element) -> Scope | Reference:
     return RECORDS[element.name](policy=policy, line=element.line, column=element.column, **fields)
 
 
-def _reference(element: Element) -> Scope | Reference:
-    """Return the record of a container without children: a reference by id, or an empty record."""
-    text = parse_value(Type.STRING, element.text)
-    if text:
-        return Reference(element.name, str(text))
-    for name in REQUIRED.get(element.name, ()):
-        raise error_at(element, f"no {name} in it, nor the id of another")
-    return RECORDS[element.name](
-        policy=element.attributes.get(AWARENESS_POLICY), line=element.line, column=element.column
-    )
-
-
 def _category(element: Element) -> list[Property]:
     """Return the properties of a Requested or Delivered; those without a policy inherit its policy."""
     refuse_text(element)
@@ -154,7 +142,8 @@ def _check_properties(element: Element, properties: list[Property], content: Map
     seen.update(child.name for child in element.children)
     for name in REQUIRED.get(element.name, ()):
         if name not in seen:
-            raise error_at(element, f"no {name} in it")
+            instead = "" if element.children else ", nor the id of another"
+            raise error_at(element, f"no {name} in it{instead}")
 
 
 def _environment(element: Element) -> Environment:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss import values
+from jobfeatures.formats.sss.extensions import NUMBER_ELEMENTS, NUMBERS, TEXT_ELEMENTS, TEXTS
 from jobfeatures.formats.sss.objects import (
     DELIVERED,
     DIRECT,
     REQUESTED,
-    Property,
     Reference,
     SssJob,
     SssTask,
@@ -57,28 +57,24 @@ def read_records(
     """
     notes = notes or Notes()
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
-        reported: object = found
         try:
             if isinstance(found, SssJob):
                 yield make_record(found, notes)
-                continue
-            if isinstance(found, KeptJob):
+            elif isinstance(found, KeptJob):
                 record = make_record(found.job)
                 yield replace(record, source_text=SourceText(KIND, found.text, record))
-                continue
+            elif isinstance(found, Passage):
+                yield found
+            elif isinstance(found, Rejected):
+                notes.not_taken[f"{found.field} (awarenessPolicy Warn)"] += 1
+            elif isinstance(found, ParseError):
+                raise found
+            elif not keep_text and found.name != GROUP_ID_NAME:  # which becomes the jobs' workflow_id
+                notes.not_taken[found.name] += 1
         except ParseError as error:
-            reported = error
-        if isinstance(reported, Property):
-            if not keep_text and reported.name != GROUP_ID_NAME:  # it becomes the jobs' workflow_id
-                notes.not_taken[reported.name] += 1
-        elif isinstance(reported, Passage):
-            yield reported
-        elif isinstance(reported, Rejected):
-            notes.not_taken[f"{reported.field} (awarenessPolicy Warn)"] += 1
-        elif isinstance(reported, ParseError):
             if strict:
-                raise reported.at(source)
-            yield Rejected.from_error(reported.at(source))
+                raise error.at(source) from None
+            yield Rejected.from_error(error.at(source))
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
@@ -88,39 +84,25 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
     is_pending = state is JobState.PENDING  # values outside any category are requests
     allocated = (DELIVERED,) if is_pending else (DELIVERED, DIRECT)
     requested = (REQUESTED, DIRECT) if is_pending else (REQUESTED,)
-    start, end = said.number("StartTime"), said.number("EndTime")
-    if end is None and start is not None and state.is_finished:
+    found: dict[str, Any] = {field: said.text(element) for field, element in TEXT_ELEMENTS.items()}
+    found["batch_system"] = found["batch_system"] or BATCH_SYSTEM
+    found["account"] = found["account"] or said.text("Account")
+    found |= {field: said.number(element) for field, element in NUMBER_ELEMENTS.items()}
+    found |= {field: said.extended(field) for field in (*NUMBERS, *TEXTS)}
+    found["workflow_id"] = found["workflow_id"] or job.group_id
+    start = found["start_secs"]
+    if found["end_secs"] is None and start is not None and state.is_finished:
         used = said.amount("Duration", DELIVERED, DIRECT)
-        end = None if used is None else start + used
+        found["end_secs"] = None if used is None else start + used
+    if found["run_secs"] is None:
+        found["run_secs"] = _run_secs(said, start, found["end_secs"])
     starts = said.number("StartCount")
     record = JobRecord(
-        batch_system=said.text("ResourceManagerType") or BATCH_SYSTEM,
+        **found,
         job_id=values.checked_id("".join(str(said.use(each).value) for each in job.all("Id"))),
         state=state,
-        name=said.text("Name"),
-        user=said.text("User"),
-        uid=said.extended_number("uid"),
-        group=said.text("Group"),
-        gid=said.extended_number("gid"),
-        account=said.text("Project", "Account"),
-        queue=said.text("Queue"),
-        partition=said.text("Partition"),
-        qos=said.text("QualityOfService"),
         is_interactive=said.flag("Interactive"),
-        cluster=said.extended_text("cluster"),
-        state_word=said.extended_text("state_word"),
-        executable=said.text("Executable"),
-        reservation=said.text("Reservation"),
-        priority=said.number("Priority"),
-        submit_secs=said.number("SubmitTime"),
-        eligible_secs=said.number("EligibleTime"),
-        start_secs=start,
-        end_secs=end,
-        run_secs=_run_secs(said, start, end),
-        suspended_secs=said.number("SuspendDuration"),
         restarts=starts - 1 if starts else None,
-        exit_status=said.number("ExitCode"),
-        exit_signal=said.extended_number("exit_signal"),
         nodes=_nodes(job, said),
         total_nodes=said.amount("NodeCount", *allocated),
         total_cpus=_processors(said, allocated),
@@ -131,18 +113,8 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
         requested_memory_bytes=said.memory_limit(),
         wall_limit_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
         cpu_limit_secs=said.limit("", "CPUTime"),
-        used_cpu_secs=said.number("CpuDuration"),
-        user_cpu_secs=said.extended_number("user_cpu_secs"),
-        system_cpu_secs=said.extended_number("system_cpu_secs"),
-        energy_joules=said.extended_number("energy_joules"),
         used_memory_bytes=_used_memory(said),
-        array_job_id=said.extended_text("array_job_id"),
-        array_task_id=said.extended_text("array_task_id"),
-        het_job_id=said.extended_text("het_job_id"),
-        workflow_id=said.extended_text("workflow_id") or job.group_id,
-        het_offset=said.extended_number("het_offset"),
         preceding_job_id=_preceding(said),
-        think_secs=said.extended_number("think_secs"),
     )
     if notes is not None:
         _count_not_taken(job, said.used, record, notes)
@@ -150,11 +122,10 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
 
 
 def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
-    """Return how long the job ran, None if that is just the time from start to end less suspensions."""
-    reported = said.extended_number("run_secs")
-    delivered = said.amount("Duration", DELIVERED) if reported is None else None
+    """Return the run time delivered, None if that is just the time from start to end less suspensions."""
+    delivered = said.amount("Duration", DELIVERED)
     if delivered is None or start is None or end is None:
-        return reported
+        return None
     return None if delivered == end - start - (said.number("SuspendDuration") or 0) else delivered
 
 

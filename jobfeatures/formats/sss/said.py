@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss import extensions, values
@@ -35,7 +35,7 @@ from jobfeatures.formats.sss.objects import (
     SssTask,
     SssTaskGroup,
 )
-from jobfeatures.formats.sss.values import Value, parse_value
+from jobfeatures.formats.sss.values import parse_value
 from jobfeatures.formats.sss.vocabulary import Type
 from jobfeatures.records.model import UNLIMITED, JobState, Limit, Unlimited
 
@@ -53,26 +53,17 @@ class Said:
         self._scope = job
         self.used: set[int] = set() if used is None else used
         self._found: dict[tuple[str, str], list[Property]] = {}
-        self._alternatives: frozenset[str] | None = frozenset()  # None: all requested properties
+        self._alternatives = _alternatives(job.requested)  # None: all requested properties
         self._extended: dict[str, Property] = {}
-        for each in job.properties:
-            if each.name == "Extension":
-                if each.text("type") == extensions.TYPE:
+        categories = ((DIRECT, job.properties), (DELIVERED, job.delivered), (REQUESTED, job.requested))
+        for category, properties in categories:
+            for each in properties:
+                name = each.name
+                if name in {"Resource", "ResourceLimit"}:
+                    name += f" {each.text('name')}"
+                elif name == "Extension" and each.text("type") == extensions.TYPE:
                     self._extended[each.text("name")] = each
-            elif each.name == "ResourceLimit":
-                self._add(DIRECT, each, f"ResourceLimit {each.text('name')}")
-            else:
-                self._add(DIRECT, each)
-        for each in job.delivered:
-            self._add(DELIVERED, each)
-        if job.requested:
-            self._alternatives = _alternatives(job.requested)
-            for each in job.requested:
-                self._add(REQUESTED, each)
-
-    def _add(self, category: str, each: Property, name: str = "") -> None:
-        known_by = f"Resource {each.text('name')}" if each.name == "Resource" else each.name
-        self._found.setdefault((category, name or known_by), []).append(each)
+                self._found.setdefault((category, name), []).append(each)
 
     def all(self, name: str, category: str = DIRECT) -> list[Property]:
         """Return all properties with this name in a category."""
@@ -120,7 +111,7 @@ class Said:
         """Return an Extension of our own type, even an empty one."""
         return self._extended.get(name)
 
-    def extended(self, name: str) -> Value | None:
+    def extended(self, name: str) -> Any:
         """Return the value of an Extension of our own type, None if absent or empty. Raises ParseError."""
         found = self._extended.get(name)
         if found is None or not found.value:
@@ -130,21 +121,11 @@ class Said:
         except ParseError as error:
             raise found.error(error.reason, error.text) from None
 
-    def extended_text(self, name: str) -> str | None:
-        """Return the text of an Extension of our own type."""
-        value = self.extended(name)
-        return value if isinstance(value, str) else None
-
-    def extended_number(self, name: str) -> int | None:
-        """Return the number of an Extension of our own type."""
-        value = self.extended(name)
-        return value if isinstance(value, int) else None
-
     def state(self) -> JobState:
         """Return the job's state; a word that is not a state gives UNKNOWN."""
         word = self.text("State")
         state = extensions.STATES.get(word or "", JobState.UNKNOWN)
-        return extensions.exact_state(word, self.extended_text("state")) or state
+        return extensions.exact_state(word, self.extended("state")) or state
 
     def has(self, name: str) -> int | None:
         """Return the amount of a resource that the job has, in its base unit; see `actual`."""

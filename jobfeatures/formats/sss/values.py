@@ -91,17 +91,13 @@ def _number(kind: Type, text: str) -> Value:
         sets = text.replace("}", "").split("{")[1:]
         return tuple(tuple(int(number) for number in each.split(",")) for each in sets)
     if kind in {Type.FLOAT, Type.AMOUNT}:
-        return _decimal(text)
+        value = Decimal(text)
+        if len(value.as_tuple().digits) > MAX_DIGITS or abs(value.adjusted()) > MAX_POWER:
+            raise ParseError("number too large, too small or too long", text=text)
+        return value
     if abs(number := int(text)) > MAX_NUMBER:
         raise ParseError("number too large", text=text)
     return number
-
-
-def _decimal(text: str) -> Decimal:
-    value = Decimal(text)
-    if len(value.as_tuple().digits) > MAX_DIGITS or abs(value.adjusted()) > MAX_POWER:
-        raise ParseError("number too large, too small or too long", text=text)
-    return value
 
 
 def format_value(value: Value) -> str:

@@ -45,11 +45,7 @@ class Place(enum.Flag):
 
 # Task groups and tasks may hold any job property: sections 6.0 and 7.0.
 _JOB_PROPERTY = Place.JOB | Place.TASK_GROUP | Place.TASK
-
-CATEGORIES: Final[Mapping[str, tuple[Place, str]]] = {
-    "R": (Place.REQUESTED, "Requested"),
-    "D": (Place.DELIVERED, "Delivered"),
-}
+_CATEGORIZED = _JOB_PROPERTY | Place.REQUESTED | Place.DELIVERED
 
 # The forms of contents and attribute values by type, after surrounding blanks are stripped: regular
 # expressions that mean the same in Python and in a schema. Types not listed are free text.
@@ -79,7 +75,7 @@ INHERITED: Final[Mapping[Place, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One row of the vocabulary. `categories` are R, D, both or none; `section` is the specification's.
+    """One row of the vocabulary. `section` is the specification's.
 
     `many`: it may occur more than once there. In a category any element may.
     `needs`: the required attributes.
@@ -89,7 +85,6 @@ class Term:
     name: str
     type: Type
     places: Place = _JOB_PROPERTY
-    categories: str = ""
     attributes: tuple[str, ...] = ()
     many: bool = False
     needs: tuple[str, ...] = ()
@@ -119,7 +114,7 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("4.1", "State", _S, Place.JOB_GROUP),
     # Simple job properties
     Term("5.1", "Application", _S),
-    Term("5.1", "Architecture", _S, categories="RD"),
+    Term("5.1", "Architecture", _S, _CATEGORIZED),
     Term("5.1", "Arguments", _S),
     Term("5.1", "Charge", Type.FLOAT, attributes=("units",)),  # units: as in the elaborate example
     Term("5.1", "Checkpointable", _B),
@@ -137,18 +132,18 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Name", _S, Place.JOB | Place.TASK),
     Term("5.1", "State", _S),
     Term("5.1", "Type", _S),
-    Term("5.1", "Machine", _S, categories="RD"),
-    Term("5.1", "NetworkType", _S, categories="RD"),
-    Term("5.1", "NodeCount", _N, categories="RD"),
-    Term("5.1", "OperatingSystem", _S, categories="RD"),
-    Term("5.1", "Partition", _S, categories="RD"),
+    Term("5.1", "Machine", _S, _CATEGORIZED),
+    Term("5.1", "NetworkType", _S, _CATEGORIZED),
+    Term("5.1", "NodeCount", _N, _CATEGORIZED),
+    Term("5.1", "OperatingSystem", _S, _CATEGORIZED),
+    Term("5.1", "Partition", _S, _CATEGORIZED),
     Term("5.1", "Priority", _I),
-    Term("5.1", "QualityOfService", _S, categories="RD"),
-    Term("5.1", "Queue", _S, categories="RD"),
+    Term("5.1", "QualityOfService", _S, _CATEGORIZED),
+    Term("5.1", "Queue", _S, _CATEGORIZED),
     Term("5.1", "Quote", _S),
-    Term("5.1", "Reservation", _S, categories="RD"),
+    Term("5.1", "Reservation", _S, _CATEGORIZED),
     Term("5.1", "ReservationTime", _TIME),
-    Term("5.1", "ResourceManagerType", _S, categories="RD"),
+    Term("5.1", "ResourceManagerType", _S, _CATEGORIZED),
     Term("5.1", "Restartable", _B),
     Term("5.1", "Shell", _S),
     Term("5.1", "StagedTime", _TIME),
@@ -160,33 +155,31 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Suspendable", _B),
     Term("5.1", "SuspendDuration", _N),
     Term("5.1", "TimeCategory", _S),
-    Term("5.1", "Duration", _SECS, categories="RD", attributes=("units",)),  # units: an addition, see UNITS
+    Term("5.1", "Duration", _SECS, _CATEGORIZED, attributes=("units",)),  # units: an addition, see UNITS
     # Other job properties
-    Term("5.1", "Feature", _S, categories="RD", attributes=_LISTED),
+    Term("5.1", "Feature", _S, _CATEGORIZED, attributes=_LISTED),
     Term("5.1", "OutputFile", _S, attributes=("redirectList",)),
     Term("5.1", "ErrorFile", _S, attributes=("redirectList",)),
     Term("5.1", "InputFile", _S, attributes=("redirectList",)),
     Term("5.1", "NotificationList", Type.LIST, attributes=("uri",), many=True),
     Term("5.1", "ResourceLimit", _S, attributes=_NAMED, many=True, needs=("name",)),
-    Term("5.1", "Node", _S, categories="RD", attributes=(*_LISTED, "count")),
+    Term("5.1", "Node", _S, _CATEGORIZED, attributes=(*_LISTED, "count")),
     Term("5.1", "TaskDistribution", _S, attributes=("type",)),
     Term("5.1", "Dependency", _S, attributes=("condition", "code", "designator"), many=True),
     Term("5.1", "Extension", _S, attributes=_NAMED, many=True, needs=("name",)),
     # Credentials
-    Term("5.1", "Project", _S, categories="RD"),
-    Term("5.1", "Account", _S, categories="RD"),  # another name of Project, in the examples of section 8
-    Term("5.1", "GlobalUser", _S, categories="RD"),
-    Term("5.1", "Group", _S, categories="RD"),
-    Term("5.1", "User", _S, categories="RD"),
+    Term("5.1", "Project", _S, _CATEGORIZED),
+    Term("5.1", "Account", _S, _CATEGORIZED),  # another name of Project, in the examples of section 8
+    Term("5.1", "GlobalUser", _S, _CATEGORIZED),
+    Term("5.1", "Group", _S, _CATEGORIZED),
+    Term("5.1", "User", _S, _CATEGORIZED),
     # Consumable resources
-    Term("5.1", "Disk", _F, categories="RD", attributes=_CONSUMABLE),
-    Term("5.1", "Memory", _F, categories="RD", attributes=_CONSUMABLE),
-    Term("5.1", "Network", _F, categories="RD", attributes=_CONSUMABLE),
-    Term("5.1", "Processors", _N, categories="RD", attributes=_CONSUMABLE),
-    Term("5.1", "Swap", _F, categories="RD", attributes=_CONSUMABLE),
-    Term(
-        "5.1", "Resource", _F, categories="RD", attributes=(*_NAMED, *_CONSUMABLE), many=True, needs=("name",)
-    ),
+    Term("5.1", "Disk", _F, _CATEGORIZED, attributes=_CONSUMABLE),
+    Term("5.1", "Memory", _F, _CATEGORIZED, attributes=_CONSUMABLE),
+    Term("5.1", "Network", _F, _CATEGORIZED, attributes=_CONSUMABLE),
+    Term("5.1", "Processors", _N, _CATEGORIZED, attributes=_CONSUMABLE),
+    Term("5.1", "Swap", _F, _CATEGORIZED, attributes=_CONSUMABLE),
+    Term("5.1", "Resource", _F, _CATEGORIZED, (*_NAMED, *_CONSUMABLE), many=True, needs=("name",)),
     # Task group properties
     Term("6.1", "TaskCount", _N, Place.TASK_GROUP),
     Term("6.1", "Id", _S, Place.TASK_GROUP),
@@ -223,11 +216,10 @@ class Slot:
 
 def _slots(place: Place) -> Mapping[str, Slot]:
     inherited = (*EVERYWHERE, *INHERITED.get(place, ()))
-    categories = [letter for letter, (category, _) in CATEGORIES.items() if category is place]
     return {
         term.name: Slot(term, frozenset((*term.attributes, *inherited)))
         for term in TABLE
-        if place in term.places or any(letter in term.categories for letter in categories)
+        if place in term.places
     }
 
 

@@ -222,8 +222,8 @@ def _extension(name: str) -> str:
     return f'<Extension name="{name}" type="{extensions.TYPE}">'
 
 
-def _extended(how: Any, *fields: str) -> list[_Row]:
-    return [_Row(field, f"\n    {_extension(field)}", "</Extension>", how) for field in fields]
+def _extended(field: str, how: Any) -> _Row:
+    return _Row(field, f"\n    {_extension(field)}", "</Extension>", how)
 
 
 _STATES: Final = {state: word for state in JobState if (word := state_word(state))}
@@ -231,35 +231,18 @@ _FLAGS: Final = {True: "True", False: "False"}
 _UNLIMITED: Final = {UNLIMITED: "unlimited"}
 _inner = partial(_row, indent="      ")
 _OWN: Final[tuple[_Row, ...]] = (
-    _row("name", "Name", _text),
-    _row("account", "Project", _text),
-    _row("user", "User", _text),
-    _row("group", "Group", _text),
-    _row("queue", "Queue", _text),
-    _row("partition", "Partition", _text),
-    _row("executable", "Executable", _text),
-    _row("reservation", "Reservation", _text),
-    _row("batch_system", "ResourceManagerType", _text),
-    _row("qos", "QualityOfService", _text),
+    *(_row(field, tag, _text) for field, tag in extensions.TEXT_ELEMENTS.items()),
     _row("state", "State", _STATES),
     _row("is_interactive", "Interactive", _FLAGS),
-    _row("submit_secs", "SubmitTime", _whole),
-    _row("eligible_secs", "EligibleTime", _whole),
-    _row("start_secs", "StartTime", _whole),
-    _row("end_secs", "EndTime", _whole),
-    _row("suspended_secs", "SuspendDuration", _whole),
-    _row("used_cpu_secs", "CpuDuration", _whole),
-    _row("priority", "Priority", _whole),
-    _row("exit_status", "ExitCode", _whole),
+    *(_row(field, tag, _whole) for field, tag in extensions.NUMBER_ELEMENTS.items()),
     _row("restarts", "StartCount", _starts),
     _row("preceding_job_id", "Dependency", _text, ' condition="OnExit"'),
     _row("cpu_limit_secs", "ResourceLimit", _whole, ' name="CPUTime"'),
     _row("wall_limit_secs", "ResourceLimit", _UNLIMITED, ' name="Duration"'),
     _row("requested_memory_bytes", "ResourceLimit", _UNLIMITED, ' name="MaxMemory"'),
     _row("cpu_limit_secs", "ResourceLimit", _UNLIMITED, ' name="CPUTime"'),
-    *_extended(_whole, "uid", "gid", "exit_signal", "het_offset", "think_secs"),
-    *_extended(_whole, "run_secs", "user_cpu_secs", "system_cpu_secs", "energy_joules"),
-    *_extended(_text, "array_job_id", "array_task_id", "het_job_id", "workflow_id", "cluster", "state_word"),
+    *(_extended(field, _whole) for field in extensions.NUMBERS),
+    *(_extended(field, _text) for field in extensions.TEXTS),
 )
 _REQUESTED: Final[tuple[_Row, ...]] = (
     _inner("requested_nodes", "NodeCount", _whole),

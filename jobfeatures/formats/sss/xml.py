@@ -85,18 +85,15 @@ def parse_element(
     return builder.root
 
 
-class _Open:
+class _Open(NamedTuple):
     """An element whose end has not been read yet."""
 
-    __slots__ = ("attributes", "children", "column", "line", "name", "pieces")
-
-    def __init__(self, name: str, attributes: Mapping[str, str], line: int, column: int) -> None:
-        self.name = name
-        self.attributes = attributes
-        self.line = line
-        self.column = column
-        self.pieces: list[str] = []
-        self.children: list[Element] = []
+    name: str
+    attributes: Mapping[str, str]
+    line: int
+    column: int
+    pieces: list[str]
+    children: list[Element]
 
 
 class _Builder(ContentHandler):
@@ -124,7 +121,7 @@ class _Builder(ContentHandler):
         self._elements_left -= 1
         if self._elements_left < 0:
             raise _placed("too many elements", self._source, line, column, name)
-        self._open.append(_Open(name, attributes or _NO_ATTRIBUTES, line, column))
+        self._open.append(_Open(name, attributes or _NO_ATTRIBUTES, line, column, [], []))
 
     def characters(self, content: str) -> None:
         self._open[-1].pieces.append(content)

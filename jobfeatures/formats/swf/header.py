@@ -26,7 +26,7 @@ MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", 
 LABELS: Final = {label.lower(): label for label in TEXTS}
 _LABEL = re.compile(r";([ \t]*)([A-Za-z][A-Za-z0-9_]{0,40})[ \t]*:[ \t]*(.*)\Z")
 _SIZE = re.compile(r"([0-9]{1,18})[ \t]*(?:\((.*)\))?\s*\Z", re.DOTALL)
-_NUMBERED = re.compile(r"(-?[0-9]{1,9})(?:[ \t]+(?:-[ \t]+)?|\Z)(\S+)?[ \t]*(.*)\Z", re.DOTALL)
+_NUMBERED = re.compile(r"(-?[0-9]{1,9})(?:[ \t]+(?:-[ \t]+)?|\Z)(\S+)?")
 # "the exact meaning is determined by a header comment": requested times are CPU times of a processor.
 _CPU_TIME = re.compile(
     r"\brequest(?:ed)?\s+(?:run\s?)?times?\s+(?:\w+\s+){0,2}?(?:is|are|means?|denotes?)\s"
@@ -49,20 +49,10 @@ class Preemption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number, followed in parentheses by the numbers of its partitions or by a remark."""
+    """A number, followed in parentheses by the numbers of its partitions, if not by a remark."""
 
     total: int
     parts: tuple[int, ...] = ()
-    remark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A queue or a partition."""
-
-    number: int
-    name: str
-    details: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +95,9 @@ class Header:
         match = _SIZE.match(comment.value)
         if match is None:
             raise self._error(comment, "not a number, or a number with others in parentheses")
-        inside = (match[2] or "").strip()
-        words = [word for word in re.split(r"[,\s]+", inside) if word]
-        if all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
-            return Size(int(match[1]), tuple(int(word) for word in words))
-        return Size(int(match[1]), (), inside)
+        words = (match[2] or "").replace(",", " ").split()
+        are_parts = all(word.isascii() and word.isdigit() and len(word) < 19 for word in words)
+        return Size(int(match[1]), tuple(map(int, words)) if are_parts else ())
 
     def preemption(self) -> Preemption | None:
         """Return the value of Preemption, None if it is absent. Raises ParseError."""
@@ -160,15 +148,15 @@ class Header:
             return None
         return datetime.fromtimestamp(start_secs + secs, zone)
 
-    def numbered(self, label: str) -> dict[int, Numbered]:
-        """Return the queues or partitions named in comments (`label`), by number. Raises ParseError."""
-        return {each.number: each for each in map(self._numbered, self.values(label))}
-
-    def _numbered(self, comment: Comment) -> Numbered:
-        match = _NUMBERED.match(comment.value)
-        if match is None:
-            raise self._error(comment, "does not begin with a number")
-        return Numbered(int(match[1]), match[2] or "", (match[3] or "").strip())
+    def numbered(self, label: str) -> dict[int, str]:
+        """Return the names of queues or partitions in comments (`label`), by number. Raises ParseError."""
+        found: dict[int, str] = {}
+        for comment in self.values(label):
+            match = _NUMBERED.match(comment.value)
+            if match is None:
+                raise self._error(comment, "does not begin with a number")
+            found[int(match[1])] = match[2] or ""
+        return found
 
     def _error(self, comment: Comment, reason: str) -> ParseError:
         return ParseError(

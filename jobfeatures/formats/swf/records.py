@@ -134,7 +134,7 @@ class _Called(dict[int, str | None]):
 
 def _by_number(header: Header, label: str) -> dict[int, str]:
     found = header.readable(partial(Header.numbered, label=label)) or {}  # else they stand for themselves
-    return {number: each.name for number, each in found.items() if each.name}
+    return {number: name for number, name in found.items() if name}
 
 
 def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:

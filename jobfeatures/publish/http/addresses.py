@@ -31,7 +31,7 @@ FIXED_CACHE_SECS = 3600
 _PART = re.compile(r"[A-Za-z0-9_]{1,128}\Z")
 _STATIC = frozenset(key.name for key in KEYS if key.lifetime is Lifetime.STATIC)
 _FIXED = frozenset({JOB_ID.name, PHYS_CORES.name, LOG_CORES.name})
-_KNOWN = frozenset(key.name for key in KEYS)
+FEATURES = frozenset(key.name for key in KEYS)  # of either specification, and extensions
 
 
 class Target(NamedTuple):
@@ -70,11 +70,6 @@ def cache_control(target: Target) -> str:
     if target.key in _FIXED:
         secs = FIXED_CACHE_SECS
     return f"max-age={secs}" if target.area == MACHINE else f"private, max-age={secs}"
-
-
-def is_feature(name: str) -> bool:
-    """Return whether a name is a key of either specification or an extension."""
-    return name in _KNOWN
 
 
 def public_url(listen_address: str) -> str:

@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Protocol
 
 from jobfeatures.system.rates import Rates
@@ -89,7 +90,7 @@ class ConnectionTable:
         if rates is not None and not rates.take(client_of(transport), self._loop.time()):
             self._end(one, RATE)
         elif len(self._open) > self._limits.connections:
-            self._end(min(self._open, key=_answered_at), CROWD)
+            self._end(min(self._open, key=attrgetter("answered_at")), CROWD)
 
     def count_out(self, one: Open) -> None:
         """Remove a connection."""
@@ -126,12 +127,11 @@ class ConnectionTable:
             if transport.get_write_buffer_size()
         }
         for one in list(self._open):
-            head_since = getattr(one, "head_since", None)
-            if head_since is not None and head_since < cutoff:
+            if one.head_since is not None and one.head_since < cutoff:
                 self._end(one, SLOW_HEAD)
-            elif max(self._unsent.get(one, now), _answered_at(one)) < cutoff:
+            elif max(self._unsent.get(one, now), one.answered_at) < cutoff:
                 self._end(one, SLOW_READER)
-            elif _answered_at(one) < now - self._limits.idle_secs:
+            elif one.answered_at < now - self._limits.idle_secs:
                 self._end(one, IDLE)
 
     def make_room(self, size: int) -> None:
@@ -144,7 +144,7 @@ class ConnectionTable:
             if (unsent := transport.get_write_buffer_size())
         }
         size += sum(sizes.values())
-        for one in sorted(sizes, key=_answered_at):
+        for one in sorted(sizes, key=attrgetter("answered_at")):
             if size <= MAX_UNSENT_BYTES:
                 break
             size -= sizes[one]
@@ -164,8 +164,3 @@ def client_of(transport: asyncio.BaseTransport) -> Hashable:
     """Return the client's IP address, empty if it has none."""
     peer = transport.get_extra_info("peername")
     return peer[0] if isinstance(peer, tuple) else ""
-
-
-def _answered_at(one: Open) -> float:
-    answered_at: float = getattr(one, "answered_at", 0.0)
-    return answered_at

@@ -1,6 +1,7 @@
 """Every rule: one directory that breaks it, and a good one that breaks none."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,11 @@ STATUS = {"used_CPU": "3", "first_exp_job_end": "1800000100", "last_exp_job_end"
 GOOD = {Kind.MACHINE: MACHINE, Kind.JOB: JOB, Kind.STATUS: STATUS}
 ANSWER = Answer(
     status=200,
-    content_type="text/plain; charset=utf-8",
-    content_length="3",
-    cache_control="max-age=10",
+    headers={
+        "content-type": "text/plain; charset=utf-8",
+        "content-length": "3",
+        "cache-control": "max-age=10",
+    },
     body_bytes=3,
 )
 
@@ -81,8 +84,10 @@ def breaches(kind, changes=None, **rest):
 
 
 def served(kind, missing=None, **changes):
-    """Return a directory on a server, with one key's head changed."""
-    answer = Answer(**{name: changes.get(name, getattr(ANSWER, name)) for name in ANSWER.__slots__})
+    """Return a directory on a server, with one key's headers changed; None: without that header."""
+    changed = ANSWER.headers | {name.replace("_", "-"): value for name, value in changes.items()}
+    headers = {name: value for name, value in changed.items() if value is not None}
+    answer = replace(ANSWER, headers=headers)
     entries = {name: Entry(content=b"16\n", answer=ANSWER) for name in ("total_cpu",)}
     entries["hs06"] = Entry(content=b"20\n", answer=answer)
     return judge(Case(Listing("http://server/machinefeatures", entries, kind, missing=missing), NOW))
@@ -171,7 +176,7 @@ def test_a_good_directory_has_no_error_and_no_warning(kind):
 
 
 def test_a_good_server_has_nothing_to_remark_about_its_answers():
-    found = served(M, missing=Answer(status=404, content_length="0"))
+    found = served(M, missing=Answer(status=404, headers={"content-length": "0"}))
     assert [finding for finding in found if finding.rule.startswith("http")] == []
 
 

@@ -91,11 +91,11 @@ def test_the_earliest_shutdown_counts_and_each_source_is_told_apart():
 
 
 def test_the_drain_of_an_earlier_run_of_the_same_id_does_not_reach_the_next_one():
-    drains = NO_DRAINS.with_job(KEY, Drain(5000, 1000, "root"))
+    drains = NO_DRAINS.with_drain(KEY, Drain(5000, 1000, "root"))
     assert drains.of_job(KEY, 900) == drains.of_job(KEY, None) == Drain(5000, 1000, "root")
     assert drains.of_job(KEY, 1200) is not None  # the clocks of two machines differ a little
     assert drains.of_job(KEY, 1301) is None
-    assert drains.with_job(KEY, None) == NO_DRAINS
+    assert drains.with_drain(KEY, None) == NO_DRAINS
 
 
 def table(*shutdowns, draining=False, source="slurm"):

@@ -48,7 +48,7 @@ def operator_file(tmp_path):
 def test_what_is_set_is_read_by_everybody_who_comes_later(tree, store, operator_file):
     assert store.read() == NO_DRAINS
     assert store.read_announced() == NOT_ANNOUNCED
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     store.write_announced(Announced({"slurm": True}, {"slurm": 5}))
     again = DrainStore(tree)
     assert again.read() == Drains(DRAIN)
@@ -64,7 +64,7 @@ def test_reading_makes_nothing(tmp_path):
 
 
 def test_a_store_that_others_could_write_is_refused(store, operator_file):
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     operator_file.chmod(0o646)
     with pytest.raises(UnsafePathError, match=r"operator\.json: writable by others"):
         store.read()
@@ -93,7 +93,7 @@ def test_a_link_a_fifo_or_a_second_name_in_the_place_of_the_store_is_refused(sto
 def test_the_file_of_another_user_is_refused(store, operator_file):
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     os.chown(operator_file, 6001, -1)
     with pytest.raises(UnsafePathError, match="belongs to uid 6001"):
         store.read()
@@ -102,7 +102,7 @@ def test_the_file_of_another_user_is_refused(store, operator_file):
 def test_a_half_written_store_is_named_and_never_overwritten(store, operator_file):
     operator_file.write_text('{"machine": {"at_se')
     operator_file.chmod(0o600)
-    for attempt in (store.read, lambda: store.change(lambda old: old.with_machine(DRAIN))):
+    for attempt in (store.read, lambda: store.change(lambda old: old.with_drain(None, DRAIN))):
         with pytest.raises(ParseError, match=str(operator_file)):
             attempt()
     assert operator_file.read_text() == '{"machine": {"at_se'
@@ -112,7 +112,7 @@ def test_a_half_written_store_is_named_and_never_overwritten(store, operator_fil
 def test_a_document_of_a_later_version_is_named_left_alone_and_costs_the_other_nothing(
     tree, store, operator_file, clock, caplog, make_table, name
 ):
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     store.write_announced(Announced({"slurm": True}, {"slurm": 1_900_000_000}))
     book = DrainBook(store, clock)
     book.refresh([], ASKED)
@@ -124,7 +124,7 @@ def test_a_document_of_a_later_version_is_named_left_alone_and_costs_the_other_n
         each.forget_ended({}, ())
     if name == "operator.json":
         with pytest.raises(ParseError, match="written by a later version"):
-            store.change(lambda old: old.with_machine(None))
+            store.change(lambda old: old.with_drain(None, None))
     assert later.read_text() == text
     assert book.view.drains == Drains(DRAIN), "what was asked for stays in force"
     assert f"{name}:format: written by a later version" in caplog.text
@@ -139,7 +139,7 @@ def test_a_store_without_end_is_refused(store, operator_file):
 
 
 def test_a_change_that_is_refused_leaves_all_as_it_is(store):
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     with pytest.raises(ZeroDivisionError):
         store.change(lambda _: 1 / 0)
     assert store.read() == Drains(DRAIN)
@@ -148,7 +148,7 @@ def test_a_change_that_is_refused_leaves_all_as_it_is(store):
 def test_changes_of_several_commands_at_once_are_all_kept(store, make_job):
     keys = [make_job(str(number)).key for number in range(8)]
     threads = [
-        threading.Thread(target=lambda key=key: store.change(lambda old: old.with_job(key, DRAIN)))
+        threading.Thread(target=lambda key=key: store.change(lambda old: old.with_drain(key, DRAIN)))
         for key in keys
     ]
     for thread in threads:
@@ -172,7 +172,7 @@ def test_a_lock_that_is_held_ends_the_wait(store, operator_file, monkeypatch):
 
 def test_the_old_drains_stay_in_force_while_the_store_is_broken(store, operator_file, clock, caplog):
     book = DrainBook(store, clock)
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     book.refresh([], ASKED)
     operator_file.write_text("{")
     for _ in range(3):
@@ -212,7 +212,7 @@ def test_announcements_of_a_batch_system_that_is_not_asked_any_more_are_forgotte
 def test_requests_for_jobs_that_have_ended_are_forgotten(store, clock, make_job):
     jobs = {job.key: job for job in (make_job("1"), make_job("2", state=JobState.COMPLETED), make_job("3"))}
     for key in jobs:
-        store.change(lambda old, key=key: old.with_job(key, DRAIN))
+        store.change(lambda old, key=key: old.with_drain(key, DRAIN))
     book = DrainBook(store, clock)
     book.refresh([], ASKED)
     published = {key for key in jobs if key.job_id == "3"}
@@ -237,7 +237,7 @@ def test_when_the_time_has_come_the_profile_says_what_stays(
     assert site.profile is Profile(profile)
     publisher, book = Publisher(tree, site, clock), DrainBook(store, clock)
     job = make_job("1", uid=os.geteuid(), start_secs=int(clock.now))
-    store.change(lambda old: old.with_machine(DRAIN).with_job(job.key, DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN).with_drain(job.key, DRAIN))
 
     def update():
         book.refresh([], ASKED)
@@ -254,7 +254,7 @@ def test_when_the_time_has_come_the_profile_says_what_stays(
     clock.now = DRAIN.at_secs - 1000.0  # a clock that jumps back: the time is still to come
     update()
     assert shutdowntime(tree) == f"{DRAIN.at_secs}\n"
-    store.change(lambda old: old.with_machine(None).with_job(job.key, None))
+    store.change(lambda old: old.with_drain(None, None).with_drain(job.key, None))
     update()
     assert shutdowntime(tree) is None
     assert not os.path.exists(own)
@@ -264,7 +264,7 @@ def test_when_the_time_has_come_the_profile_says_what_stays(
 
 
 def test_a_hook_tells_what_the_store_and_the_daemon_know(tree, store):
-    store.change(lambda old: old.with_machine(DRAIN))
+    store.change(lambda old: old.with_drain(None, DRAIN))
     store.write_announced(Announced({}, {"slurm": DRAIN.at_secs - 5}))
     machine, drains = read_for_hook(tree, Machine(total_cpus=4))
     assert machine.shutdown_secs == DRAIN.at_secs - 5

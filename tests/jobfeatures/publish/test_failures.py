@@ -15,7 +15,7 @@ import pytest
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError
 from jobfeatures.publish.failures import SPARE_BYTES, count_failure, read_failures
 from jobfeatures.publish.folders import EXPORTS, FAILURES
-from jobfeatures.publish.hookreasons import ACTIONS, REASONS, pairs, reason_of
+from jobfeatures.publish.hookreasons import ACTIONS, PAIRS, REASONS, reason_of
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 
@@ -40,7 +40,7 @@ def read(tree: FeatureTree) -> dict[tuple[str, str], int]:
 
 def test_counts_are_by_action_and_reason(tmp_path: Path) -> None:
     tree = FeatureTree(str(tmp_path))
-    assert tree.hook_failures() == dict.fromkeys(pairs(), 0)
+    assert tree.hook_failures() == dict.fromkeys(PAIRS, 0)
     with tree.folder(FAILURES) as folder:
         for _ in range(3):
             count_failure(folder, "publish", "timeout")
@@ -97,7 +97,7 @@ def test_what_is_no_count_of_ours_is_not_told(there: str, tmp_path: Path) -> Non
     else:
         (tmp_path / "other").write_text("12345")
         os.link(tmp_path / "other", path)
-    assert set(pairs()) - set(tree.hook_failures()) == {("publish", "other")}
+    assert set(PAIRS) - set(tree.hook_failures()) == {("publish", "other")}
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_every_reason_that_the_shell_counts_is_one_of_ours() -> None:
     counted = set(re.findall(r'hook_count "\$\w+" ([a-z]+)', LIBRARY.read_text()))
     assert counted == {"command", "daemon", "other", "timeout"}
     assert counted <= set(REASONS)
-    assert set(ACTIONS) == {action for action, _ in pairs()}
+    assert set(ACTIONS) == {action for action, _ in PAIRS}

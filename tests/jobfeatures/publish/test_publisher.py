@@ -11,7 +11,7 @@ from jobfeatures.config import Config
 from jobfeatures.features.origin import parse_origins
 from jobfeatures.jobs.jobrecords import Standing, format_record
 from jobfeatures.jobs.roster import Roster
-from jobfeatures.publish.hookreasons import pairs
+from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.site import Site
@@ -213,11 +213,11 @@ def test_an_update_that_changes_nothing_writes_nothing(tree, clock, make_job, ma
 def test_hooks_that_failed_are_counted_by_what_they_were_to_do_and_why(publisher, tree, tmp_path):
     tree.prepare()
     update(publisher, [])
-    assert publisher.status.hook_failures == dict.fromkeys(pairs(), 0)
+    assert publisher.status.hook_failures == dict.fromkeys(PAIRS, 0)
     with (tmp_path / "features/failures/publish.timeout").open("ab") as file:
         file.write(b"...")
     update(publisher, [])
-    assert publisher.status.hook_failures == {**dict.fromkeys(pairs(), 0), ("publish", "timeout"): 3}
+    assert publisher.status.hook_failures == {**dict.fromkeys(PAIRS, 0), ("publish", "timeout"): 3}
 
 
 def test_failures_of_hooks_that_cannot_be_counted_are_not_told(publisher, tmp_path, caplog):
@@ -226,7 +226,7 @@ def test_failures_of_hooks_that_cannot_be_counted_are_not_told(publisher, tmp_pa
     count.unlink()
     count.symlink_to("/etc/passwd")
     update(publisher, [])
-    assert set(publisher.status.hook_failures) == set(pairs()) - {("publish", "other")}, "a link is no count"
+    assert set(publisher.status.hook_failures) == set(PAIRS) - {("publish", "other")}, "a link is no count"
     (tmp_path / "features/failures").chmod(0o777)
     update(publisher, [])
     assert publisher.status.hook_failures == {}, "anybody may have left them"

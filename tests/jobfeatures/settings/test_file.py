@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings.file import MAX_BYTES, MAX_FILES, flatten, nearest, read_settings, stamp_of, to_toml
+from jobfeatures.settings.file import MAX_BYTES, MAX_FILES, flatten, read_settings, stamp_of, to_toml
 
 GOOD = b'[web]\nlisten_address = ":1"\n[partition."a b"]\ngrace_secs = 7200\n'
 
@@ -81,20 +81,6 @@ def test_what_is_deeper_or_longer_than_any_setting_is_refused_in_one_line(tmp_pa
     assert reason in said
     assert len(said.splitlines()) == 1
     assert len(said) < 400
-
-
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [
-        ("web.listen_addres", "; did you mean web.listen_address?"),
-        ("listen_address", "; did you mean web.listen_address?"),
-        ("sonar.interval", "; did you mean sample.interval?"),
-        ("quite_different", ""),
-        ("", ""),
-    ],
-)
-def test_the_nearest_word_is_told_where_one_is_near(word, hint):
-    assert nearest(word, ["web.listen_address", "sample.interval"]) == hint
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from jobfeatures.analysis.schedule.eet import Lanes, Mode
 from jobfeatures.analysis.schedule.eligibility import REASONS
-from jobfeatures.analysis.schedule.live.facts import JobFacts
+from jobfeatures.analysis.schedule.live.facts import JobFacts, why_not
 from jobfeatures.analysis.schedule.live.outlook import (
     BLUR_SECS,
     OVERRUN_SECS,
@@ -25,7 +25,7 @@ from jobfeatures.analysis.schedule.live.outlook import (
     most_runtime,
     whole,
 )
-from jobfeatures.analysis.schedule.live.userhistory import Asked, why_not_placed
+from jobfeatures.analysis.schedule.live.userhistory import Asked
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, plain
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.joblogs.loggedjob import Number
@@ -124,7 +124,7 @@ def compute_expectation(
 ) -> Expectation:
     """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
     facts = asked.jobs[asked.place]
-    reason = why_not_placed(facts)
+    reason = why_not(facts)
     if reason is not None:
         raise NotExpectedError(f"no end can be expected for job {shown(facts.job_id)}: {REASONS[reason]}")
     scale = shares.scale

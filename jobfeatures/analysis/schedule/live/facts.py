@@ -8,6 +8,10 @@ from typing import NamedTuple
 from jobfeatures.analysis.schedule.eligibility import (
     IMPOSSIBLE,
     LATEST_SECS,
+    NEGATIVE,
+    NO_CPUS,
+    NO_SUBMIT,
+    NO_USER,
     UNKNOWN,
     compute_rules,
     compute_runtime,
@@ -50,7 +54,19 @@ def order_of(facts: JobFacts) -> Order:
 
 
 def why_not(facts: JobFacts) -> str | None:
-    """Return why an ended job does not count, None if it does, by the same rules as for logs."""
+    """Return why a job does not count, None if it does: an ended one by the same rules as for logs.
+
+    One that has not ended is judged by what is known so far.
+    """
+    if facts.end_secs is None:
+        submit, start = facts.submit_secs, facts.start_secs
+        if submit is None or submit < 0:
+            return NO_SUBMIT
+        if start is not None and start < submit:
+            return NEGATIVE
+        if facts.user is None:
+            return NO_USER
+        return NO_CPUS if facts.cpus is None or facts.cpus < 0 else None
     rules = compute_rules(
         arrival=_known(facts.submit_secs),
         start=_known(facts.start_secs),
@@ -61,14 +77,6 @@ def why_not(facts: JobFacts) -> str | None:
         cpus=_known(facts.cpus),
     )
     return next((reason for reason, holds in rules.items() if holds), None)
-
-
-def is_placeable(facts: JobFacts) -> bool:
-    """Return whether a job that has not ended would count, judging by what is known so far."""
-    submit, start = facts.submit_secs, facts.start_secs
-    if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
-        return False
-    return start is None or start >= submit
 
 
 def _known(value: Number | None) -> Number:

@@ -20,7 +20,6 @@ from jobfeatures.analysis.schedule.eet import Lanes, Mode
 from jobfeatures.analysis.schedule.live.facts import (
     JobFacts,
     Order,
-    is_placeable,
     order_of,
     supersedes,
     why_not,
@@ -133,7 +132,7 @@ class LiveSchedule:
         if not supersedes(facts, known):
             return False
         if known.end_secs is None and facts.end_secs is None and known.user == facts.user:
-            if facts.user is None or not is_placeable(facts):
+            if facts.user is None or why_not(facts) is not None:
                 self._remove(known)
                 return False
             user = self._users[facts.user]
@@ -157,18 +156,14 @@ class LiveSchedule:
 
     def _insert(self, facts: JobFacts) -> bool:
         ended = facts.end_secs
-        if ended is None:
-            if facts.user is None or not is_placeable(facts):
-                return False
-        elif ended < self.begin_secs:
+        reason = why_not(facts)
+        if (ended is None and reason is not None) or (ended is not None and ended < self.begin_secs):
             return False
-        else:
-            reason = why_not(facts)
-            if reason is not None:
-                self._skipped[reason] += 1
-                self._jobs[facts.job_id] = facts
-                self._aside[facts.job_id] = reason
-                return True
+        if reason is not None:
+            self._skipped[reason] += 1
+            self._jobs[facts.job_id] = facts
+            self._aside[facts.job_id] = reason
+            return True
         assert facts.user is not None  # noqa: S101  # else there was a reason
         user = self._users.get(facts.user)
         if user is None:

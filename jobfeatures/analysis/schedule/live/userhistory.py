@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from jobfeatures.analysis.schedule.eligibility import NEGATIVE, NO_CPUS, NO_SUBMIT, NO_USER
 from jobfeatures.analysis.schedule.live.facts import (
     JobFacts,
     from_queue,
     from_record,
-    is_placeable,
     order_of,
     supersedes,
     why_not,
@@ -79,11 +77,10 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
         return None
     if job.state.is_finished:
         facts = facts._replace(end_secs=job.end_secs, is_cancelled=job.state is JobState.CANCELLED)
-    names = _names(job.array_job_id, job.array_task_id, job.het_job_id, job.het_offset)
     is_waiting = facts.start_secs is None and facts.end_secs is None
     return ReportedJob(
         facts,
-        names,
+        _names(job),
         waiting_tasks=job.array_task_id if is_waiting and job.tasks > 1 else None,
         reason=job.reason if is_waiting else None,
         planned_secs=job.planned_secs if is_waiting else None,
@@ -95,11 +92,7 @@ def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
-    return ReportedJob(facts, _names_of(record))
-
-
-def _names_of(record: JobRecord) -> frozenset[str]:
-    return _names(record.array_job_id, record.array_task_id, record.het_job_id, record.het_offset)
+    return ReportedJob(facts, _names(record))
 
 
 def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
@@ -121,15 +114,15 @@ def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
             suspended_secs=0, is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED
         )
     facts = facts._replace(partition=record.partition or "")  # a log's queues may be numbers
-    return ReportedJob(facts, _names_of(record))
+    return ReportedJob(facts, _names(record))
 
 
-def _names(array: str | None, task: str | None, het: str | None, offset: int | None) -> frozenset[str]:
+def _names(job: Job | JobRecord) -> frozenset[str]:
     found = set()
-    if array is not None and task is not None:
-        found.add(f"{array}_{task}")
-    if het is not None and offset is not None:
-        found.add(f"{het}+{offset}")
+    if job.array_job_id is not None and job.array_task_id is not None:
+        found.add(f"{job.array_job_id}_{job.array_task_id}")
+    if job.het_job_id is not None and job.het_offset is not None:
+        found.add(f"{job.het_job_id}+{job.het_offset}")
     return frozenset(found)
 
 
@@ -141,19 +134,6 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
         if known is None or supersedes(each.facts, known.facts):
             found[each.facts.job_id] = each
     return found
-
-
-def why_not_placed(facts: JobFacts) -> str | None:
-    """Return why no expected end can be computed for a job, None where one can."""
-    if facts.end_secs is not None:
-        return why_not(facts)
-    if is_placeable(facts) and facts.user is not None:
-        return None
-    if facts.submit_secs is None or facts.submit_secs < 0:
-        return NO_SUBMIT
-    if facts.start_secs is not None and facts.start_secs < facts.submit_secs:
-        return NEGATIVE
-    return NO_USER if facts.user is None else NO_CPUS
 
 
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
@@ -212,7 +192,7 @@ def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
     mine = [
         found.facts if each.facts.job_id == job_id else each.facts
         for each in known.values()
-        if each.facts.job_id == job_id or (each.facts.user == user and why_not_placed(each.facts) is None)
+        if each.facts.job_id == job_id or (each.facts.user == user and why_not(each.facts) is None)
     ]
     jobs = tuple(sorted(mine, key=order_of))
     het = {name.partition("+")[0] for name in found.names if "+" in name}
@@ -224,7 +204,7 @@ def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
         is_whole_array=found.facts.array_id == asked,
         components=max(1, components if het else 1),
         unplaced=sum(
-            each.facts.user == user and each.facts.end_secs is None and why_not_placed(each.facts) is not None
+            each.facts.user == user and each.facts.end_secs is None and why_not(each.facts) is not None
             for each in known.values()
             if each.facts.job_id != job_id
         ),

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from jobfeatures.analysis.schedule.document import Values
 from jobfeatures.analysis.schedule.measures import make_edges
 from jobfeatures.analysis.schedule.pictures.heatmap import Marks, make_marks
 from jobfeatures.analysis.schedule.result import QUEUE, Schedule
-from jobfeatures.analysis.schedule.runs import AT_ONCE, Array, Run, Store
+from jobfeatures.analysis.schedule.runs import AT_ONCE, Array, Run, Store, as_rows
 from jobfeatures.analysis.schedule.whole import Use, Whole, add_steps
 from jobfeatures.errors import shown_name
 from jobfeatures.joblogs.logfiles import COMPRESSIONS
@@ -23,16 +21,13 @@ USE_COLUMNS: Final = 600
 _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, COMPRESSIONS))})?\Z")
 
 
-MARKS: Final = np.dtype([("user", np.int64), ("begin", np.float64), ("tardiness", np.float64)])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
     """The data drawn of one schedule. Times are seconds since its log's time zero."""
 
     document: Values  # as `make_document` returns it
     users: list[str]
-    runs: list[Run]  # of MARKS
+    runs: list[Run]  # of marks
     first_secs: float
     last_secs: float
     edges: Array  # of the intervals for use and queue
@@ -70,9 +65,7 @@ class Sketch:
     def add(self, hand: Schedule, first_user: int) -> None:
         """Add the jobs of a hand, whose first user has the index `first_user` among all users."""
         marks = make_marks(hand)
-        rows = np.empty(len(marks.user), MARKS)
-        for name, column in marks._replace(user=marks.user + first_user)._asdict().items():
-            rows[name] = column
+        rows = as_rows(marks._replace(user=marks.user + first_user)._asdict())
         self._runs.append(self._store.write(rows))
         add_steps(self._steps, hand.steps(self._edges))
 

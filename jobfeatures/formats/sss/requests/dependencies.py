@@ -70,11 +70,8 @@ def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
         if isinstance(job, SssJob):
             waiting += [(job_id, each) for each in read_dependencies(job)]
             if name := job.value("Name", str):
-                graph.setdefault((_NAME, name), [])
-    for job in jobs:
-        name = job.value("Name", str) if isinstance(job, SssJob) else None
-        if name:  # one node per name, so that M jobs waiting for N of one name are M + N edges
-            graph[_NAME, name].append((_ID, job.id or ""))
+                # One node per name, so that M jobs waiting for N of one name are M + N edges.
+                graph.setdefault((_NAME, name), []).append((_ID, job_id))
     missing = []
     for job_id, each in waiting:
         other = (each.designator, each.on)

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.analysis.schedule.followers import LinkIndex, Links, describe_missing, link_keys
+from jobfeatures.analysis.schedule.followers import LinkIndex, Links, link_keys
 from jobfeatures.analysis.schedule.runs import Store
 from jobfeatures.joblogs.loggedjob import JobRecord
 
@@ -10,32 +10,32 @@ NUMBERS = st.lists(st.integers(1, 9), min_size=1, max_size=9)
 
 
 def linked(numbers, preceding, most=9, room_bytes=10**6):
-    """Return who follows whom, and what is told of the others: of jobs that come in pieces of at most so many."""
+    """Return who follows whom, and how many follow none: of jobs that come in pieces of at most so many."""
     with Store(room_bytes) as store:
         index, sizes = LinkIndex(store), []
         for first in range(0, len(numbers), most):
             some = np.array(numbers[first : first + most])
             index.add(some, np.array(preceding[first : first + most]), 10 * some)
             sizes.append(len(some))
-        told = describe_missing(index.settle())
+        missing = index.settle()
         found = list(index.taken(sizes))
     assert [len(places) for places, _ in found] == sizes
     places = np.concatenate([places for places, _ in found]).tolist()
     ends = np.concatenate([ends for _, ends in found]).tolist()
     assert ends == [10 * numbers[place] if place >= 0 else -1 for place in places]
-    return places, told
+    return places, missing
 
 
 def test_preceding_job_is_the_number_of_a_previous_job_in_the_workload():
-    assert linked([7, 9, 8], [-1, 7, 9]) == ([-1, 0, 1], [])
-    assert linked([7, 9, 8], [-1, -1, 0]) == ([-1, -1, -1], [])
+    assert linked([7, 9, 8], [-1, 7, 9]) == ([-1, 0, 1], 0)
+    assert linked([7, 9, 8], [-1, -1, 0]) == ([-1, -1, -1], 0)
 
 
 def test_what_is_not_there_or_there_twice_is_taken_as_none():
     assert linked([7, 7, 8, 9], [-1, -1, 7, 5])[0] == [-1] * 4
-    found, told = linked([1, 2, 3], [-1, 1, 5])
+    found, missing = linked([1, 2, 3], [-1, 1, 5])
     assert found == [-1, 0, -1]
-    assert told == ["1 × preceding job that is not there, or follows the job itself: it is taken as none"]
+    assert missing == 1
 
 
 def test_jobs_that_would_wait_for_themselves_follow_none():
@@ -57,10 +57,9 @@ def test_nobody_waits_for_himself_and_the_others_for_whom_they_name(drawn, most,
         while (job := named[job]) not in {-1, place} and steps < len(numbers):
             steps += 1
         expected.append(-1 if job == place else before)
-    found, told = linked(numbers, preceding, most, room_bytes)
+    found, missing = linked(numbers, preceding, most, room_bytes)
     assert found == expected
-    missing = sum(each > 0 for each in preceding) - sum(each >= 0 for each in expected)
-    assert told == describe_missing(missing)
+    assert missing == sum(each > 0 for each in preceding) - sum(each >= 0 for each in expected)
 
 
 @given(st.lists(st.integers(-1, 9), min_size=1, max_size=10), st.permutations(range(10)))

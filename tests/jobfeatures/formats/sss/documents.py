@@ -32,9 +32,9 @@ def variables_of(environment: Environment) -> dict[str, str]:
     return {each.text("name"): str(each.value) for each in environment.variables}
 
 
-def parse_jobs(data: bytes, *, source: str, batch_system: str = "spool") -> tuple[list[Job], list[Rejected]]:
+def parse_jobs(data: bytes, *, source: str) -> tuple[list[Job], list[Rejected]]:
     """Return the jobs of a document, and what was rejected or passed over in it."""
-    document = parse_document(data, source=source, batch_system=batch_system)
+    document = parse_document(data, source=source)
     return list(document.jobs), [*document.rejected, *document.warnings]
 
 

@@ -86,9 +86,9 @@ def test_typographic_quotes_are_refused_at_their_line_and_column(sss_fixtures):
     assert str(caught.value) == "f.xml:4: column 20: not well-formed (invalid token)"
 
 
-def test_ids_keep_the_batch_system_that_the_caller_gives_them():
-    jobs, _ = parse_jobs(b"<Job><Id> a/b </Id></Job>", source="s", batch_system="other")
-    assert jobs == [Job(key=JobKey("other", "a/b"))]
+def test_an_id_is_taken_without_blanks_around_it():
+    jobs, _ = parse_jobs(b"<Job><Id> a/b </Id></Job>", source="s")
+    assert jobs == [Job(key=JobKey("spool", "a/b"))]
 
 
 @pytest.mark.parametrize(

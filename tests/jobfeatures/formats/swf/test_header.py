@@ -9,7 +9,6 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.header import (
     Comment,
     Header,
-    Numbered,
     Preemption,
     Size,
     format_date,
@@ -34,7 +33,7 @@ def test_a_label_may_be_indented_and_written_in_any_case(line):
 
 def test_partitions_stand_in_parentheses_or_a_remark_does():
     assert header("; MaxNodes: 184  ( 6,  171,   7)").size("MaxNodes") == Size(184, (6, 171, 7))
-    assert header("; MaxNodes: 70  (dual)").size("MaxNodes") == Size(70, (), "dual")
+    assert header("; MaxNodes: 70  (dual)").size("MaxNodes") == Size(70)
 
 
 @pytest.mark.parametrize("value", ["N/A", "", "-1", "unknown"])
@@ -70,7 +69,7 @@ def test_the_last_of_a_repeated_label_counts():
     assert header("; MaxQueues: 3", "; MaxQueues: 4").size("MaxQueues") == Size(4)
 
 
-def test_queues_and_partitions_have_numbers_names_and_details():
+def test_queues_and_partitions_have_numbers_and_names():
     found = header(
         "; Queue: 0 interactive",
         "; Queue:  1 - batch  the rest",
@@ -79,11 +78,11 @@ def test_queues_and_partitions_have_numbers_names_and_details():
         "; Partition: 2 test,batch both",
     )
     assert found.numbered("Queue") == {
-        0: Numbered(0, "interactive"),
-        1: Numbered(1, "batch", "the rest"),
-        2: Numbered(2, ""),
+        0: "interactive",
+        1: "batch",
+        2: "",
     }
-    assert found.numbered("Partition") == {1: Numbered(1, "-1"), 2: Numbered(2, "test,batch", "both")}
+    assert found.numbered("Partition") == {1: "-1", 2: "test,batch"}
 
 
 def test_preemption_is_one_of_four_words():

@@ -92,7 +92,7 @@ def test_the_header_of_kth_is_understood():
 def test_the_queues_of_lanl_are_understood():
     with reading(path_of("LANL-O2K-1999-1.header-excerpt.swf.txt")) as stream:
         header = SwfReader(bounded_lines(stream)).header
-    assert {number: each.name for number, each in header.numbered("Queue").items()} == {
+    assert header.numbered("Queue") == {
         1: "short", 2: "long", 3: "small", 4: "medium", 5: "large", 6: "xlarge", 7: "small-d", 8: "medium-d",
         9: "large-d", 10: "xlarge-d",
     }  # fmt: skip

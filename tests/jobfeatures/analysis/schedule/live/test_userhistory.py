@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.analysis.schedule.live.facts import JobFacts
+from jobfeatures.analysis.schedule.live.facts import JobFacts, why_not
 from jobfeatures.analysis.schedule.live.userhistory import (
     NoSuchJobError,
     ReportedJob,
@@ -17,7 +17,6 @@ from jobfeatures.analysis.schedule.live.userhistory import (
     reported_by_accounting,
     reported_by_log,
     reported_by_queue,
-    why_not_placed,
 )
 from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.records.model import Job, JobKey, JobState
@@ -188,11 +187,11 @@ def test_only_jobs_of_the_user_that_count_stand_before_it_in_order():
 
 def test_the_one_that_is_asked_about_is_there_even_where_it_does_not_count():
     asked = choose_jobs([ReportedJob(facts("6", submit=15, end=20))], "6")
-    assert why_not_placed(asked.jobs[asked.place]) == "never_started"
-    assert why_not_placed(facts(cpus=None)) == "no_cpus"
-    assert why_not_placed(facts(user=None)) == "no_user"
-    assert why_not_placed(facts(submit=5, start=4)) == "impossible_times"
-    assert why_not_placed(facts(submit=None, start=4)) == "no_submit_time"
+    assert why_not(asked.jobs[asked.place]) == "never_started"
+    assert why_not(facts(cpus=None)) == "no_cpus"
+    assert why_not(facts(user=None)) == "no_user"
+    assert why_not(facts(submit=5, start=4)) == "impossible_times"
+    assert why_not(facts(submit=None, start=4)) == "no_submit_time"
 
 
 def test_of_two_records_of_a_job_the_end_of_its_last_run_counts():
