@@ -6,7 +6,7 @@ the last scrape before its end, or never.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from jobfeatures.records.model import Job, JobKey, JobState
@@ -48,25 +48,23 @@ class Retention:
         self._living: dict[JobKey, Job] = {}  # jobs of the last snapshot
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
         self._snapshot: Snapshot | None = None
-        self._left: frozenset[JobKey] = frozenset()  # ended jobs whose control groups stay, without processes
+        self._ending: frozenset[JobKey] = frozenset()  # reported to have ended, and still sampled
+        self._left: frozenset[JobKey] = frozenset()  # those whose control groups stay, without processes
 
     def take(
         self, snapshot: Snapshot, known: Knowledge, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that were sampled for the last time, and all ended jobs."""
-
-        def left(keys: Iterable[JobKey]) -> frozenset[JobKey]:
-            found = ((key, snapshot.jobs.get(key)) for key in keys if not known.is_on_node(key))
-            return frozenset(key for key, sample in found if sample is not None and not sample.processes)
-
-        self._left = left(self._left)
-        ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
-        self._left |= left(known.ending)
-        gone = {
+        ending = frozenset(
             key
-            for key in known.ending
-            if key in snapshot.jobs and not snapshot.jobs[key].in_group and not known.is_on_node(key)
-        }
+            for key in self._ending | known.ending.keys()
+            if key in snapshot.jobs and not known.is_on_node(key)
+        )
+        empty = frozenset(key for key in ending if not snapshot.jobs[key].processes)
+        self._left &= empty
+        ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
+        self._ending, self._left = ending, empty
+        gone = {key for key in ending if not snapshot.jobs[key].in_group}
         if gone or self._left & self._living.keys():
             living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
             snapshot = replace(snapshot, jobs=living)

@@ -224,3 +224,20 @@ def test_an_ended_job_is_kept_as_such_while_its_control_group_stays_without_proc
     assert look(Known(), user_cpu_secs=6.0) == {}  # its group alone does not bring it back
     assert look(Known(running), processes=1, user_cpu_secs=7.0) == {}  # it has been started again
     assert look(Known(ending=[key()]), user_cpu_secs=8.0)[key()].sample.user_cpu_secs == 8.0
+
+
+@pytest.mark.parametrize("later", [1, 2, 5])
+def test_a_job_whose_processes_outlive_its_reported_end_has_ended_when_its_group_is_empty(make_job, later):
+    kept, running = Retention(RETAIN_SECS), make_job("1")
+
+    def look(known, at_secs, **changes):
+        jobs = {key(): sample(in_group=True, **changes)}
+        taken = Snapshot(taken_at_secs=1e9 + at_secs, duration_secs=0, node=None, jobs=jobs)
+        return kept.take(taken, known, now_secs=at_secs, shown={})[1]
+
+    assert look(Known(running), 1, processes=2) == {}
+    assert look(Known(ending=[key()]), 2, processes=1) == {}
+    for at_secs in range(3, 2 + later):
+        assert look(Known(), at_secs, processes=1) == {}
+    assert look(Known(), 8, user_cpu_secs=7.0)[key()].sample.user_cpu_secs == 7.0
+    assert look(Known(), 9)[key()].sample.user_cpu_secs == 7.0

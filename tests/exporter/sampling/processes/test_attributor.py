@@ -1,16 +1,18 @@
 """Every way of finding out whose a process is, on made-up nodes, and which of them goes first."""
 
 import itertools
+import random
 import shutil
 
 import pytest
 
 from jobfeatures.batch import BatchSettings
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.sampling.processes import attributor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
+from jobfeatures_exporter.state.retention import Retention
 
 EPOCH = 1795247965 - 1577836800
 HEX = "0123456789abcdef" * 4
@@ -140,6 +142,56 @@ def test_what_starts_a_job_is_none_of_its_processes_where_these_have_a_group(nod
     assert sampler.sample().key_of(600) == service
     (node.cgroup / group).rename(node.cgroup / "old")
     assert sampler.sample().key_of(600) == job  # what descends from it is the job
+
+
+class Known:
+    """What is known of one job by its source."""
+
+    def __init__(self, job):
+        self.jobs, self.ending = {job.key: job}, {}
+
+    def is_on_node(self, key):
+        return key in self.jobs
+
+    def of_node(self):
+        return {**self.ending, **self.jobs}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_job_whose_slot_stays_has_ended_in_whatever_order_its_parts_go(node, make, execute, clock, seed):
+    chance = random.Random(seed)
+    group = "system.slice/htcondor/condor_x_slot1_1@h"
+    for path in (group, f"{group}/sshd"):
+        node.job_v2(path, user_usec=1_000_000)
+    node.process(600, name=b"condor_starter", cgroup="0::/system.slice/condor.service\n")
+    node.process(601, ppid=600, cgroup=f"0::/{group}\n")
+    node.process(602, ppid=601, cgroup=f"0::/{group}/sshd\n")
+    job = key("htcondor:12.3")
+    known = Known(Job(key=job, processes=frozenset({600}), state=JobState.RUNNING))
+    sampler = make(known.of_node, htcondor_execute_directory=str(execute))
+    kept = Retention(100.0)
+
+    def look():
+        clock.advance(1.0)
+        taken, ended = kept.take(sampler.sample(), known, now_secs=clock.monotonic_secs(), shown={})
+        known.ending = {}
+        return job in taken.jobs, ended.get(job)
+
+    def report():
+        known.jobs, known.ending = {}, known.jobs
+
+    events = [report, *(lambda pid=pid: node.end(pid) for pid in (600, 601, 602))]
+    events += [
+        lambda path=path: shutil.rmtree(path) for path in (execute / "dir_600", node.cgroup / group / "sshd")
+    ]
+    assert look() == look() == (True, None)
+    for event in chance.sample(events, len(events)):
+        event()
+        if chance.random() < 0.5:
+            assert look() != (False, None)
+    look()
+    for _ in range(3):
+        assert look()[1].sample.slot == "slot1_1@h"
 
 
 def test_the_next_job_in_a_slot_does_not_inherit(node, make, execute):
