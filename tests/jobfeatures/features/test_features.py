@@ -35,6 +35,14 @@ def test_all_that_is_known_is_told(make_job):
     }
 
 
+@pytest.mark.parametrize(
+    ("schedd", "job_id", "number"),
+    [("s@pool", "7.0@s@pool", "7.0"), (None, "7.0@None", "7.0@None"), ("s", "@s7.0@s", "@s7.0")],
+)
+def test_a_job_is_told_its_number_without_its_schedd(make_job, schedd, job_id, number):
+    assert job_features(make_job(job_id, schedd=schedd), Machine())["job_id"] == number
+
+
 def test_unknown_and_unlimited_have_no_key(make_job):
     job = make_job(limits=Limits(wall_secs=UNLIMITED, cpu_secs=UNLIMITED))
     assert job_features(job, Machine()) == {"job_id": "12"}

@@ -24,6 +24,8 @@ def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
     tree.write_machine({"total_cpu": "8"})
     tree.write_job(KEY, {"job_id": "12"})
     tree.write_record(KEY, "{}\n")
+    tree.write_lines(EXPORTS, KEY, "export X=1\n")
+    tree.note_question(KEY)
     modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*")}
     assert modes == {
         "machinefeatures": 0o755,
@@ -33,8 +35,10 @@ def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
         "jobfeatures/slurm-12/job_id": 0o644,
         "jobstatus": 0o755,
         "exports": 0o755,
+        "exports/slurm-12": 0o644,
         "failures": 0o700,
         "intake": 0o700,
+        "intake/slurm-12.asked": 0o600,
         "drains": 0o700,
         "known": 0o700,
         "locks": 0o700,
@@ -110,6 +114,19 @@ def test_a_new_directory_appears_with_all_its_keys(tree, root):
     stop.set()
     reader.join()
     assert counts == {50}
+
+
+def test_an_answer_lets_go_on_what_was_asked_before_it_or_at_its_time(tree, root):
+    asked = root / "intake/slurm-12.asked"
+    for asked_at_secs, is_answered in ((1e9 - 1, True), (1e9, True), (1e9 + 1, False)):
+        tree.note_question(KEY)
+        os.utime(asked, (asked_at_secs, asked_at_secs))
+        tree.note_answer(KEY, 1e9)
+        assert asked.exists() is not is_answered
+    asked.unlink()
+    asked.symlink_to("nowhere")  # no question of ours, and not followed
+    tree.note_answer(KEY)
+    assert not asked.is_symlink()
 
 
 def test_removal_takes_everything_and_says_whether_there_was_something(tree, root):
