@@ -29,7 +29,7 @@ if [ "${1-}" != machine ] && [ -s "$L/init.pid" ] && answers; then
     exit 0
 fi
 [ ! -d "$L" ] || "$here/down.sh"
-folder=$("$here/../suites/folder.sh" trixie htcondor openssh-server strace gcc libc6-dev stress-ng)
+folder=$("$here/../suites/folder.sh" trixie htcondor openssh-server strace gcc libc6-dev stress-ng prometheus)
 mkdir -p "$L"/{upper,work,root}
 chmod 755 "$(dirname "$L")" "$L" "$L/upper"
 
