@@ -24,7 +24,6 @@ PURE = {
     "jobfeatures.records.metrics",
     "jobfeatures.records.model",
     "jobfeatures.joblogs.loggedjob",
-    "jobfeatures.batch.clocks",
     "jobfeatures.batch.controller.answer",
     "jobfeatures.batch.controller.credential",
     "jobfeatures.batch.slurm.bynode",
@@ -44,7 +43,6 @@ PURE = {
     "jobfeatures.batch.oar.answers",
     "jobfeatures.batch.oar.groups",
     "jobfeatures.batch.oar.prolog",
-    "jobfeatures.batch.oar.values",
     "jobfeatures.batch.pbs.accounting",
     "jobfeatures.batch.pbs.openpbs",
     "jobfeatures.batch.pbs.cluster",
@@ -52,7 +50,6 @@ PURE = {
     "jobfeatures.batch.pbs.records",
     "jobfeatures.batch.pbs.values",
     "jobfeatures.batch.htcondor.accounting",
-    "jobfeatures.batch.htcondor.basics",
     "jobfeatures.batch.htcondor.evaluate",
     "jobfeatures.batch.htcondor.fields",
     "jobfeatures.batch.htcondor.jobad",
@@ -82,7 +79,6 @@ PURE = {
     "jobfeatures.batch.gridengine.cluster",
     "jobfeatures.batch.gridengine.queue",
     "jobfeatures.batch.gridengine.record",
-    "jobfeatures.batch.gridengine.xml",
     "jobfeatures.records.quantities",
     "jobfeatures.records.series",
     "jobfeatures.system.exitstatus",
@@ -326,7 +322,7 @@ ONLY_IN = {
     },
     "defusedxml": {
         "jobfeatures.formats.sss.xml",
-        "jobfeatures.batch.gridengine.xml",
+        "jobfeatures.batch.gridengine.answers",
     },
     "re2": {"jobfeatures.formats.sss.requests.names"},
     "isal": {"jobfeatures_exporter.web.packing"},
@@ -341,7 +337,6 @@ SIBLINGS = {
         f"jobfeatures.batch.{name}"
         for name in (
             "basics",
-            "clocks",
             "controller",
             "groups",
             "processes",

@@ -209,7 +209,7 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.htcondor.accounting:parse_record": lambda _, data: parse_condor_record(
         parse_ad(text_of(data)), source="fuzz"
     ),
-    "jobfeatures.batch.htcondor.basics:parse_job_id": lambda f, data: f(parse_ad(text_of(data))),
+    "jobfeatures.batch.htcondor.fields:parse_job_id": lambda f, data: f(parse_ad(text_of(data))),
     "jobfeatures.batch.lsf.answers:parse_records": lambda _, data: _lsf(data),
     "jobfeatures.batch.lsf.hosts:parse_notice": lambda f, data: f(_lsf(data), "n1"),
     "jobfeatures.batch.lsf.hosts:parse_memory": lambda f, data: f(_lsf(data)),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.basics import count_ranges
-from jobfeatures.batch.gridengine.answers import parse_slots
+from jobfeatures.batch.gridengine.answers import Element, parse_slots, parse_xml, text_of
 from jobfeatures.batch.gridengine.basics import (
     NAME,
     is_number,
@@ -21,7 +21,6 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_secs,
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
-from jobfeatures.batch.gridengine.xml import Element, parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, parse_each, shown
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.cluster import count_gres, parse_states, split_features
+from jobfeatures.batch.slurm.cluster import classify_reason, count_gres, parse_states, split_features
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord
 from jobfeatures.batch.slurm.node import DRAIN_STATES, NodeAnswer
-from jobfeatures.batch.slurm.reasons import classify_reason
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.records.nodelist import expand_nodes

@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.momfiles import (
-    parse_job_file_name,
-    read_mom_jobs,
-    read_nodefile,
-)
+from jobfeatures.batch.pbs.source import parse_job_file_name, read_mom_jobs
+from jobfeatures.batch.pbs.torque import read_nodefile
 from jobfeatures.batch.pbs.values import (
     Share,
     array_fields,
