@@ -11,8 +11,14 @@ from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 from jobfeatures.batch.basics import is_host_name
-from jobfeatures.batch.controller.answer import CLOCK_HEADER, CLOCK_RESOLUTION_SECS, parse_answer, parse_clock
-from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, parse_token
+from jobfeatures.batch.controller.protocol import (
+    CLOCK_HEADER,
+    CLOCK_RESOLUTION_SECS,
+    MAX_FILE_BYTES,
+    parse_answer,
+    parse_clock,
+    parse_token,
+)
 from jobfeatures.batch.questions import ClockDifference
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.config import Config

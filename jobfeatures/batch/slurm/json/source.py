@@ -10,12 +10,13 @@ from urllib.parse import quote
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
-from jobfeatures.batch.slurm.json.administration import (
+from jobfeatures.batch.slurm.json.cluster import (
+    parse_json_cluster,
     parse_json_diag,
     parse_json_licences,
+    parse_json_notice,
     parse_json_reservations,
 )
-from jobfeatures.batch.slurm.json.cluster import parse_json_cluster, parse_json_notice
 from jobfeatures.batch.slurm.json.jobs import parse_json_job, parse_json_jobs
 from jobfeatures.batch.slurm.json.rest import make_rest
 from jobfeatures.batch.slurm.json.values import JsonRecord, complaints, error_numbers
