@@ -6,19 +6,18 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 
-from jobfeatures.batch.gridengine.basics import NAME, make_key, number_of
+from jobfeatures.batch.gridengine.basics import NAME, checked_number, make_key, number_of
 from jobfeatures.batch.gridengine.record import parse_spooled_job
 from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_folders, read_config
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import Rejected
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.system.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
     """Return JOB_ID, plus SGE_TASK_ID for an array task (else "undefined"). Raises ParseError."""
-    number, task = environ.get("JOB_ID", ""), environ.get("SGE_TASK_ID", "undefined")
-    if number_of(number) != number:
-        raise ParseError("not a job id", source="environment", field="JOB_ID", text=number)
+    number = checked_number(environ.get("JOB_ID", ""), source="environment", field="JOB_ID")
+    task = environ.get("SGE_TASK_ID", "undefined")
     return make_key(number, None if task in {"", "undefined"} else task).job_id
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from jobfeatures.batch.slurm.answers import Answers
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
 from jobfeatures.batch.slurm.json.cluster import (
     parse_json_cluster,
@@ -98,9 +98,7 @@ class JsonAsker:
 
     def ask_about_job(self, job_id: str) -> Job | None:
         """Return one job, None if Slurm does not know it. Raises SourceError or ParseError."""
-        if not is_plain_id(job_id):
-            raise ParseError("not a job id", text=job_id)
-        answers, _ = self.ask([job_id], about_node=False, now_secs=0.0)
+        answers, _ = self.ask([checked_id(job_id)], about_node=False, now_secs=0.0)
         return answers.one(job_id, self._rest.name)
 
     def _remaining_secs(self, deadline: float) -> float:
