@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.gridengine.basics import NAME, checked_number, make_key, number_of
 from jobfeatures.batch.gridengine.record import parse_spooled_job
 from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_folders, read_config
@@ -21,9 +22,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
     return make_key(number, None if task in {"", "undefined"} else task).job_id
 
 
-def job_from_prolog(
-    environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None] = lambda _: None
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return the job as the prolog's environment and spool directory report it; the state is RUNNING.
 
     Sample: ``JOB_ID=10 SGE_TASK_ID=undefined
@@ -44,9 +43,7 @@ def job_from_prolog(
         return Job(key=key, state=JobState.RUNNING)
 
 
-def read_job(
-    path: str, name: str, owners: set[int] | frozenset[int], note: Callable[[Rejected], None]
-) -> Job:
+def read_job(path: str, name: str, owners: Collection[int], note: Note) -> Job:
     """Return the job that a spool directory describes. Raises OSError or ParseError."""
 
     def text(file: str) -> str:
