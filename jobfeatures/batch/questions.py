@@ -1,4 +1,4 @@
-"""For sources that query job by job: which jobs to ask the controller about, and its answers. Pure."""
+"""For sources that query job by job: which jobs to ask the controller about, its answers, its clock. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 MAX_QUESTIONS = 500  # per poll: the ids have to fit into a pipe or on a command line
+MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's difference from
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +169,23 @@ class NodeQuestion:
 
         run(query)
         return () if self.problem is None else (self.problem,)
+
+
+class ClockDifference:
+    """An estimate of how far a batch system's clock is ahead of the node's.
+
+    It is consistent with the latest answer, and changes only when it is not.
+    """
+
+    def __init__(self) -> None:
+        self.ahead_secs: float | None = None
+
+    def learn(
+        self, clock_secs: float, *, asked_secs: float, answered_secs: float, resolution_secs: float = 1.0
+    ) -> None:
+        """Learn what the other clock showed, rounded down, between two times of our own clock (all epoch)."""
+        low, high = clock_secs - answered_secs, clock_secs + resolution_secs - asked_secs
+        if answered_secs < asked_secs or high - low > MAX_DOUBT_SECS:
+            return  # our clock was set back, or the answer took too long
+        if self.ahead_secs is None or not low <= self.ahead_secs <= high:
+            self.ahead_secs = (low + high) / 2

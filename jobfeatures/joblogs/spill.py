@@ -11,12 +11,11 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.joblogs.loggedjob import MOST
+from jobfeatures.joblogs.loggedjob import MOST, Pair
 
-Pair = tuple[Any, Any]
 AT_ONCE: Final = 200  # pairs of each run in memory during a merge
 
 

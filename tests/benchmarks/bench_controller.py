@@ -37,7 +37,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.slurm.source import SlurmSource

@@ -209,7 +209,7 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.htcondor.accounting:parse_record": lambda _, data: parse_condor_record(
         parse_ad(text_of(data)), source="fuzz"
     ),
-    "jobfeatures.batch.htcondor.basics:parse_job_id": lambda f, data: f(parse_ad(text_of(data))),
+    "jobfeatures.batch.htcondor.fields:parse_job_id": lambda f, data: f(parse_ad(text_of(data))),
     "jobfeatures.batch.lsf.answers:parse_records": lambda _, data: _lsf(data),
     "jobfeatures.batch.lsf.hosts:parse_notice": lambda f, data: f(_lsf(data), "n1"),
     "jobfeatures.batch.lsf.hosts:parse_memory": lambda f, data: f(_lsf(data)),
@@ -241,13 +241,13 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures_exporter.jobreport.jobstats:decode_summary": lambda f, data: f(
         "JS1:" + base64.b64encode(gzip.compress(data, mtime=0)).decode()  # what is packed is changed
     ),
-    "jobfeatures.batch.slurm.json.administration:parse_json_diag": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.cluster:parse_json_diag": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.json.administration:parse_json_licences": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.cluster:parse_json_licences": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.json.administration:parse_json_reservations": lambda f, data: f(
+    "jobfeatures.batch.slurm.json.cluster:parse_json_reservations": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
     "jobfeatures.batch.slurm.json.cluster:parse_json_cluster": lambda f, data: f(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 
-from jobfeatures.batch.controller.answer import format_answer
+from jobfeatures.batch.controller.protocol import format_answer
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
 from jobfeatures.formats.joblines import format_line
 from jobfeatures.formats.sonar.joblog import write_records
@@ -105,22 +105,22 @@ VALUES: dict[str, tuple[bytes, ...]] = {
             b' {"0": 80}, "gpu_used_memory": {"0": 7}, "gpu_utilization": {"0": 50.5}}}, "total_time": 100, "gpus": 1}'
         ),
     ),
-    "jobfeatures.batch.slurm.json.administration:parse_json_diag": (
+    "jobfeatures.batch.slurm.json.cluster:parse_json_diag": (
         (b'{"statistics": {"server_thread_count": 3, "dbd_agent_queue_size": {"set": true, "number": 5}, "jobs_submitted": 7,'
         b' "schedule_cycle_total": 10, "schedule_cycle_last": 500, "rpcs_by_message_type": [{"message_type": "REQUEST_PING",'
         b' "count": 2, "total_time": 1000}], "rpcs_by_user": [{"user": "alice", "count": 4, "total_time": 5}]}}'),
     ),
-    "jobfeatures.batch.slurm.json.administration:parse_json_licences": (
+    "jobfeatures.batch.slurm.json.cluster:parse_json_licences": (
         b'{"licenses": [{"LicenseName": "x", "Total": 5, "Used": 1, "Free": 4}, {"Total": 1}]}',
     ),
-    "jobfeatures.batch.controller.answer:parse_answer": (format_answer(TABLE).encode(),),
-    "jobfeatures.batch.controller.answer:parse_clock": (b"1795266100.250",),
+    "jobfeatures.batch.controller.protocol:parse_answer": (format_answer(TABLE).encode(),),
+    "jobfeatures.batch.controller.protocol:parse_clock": (b"1795266100.250",),
     "jobfeatures_exporter.sampling.processes.openfiles:parse_open_limit": (
         (b"Limit                     Soft Limit           Hard Limit           Units\n"
         b"Max open files            1024                 524288               files\n"),
     ),
     "jobfeatures.analysis.schedule.shares:parse_words": (b"word", b"other, word"),
-    "jobfeatures.batch.controller.credential:parse_token": (b"aB3_-" * 8 + b"xyz\n",),
+    "jobfeatures.batch.controller.protocol:parse_token": (b"aB3_-" * 8 + b"xyz\n",),
     "jobfeatures.batch.lsf.jobs:parse_gpus": (b"n1:0,1;lab1:0,1,0,1", b"lab1:2"),
     "jobfeatures.batch.slurm.json.cluster:parse_json_cluster": (CLASSES,),
     "jobfeatures.batch.slurm.node:parse_clock": (b"last_update_time=1795266100, records=3\nNodeName=n1 ",),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.controller.client import ControllerClient
-from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.controller.protocol import make_token
+from jobfeatures.batch.controller.source import ControllerClient
 from jobfeatures.batch.oar.clustersource import make_cluster_source
 from jobfeatures.batch.oar.source import make_source
 from jobfeatures.config import Config

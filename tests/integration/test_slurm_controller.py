@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.batch.controller.client import ControllerClient
-from jobfeatures.batch.controller.credential import make_token
-from jobfeatures.batch.controller.source import ControllerSource
+from jobfeatures.batch.controller.protocol import make_token
+from jobfeatures.batch.controller.source import ControllerClient, ControllerSource
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.source import SlurmSource

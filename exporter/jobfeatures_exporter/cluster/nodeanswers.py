@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from jobfeatures.batch.controller.answer import format_answer
+from jobfeatures.batch.controller.protocol import format_answer
 from jobfeatures.batch.source import Answer, Keeper
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from jobfeatures.batch.basics import is_host_name
-from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures_exporter.commands.common import add_settings, config_of

@@ -12,8 +12,13 @@ from typing import Final
 from aiohttp import web
 
 from jobfeatures.batch.basics import is_host_name
-from jobfeatures.batch.controller.answer import CLOCK_HEADER, format_clock
-from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_token, parse_secrets
+from jobfeatures.batch.controller.protocol import (
+    CLOCK_HEADER,
+    MAX_FILE_BYTES,
+    format_clock,
+    is_token,
+    parse_secrets,
+)
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.system.clock import Clock

@@ -1,7 +1,7 @@
 """A node's jobs as reported by the controller role, which nodes ask instead of the batch system.
 
-One query by the controller role serves all nodes. `answer` defines the wire format, `credential`
-authenticates nodes, `client` sends requests, and `source` is the node's `BatchSource` on top of them.
+One query by the controller role serves all nodes. `protocol` defines what is exchanged, `source` is the
+node's client and the `BatchSource` on top of it.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from functools import partial
 
 from jobfeatures.batch.gridengine.basics import (
     NAME,
+    checked_number,
     known,
     least_limit,
     make_key,
-    number_of,
     parse_limit_bytes,
     parse_limit_secs,
 )
@@ -137,9 +137,7 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
     A time of ``0`` means that the event never happened. The category holds the
     requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
     """
-    number = values.get("job_number", "")
-    if number_of(number) != number:
-        raise ParseError("not a job id", field="job_number", text=number)
+    number = checked_number(values.get("job_number", ""), field="job_number")
     task_number = _count(values, "task_number") or 0
     task = str(task_number) if task_number else None
     key = make_key(number, task)

@@ -1,16 +1,23 @@
-"""Parse what ``qstat`` reports about a node's jobs and queues. Pure.
+"""Parse XML as ``qstat`` and ``qhost`` print it, and what they report about a node's jobs and queues. Pure.
 
-Commands: qstat(1). Only what the spool directory lacks is queried: wall
-limits, and the states of this host's queues.
+Commands: qstat(1). Only what the spool directory lacks is queried: wall limits, and the states of this host's
+queues. The output is not always valid XML. Some versions write nameless elements (``<>`` and ``</>``, about
+an unknown job), job names may contain control characters or bytes in any encoding, and a wrapper may print
+text before the document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from xml.etree import ElementTree  # for the type: defusedxml parses
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import ParseError as XmlError
+from defusedxml.ElementTree import fromstring
 
 from jobfeatures.batch.gridengine.basics import is_number, known, least_limit, parse_limit_secs
-from jobfeatures.batch.gridengine.xml import Element, parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.records.model import UNLIMITED, Limit, NodeNotice
 
@@ -21,6 +28,10 @@ QUEUE_SOURCE = "qstat -f"
 # its calendar (D), or deleted while jobs run in it (o). qstat(1), "Full Format". An overload (a), an
 # unreachable host (u) or an error (E) is not a decision.
 DRAINING_LETTERS = frozenset("dDo")
+
+Element = ElementTree.Element
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,40 @@ class QueueInstance:
     def is_draining(self) -> bool:
         """Return whether the queue was deliberately stopped from starting jobs."""
         return not DRAINING_LETTERS.isdisjoint(self.states)
+
+
+def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) -> Element:
+    """Return an answer's root element, which must have one of `tags`; `about` names its subject for errors.
+
+    Text before the declaration is dropped, as are characters that XML does not
+    allow; bytes that are not UTF-8 are decoded as Latin-1. Raises ParseError, also
+    for document types and entities, which no answer has.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    declaration = _DECLARATION.search(text)
+    if declaration is None:
+        raise ParseError("no XML", source=source, text=text.strip())
+    body = _FORBIDDEN.sub("", text[declaration.end() :])
+    body = body.replace("<>", "<element>").replace("</>", "</element>")
+    try:
+        root: Element = fromstring(body, forbid_dtd=True)
+    except XmlError as error:
+        line = getattr(error, "position", (0, 0))[0]
+        raise ParseError(f"broken XML: {error}", source=source, line=line) from None
+    except DefusedXmlException:
+        raise ParseError("document type declarations are not accepted", source=source) from None
+    if root.tag not in tags:
+        raise ParseError(f"not an answer about {about}", source=source, text=root.tag)
+    return root
+
+
+def text_of(element: Element, name: str) -> str | None:
+    """Return the text of the first child with this name; None if absent or empty."""
+    child = element.find(name)
+    return None if child is None else (child.text or "").strip() or None
 
 
 def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:

@@ -35,6 +35,11 @@ def is_number(text: str) -> bool:
     return _PLAIN_ID.match(text) is not None
 
 
+def checked_number(text: str, *, source: str = "", field: str = "") -> str:
+    """Return a text that is a job number. Raises ParseError for any other."""
+    return matched(_PLAIN_ID, text, "not a job id", source=source, field=field)[0]
+
+
 def number_of(job_id: str) -> str | None:
     """Return the job number that commands take: ``7`` for ``7`` and for ``7.3``; None if not a job id."""
     match = _ID.match(job_id)

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobfeatures.batch.basics import busy_state
-from jobfeatures.batch.gridengine.answers import DRAINING_LETTERS, QueueInstance, parse_slots
+from jobfeatures.batch.gridengine.answers import (
+    DRAINING_LETTERS,
+    Element,
+    QueueInstance,
+    parse_slots,
+    parse_xml,
+)
 from jobfeatures.batch.gridengine.basics import NAME, known
-from jobfeatures.batch.gridengine.xml import Element, parse_xml
 from jobfeatures.errors import ParseError, Rejected, parse_each, shown
 from jobfeatures.records.model import Cluster, ClusterNode, Partition
 from jobfeatures.records.nodelist import expand_nodes

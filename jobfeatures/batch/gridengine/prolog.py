@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 
-from jobfeatures.batch.gridengine.basics import NAME, make_key, number_of
+from jobfeatures.batch.basics import Note
+from jobfeatures.batch.gridengine.basics import NAME, checked_number, make_key, number_of
 from jobfeatures.batch.gridengine.record import parse_spooled_job
 from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_folders, read_config
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import Rejected
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.system.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
     """Return JOB_ID, plus SGE_TASK_ID for an array task (else "undefined"). Raises ParseError."""
-    number, task = environ.get("JOB_ID", ""), environ.get("SGE_TASK_ID", "undefined")
-    if number_of(number) != number:
-        raise ParseError("not a job id", source="environment", field="JOB_ID", text=number)
+    number = checked_number(environ.get("JOB_ID", ""), source="environment", field="JOB_ID")
+    task = environ.get("SGE_TASK_ID", "undefined")
     return make_key(number, None if task in {"", "undefined"} else task).job_id
 
 
-def job_from_prolog(
-    environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None] = lambda _: None
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return the job as the prolog's environment and spool directory report it; the state is RUNNING.
 
     Sample: ``JOB_ID=10 SGE_TASK_ID=undefined
@@ -45,9 +43,7 @@ def job_from_prolog(
         return Job(key=key, state=JobState.RUNNING)
 
 
-def read_job(
-    path: str, name: str, owners: set[int] | frozenset[int], note: Callable[[Rejected], None]
-) -> Job:
+def read_job(path: str, name: str, owners: Collection[int], note: Note) -> Job:
     """Return the job that a spool directory describes. Raises OSError or ParseError."""
 
     def text(file: str) -> str:

@@ -11,17 +11,16 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.basics import count_ranges
-from jobfeatures.batch.gridengine.answers import parse_slots
+from jobfeatures.batch.gridengine.answers import Element, parse_slots, parse_xml, text_of
 from jobfeatures.batch.gridengine.basics import (
     NAME,
-    is_number,
+    checked_number,
     known,
     least_limit,
     make_key,
     parse_limit_secs,
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
-from jobfeatures.batch.gridengine.xml import Element, parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, parse_each, shown
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
@@ -101,9 +100,7 @@ def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
     The pending tasks of an array are reported as one job with the array's
     number. `nodes` is the host of this row.
     """
-    number = text_of(element, "JB_job_number") or ""
-    if not is_number(number):
-        raise ParseError("not a job id", field="JB_job_number", text=number)
+    number = checked_number(text_of(element, "JB_job_number") or "", field="JB_job_number")
     letters = text_of(element, "state") or ""
     state = parse_state(letters)
     tasks = text_of(element, "tasks")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from jobfeatures.batch.basics import procfs_of
+from jobfeatures.batch.basics import Note, procfs_of
 from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueInstance, notice_of
 from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 from jobfeatures.batch.gridengine.basics import NAME, number_of
@@ -99,7 +99,7 @@ class GridEngineSource(PolledSource):
             node=notice,
         )
 
-    def _read_jobs(self, note: Callable[[Rejected], None]) -> tuple[dict[JobKey, Job], set[str]]:
+    def _read_jobs(self, note: Note) -> tuple[dict[JobKey, Job], set[str]]:
         """Return the jobs, and the ids that may or may not be jobs on this node."""
         spool = self._spool or find_spool(self._procfs)
         if spool is None:
@@ -124,9 +124,7 @@ class GridEngineSource(PolledSource):
                 unclear.add(known.job.key.job_id)
         return jobs, unclear
 
-    def _refresh(
-        self, path: str, name: str, owners: frozenset[int], note: Callable[[Rejected], None]
-    ) -> _Known | None:
+    def _refresh(self, path: str, name: str, owners: frozenset[int], note: Note) -> _Known | None:
         """Return a job's directory, reread if it changed; None if it cannot be read yet."""
         known = self._known.get(name)
         try:
@@ -149,9 +147,7 @@ class GridEngineSource(PolledSource):
         self._known[name] = _Known(state, job, shepherds, master is not None)
         return self._known[name]
 
-    def _ask_about_jobs(
-        self, numbers: Iterable[str], now_secs: float, note: Callable[[Rejected], None]
-    ) -> None:
+    def _ask_about_jobs(self, numbers: Iterable[str], now_secs: float, note: Note) -> None:
         """Query the limits of new jobs and of those due for a refresh; a failure keeps earlier answers."""
         wanted = set(numbers)
         self._asked = {number: asked for number, asked in self._asked.items() if number in wanted}
@@ -175,7 +171,7 @@ class GridEngineSource(PolledSource):
                 if asked.known:
                     self._due_secs[number] = now_secs + self._config.batch_refresh_secs
 
-    def _ask_about_queues(self, now_secs: float, note: Callable[[Rejected], None]) -> NodeNotice | None:
+    def _ask_about_queues(self, now_secs: float, note: Note) -> NodeNotice | None:
         """Return the notice from this host's queues; after a failure, the previous one."""
         if now_secs < self._queues_due_secs:
             return notice_of(self._queues)
@@ -189,10 +185,7 @@ class GridEngineSource(PolledSource):
         return notice_of(self._queues)
 
     def _answered(
-        self,
-        question: str,
-        ask: Callable[..., tuple[T, list[Rejected]]],
-        note: Callable[[Rejected], None],
+        self, question: str, ask: Callable[..., tuple[T, list[Rejected]]], note: Note
     ) -> tuple[T, list[Rejected]] | None:
         """Return an answer and report its bad records; None after a failure, which is reported once."""
         try:

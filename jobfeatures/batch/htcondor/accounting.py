@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, required_job_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import Evaluate, Fields
+from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id
 from jobfeatures.batch.htcondor.jobad import (
     PARALLEL_UNIVERSE,
     SITE_LIMITS,

@@ -8,8 +8,8 @@ from functools import partial
 
 from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
-from jobfeatures.batch.htcondor.basics import NAME
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.fields import NAME
 from jobfeatures.batch.htcondor.jobad import (
     EMPTY,
     QUEUE_ATTRIBUTES,

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
+from jobfeatures.batch.htcondor.fields import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.scratch import STARTER_COMMAND, find_owner, list_scratch, read_ads
 from jobfeatures.batch.processes import MAX_ASKED, Answer, Failures, Process, UnnumberedGroups
 from jobfeatures.errors import ParseError

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, required_job_id, schedd_of
-from jobfeatures.batch.htcondor.fields import Evaluate, Fields
+from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id, schedd_of
 from jobfeatures.errors import Rejected, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads

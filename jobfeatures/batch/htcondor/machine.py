@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from jobfeatures.batch.basics import busy_state
-from jobfeatures.batch.htcondor.basics import MIB, NAME
-from jobfeatures.batch.htcondor.fields import Fields
+from jobfeatures.batch.htcondor.fields import MIB, NAME, Fields
 from jobfeatures.errors import Rejected
 from jobfeatures.features.machine import PER_CORE
 from jobfeatures.formats.classad.ad import ClassAd

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.basics import required_job_id
+from jobfeatures.batch.htcondor.fields import required_job_id
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.scratch import read_one_ad
 from jobfeatures.errors import ParseError, Rejected

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.htcondor import SYSTEM
-from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.fields import NAME, is_plain_id
 from jobfeatures.batch.htcondor.jobad import job_from_ads, parse_site_limits
 from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
 from jobfeatures.batch.htcondor.scratch import find_job_uid, find_owner, is_starter, list_scratch, read_ads

@@ -1,10 +1,9 @@
 """OAR: the files that it keeps about a job on its nodes, and ``oarstat -J -f`` for all jobs at once.
 
-values.py         ids, hosts, limits: shared by the modules below
 source.py         /var/lib/oar → the jobs of this node, without any query
 answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
 clustersource.py  the source of the controller role, which answers for all nodes
-prolog.py         the environment of prologue and epilogue
+prolog.py         the environment of prologue and epilogue; ids and limits, shared by all of these
 groups.py         control groups
 site.py           whether OAR is here
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from jobfeatures.batch.basics import busy_state
-from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
+from jobfeatures.batch.oar.prolog import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, record_of
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
@@ -51,30 +51,29 @@ class Values:
             raise ParseError("not an object", text=str(values)[:80])
         self.asked: Asked[Any] = values if isinstance(values, Asked) else Asked(values)
 
+    def checked(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
+        """Return a valid value, None for null and where it is absent."""
+        value = self.asked.get(name)
+        if value is not None and not is_valid(value):
+            raise ParseError(reason, field=name, text=str(value)[:80])
+        return value
+
     def text(self, name: str) -> str | None:
         """Return a text, None where it is empty or absent."""
-        value = self.asked.get(name)
-        if value is not None and not isinstance(value, str):
-            raise ParseError("not a text", field=name, text=str(value)[:80])
+        value = self.checked(name, lambda value: isinstance(value, str), "not a text")
         return clean(value) if value else None
 
     def count(self, name: str) -> int | None:
         """Return an integer, None for null and 0, which both mean that there is no value."""
-        value = self.asked.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-            raise ParseError("not a non-negative integer", field=name, text=str(value)[:80])
-        return value or None
+        return self.checked(name, lambda value: _is_below(value, 2**63), "not a non-negative integer") or None
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return the members of a list as text."""
-        value = self.asked.get(name)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            raise ParseError("not a list", field=name, text=str(value)[:80])
-        return tuple(map(str, value))
+        return tuple(map(str, self.checked(name, lambda value: isinstance(value, list), "not a list") or ()))
+
+
+def _is_below(value: Any, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
 
 
 def events_of(job: Values) -> dict[str, dict[str, Any]]:
@@ -178,9 +177,7 @@ def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
         end = answer.count("stopTime") or Values(events_of(answer).get("FRAG_JOB_REQUEST", {})).count("date")
     if not resources and end == answer.count("startTime"):
         end = None  # of a reservation that was refused: a time that was only planned
-    code = answer.asked.get("exit_code")
-    if code is not None and (isinstance(code, bool) or not isinstance(code, int) or not 0 <= code < 2**16):
-        raise ParseError("not a wait status", field="exit_code", text=str(code)[:80])
+    code = answer.checked("exit_code", lambda value: _is_below(value, 2**16), "not a wait status")
     kind, command = answer.text("jobType"), answer.text("command")
     return record_of(
         job,

@@ -1,4 +1,4 @@
-"""Job data from the environment of prologue and epilogue. Pure.
+"""Job data from the environment of prologue and epilogue; ids and limits for all of OAR's sources. Pure.
 
 Source: OAR 2.5.9. OAR sets OAR_JOB_ID and others below in the environment of
 jobs and both hooks; ``packaging/oar/prologue.sh`` adds the user's id and the time.
@@ -6,12 +6,34 @@ jobs and both hooks; ``packaging/oar/prologue.sh`` adds the user's id and the ti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts, count_hosts, share_of
-from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
-from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.errors import ParseError
+from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.quantities import parse_count
+
+NAME = "oar"
+_ID = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
+
+
+def is_plain_id(text: str) -> bool:
+    """Return whether a text is a job id."""
+    return _ID.match(text) is not None
+
+
+def parse_id(text: str, field: str) -> str:
+    """Return a job id. Raises ParseError."""
+    if not is_plain_id(text):
+        raise ParseError("not a job id", field=field, text=text)
+    return text
+
+
+def make_limits(wall_secs: int | None, total_cpus: int | None) -> Limits:
+    """Return a job's limits; OAR core has no memory limit."""
+    wall_secs = wall_secs or None
+    return Limits(wall_secs=wall_secs, cpu_secs=multiplied(wall_secs, total_cpus))
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:

@@ -14,9 +14,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from jobfeatures.batch.basics import Note, Texts
+from jobfeatures.batch.basics import Note, Texts, count_hosts
 from jobfeatures.batch.groups import BatchHierarchy
-from jobfeatures.batch.pbs.momfiles import read_nodefile
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     Share,
@@ -31,8 +30,10 @@ from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.quantities import parse_count
+from jobfeatures.system.privatefile import read_bounded
 
 NAME = "torque"
+MAX_NODEFILE_BYTES = 16 * 2**20
 
 _SITE = Site(NAME)
 is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
@@ -98,6 +99,15 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
             cpu_secs=None if job.limits.cpu_secs is not None else multiplied(job.limits.wall_secs, total_cpus)
         ),
     )
+
+
+def read_nodefile(path: str) -> dict[str, int]:
+    """Return the slots of each host in a node list: a line with a host name per slot. May raise OSError.
+
+    PBS writes one per MPI process, which does not reveal CPUs. Raises ParseError.
+    """
+    content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
+    return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)
 
 
 _JOB = re.compile(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.slurm import SYSTEM
-from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, SOURCE, checked_id, is_plain_id
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.records.model import Job
@@ -243,9 +243,7 @@ class Scontrol:
         Raises SourceError if the query failed, ParseError if `job_id` is not
         a plain id or its record cannot be trusted.
         """
-        if not is_plain_id(job_id):
-            raise ParseError("not a job id", source=NAME, text=job_id)
-        return self.poll([job_id]).one(job_id, self.command)
+        return self.poll([checked_id(job_id, source=NAME)]).one(job_id, self.command)
 
     def _run(self, questions: Mapping[str, str], timeout_secs: float, extra: Sequence[str] = ()) -> Answers:
         nonce = f"n{os.urandom(8).hex()}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from jobfeatures.errors import matched
+
 NAME = "slurm"
 SOURCE = "scontrol show job"
 NOTHING = frozenset({"", "Unknown", "None", "N/A", "(null)"})
@@ -14,3 +16,8 @@ _ID = re.compile(r"[1-9][0-9]{0,9}\Z")
 def is_plain_id(text: str) -> bool:
     """Return whether a text is a plain job number, safe to pass to scontrol."""
     return _ID.match(text) is not None
+
+
+def checked_id(text: str, *, source: str = "", field: str = "") -> str:
+    """Return a text that is a plain job number. Raises ParseError for any other."""
+    return matched(_ID, text, "not a job id", source=source, field=field)[0]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
-from jobfeatures.batch.slurm.reasons import classify_reason
 from jobfeatures.errors import ParseError, Rejected, matched, parse_each
 from jobfeatures.records.model import Cluster, ClusterNode, Partition
 from jobfeatures.records.nodelist import expand_nodes
@@ -57,6 +56,30 @@ _FEATURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=:-]{0,63}\Z")
 _PARTITION = re.compile(r"PartitionName=(\S+) ")
 _PARTITION_FIELD = re.compile(r" (Nodes|State)=(\S*)")
 _GRES = re.compile(r"gpu(?::[^:,()]+)?:([0-9]{1,6})(?:\([^)]*\))?\Z")
+
+# Why nodes start no jobs: classes of free-text reasons, by administrators or Slurm. The first match counts.
+# The texts may name people and places, and are unbounded in number, so no label ever contains one.
+# Slurm's own texts: node_mgr.c, ping_nodes.c, job_mgr.c, slurmd's reports.
+REASON_CLASSES = {
+    "not_responding": r"not responding|unreachable",
+    "rebooted": r"unexpectedly rebooted|boot_?id",
+    "reboot": r"reboot|power[ _-]?(?:cycle|off|down)|resume ?timeout",
+    "kill_failed": r"kill task failed|job step not ending|batch job complete fail|not ending",
+    "prolog": r"prolog|epilog",
+    "configuration": r"low (?:realmemory|memory|cpus|tmpdisk|socket)|gres/|config|invalid argument|mismatch",
+    "health_check": r"nhc\b|health ?check|check_",
+    "gpu": r"gpu|nvidia|xid|cuda|nvlink|rocm",
+    "network": r"network|infiniband|\bib\b|\bopa\b|ethernet|\bnic\b|slingshot",
+    "storage": r"disk|file ?system|lustre|gpfs|\bnfs\b|mount|scratch|nvme|raid",
+    "memory": r"memory|dimm|\bmce\b|\becc\b|\boom\b",
+    "power_or_heat": r"temperature|thermal|overheat|\bpsu\b|power|cooling|\bfan\b",
+    "maintenance": r"maint|update|upgrade|kernel|firmware|bios|patch|install|migrat",
+    "hardware": r"hardware|\bhw\b|broken|repair|\brma\b|dead",
+    "test": r"test|benchmark|burn-?in|debug",
+}
+OTHER_REASON = "other"
+_REASON_CLASSES = [(name, re.compile(pattern, re.IGNORECASE)) for name, pattern in REASON_CLASSES.items()]
+MAX_REASON_CHARACTERS = 1000
 
 
 def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_secs: float) -> Cluster:
@@ -139,6 +162,14 @@ def parse_node(line: str) -> ClusterNode:
         features=split_features(values.get("ActiveFeatures", "")),
         reason=classify_reason("" if (reason := _REASON.search(line)) is None else reason[1]),
     )
+
+
+def classify_reason(text: str) -> str:
+    """Return the class of a reason; "" without a reason."""
+    if not text.strip() or text.strip().lower() in {"none", "(null)"}:
+        return ""
+    cut = (text.rpartition(" [")[0] or text)[:MAX_REASON_CHARACTERS]  # without its author and time
+    return next((name for name, pattern in _REASON_CLASSES if pattern.search(cut)), OTHER_REASON)
 
 
 def split_features(text: str) -> tuple[str, ...]:

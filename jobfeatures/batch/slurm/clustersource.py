@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Collection
 
-from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
+from jobfeatures.batch.questions import ClockDifference
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,

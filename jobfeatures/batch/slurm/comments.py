@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobfeatures.batch.slurm import SYSTEM
-from jobfeatures.batch.slurm.basics import is_plain_id
+from jobfeatures.batch.slurm.basics import checked_id, is_plain_id
 from jobfeatures.batch.slurm.fields import Record, split_open
 from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
@@ -102,10 +102,8 @@ def _parse_job(values: Mapping[str, str]) -> CommentedJob | None:
     start_secs, elapsed_secs = record.count("Start"), record.count("ElapsedRaw")
     if start_secs is None or elapsed_secs is None:
         return None
-    if not is_plain_id(values["JobIDRaw"]):
-        raise ParseError("not a job id", field="JobIDRaw", text=values["JobIDRaw"])
     return CommentedJob(
-        job_id=values["JobIDRaw"],
+        job_id=checked_id(values["JobIDRaw"], field="JobIDRaw"),
         user=values["User"],
         account=values["Account"],
         partition=values["Partition"],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from jobfeatures.batch.basics import Note, Texts
-from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, NOTHING, checked_id
 from jobfeatures.batch.slurm.groups import checked_sluid
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
@@ -30,9 +30,8 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     `node_name` is used where SLURMD_NODENAME is not set. A malformed value is reported to `note` and stays
     unknown. Raises ParseError without a plain SLURM_JOB_ID.
     """
-    job_id = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID", "")
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", source="environment", field="SLURM_JOB_ID", text=job_id)
+    number = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID", "")
+    job_id = checked_id(number, source="environment", field="SLURM_JOB_ID")
 
     variables = Texts(environ, note, nothing=NOTHING)
     gpus = variables.read(_parse_gpus, "SLURM_JOB_GPUS") or ()

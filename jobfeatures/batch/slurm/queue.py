@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.fields import Record, count_tasks, reason_word, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
-from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.errors import Rejected, parse_each
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 QUEUE_SOURCE = "squeue"
@@ -50,9 +50,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     of a pending job becomes `planned_secs`; its end is left out.
     """
     record = Record(values)
-    job_id = values["JobID"]
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", field="JobID", text=job_id)
+    job_id = checked_id(values["JobID"], field="JobID")
     state = STATES.get(values["State"], JobState.UNKNOWN)
     task = record.text("ArrayTaskID")
     cpus = record.scaled("NumCPUs")

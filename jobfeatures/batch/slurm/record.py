@@ -269,6 +269,11 @@ def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> in
         return None
     if not _TIME.match(text):
         return parse_count(text, field=field)
+    return parse_local(text, tz, field=field)
+
+
+def parse_local(text: str, tz: tzinfo | None, *, field: str) -> int:
+    """Return the epoch seconds of an ISO time, local to `tz` (None: this machine's). Raises ParseError."""
     try:
         local = datetime.fromisoformat(text)
         return int((local.replace(tzinfo=tz) if tz else local).timestamp())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection
 
-from jobfeatures.batch.clocks import ClockDifference
-from jobfeatures.batch.questions import AskedJobs
+from jobfeatures.batch.questions import AskedJobs, ClockDifference
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import NodeAnswer, node_questions

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 import pytest
 
-from jobfeatures.batch.controller.client import ControllerClient
-from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.controller.protocol import make_token
+from jobfeatures.batch.controller.source import ControllerClient
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.publish.http.connections import listening

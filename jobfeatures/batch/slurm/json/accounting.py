@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.gpus import count_gpus
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord, exit_code_of, parse_number
 from jobfeatures.batch.slurm.record import STATES
@@ -131,9 +131,7 @@ def _with_cpu_time(job: JobRecord, steps: list[JobRecord]) -> JobRecord:
 
 
 def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
-    job_id = str(record.count("job_id"))
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", field="job_id", text=job_id)
+    job_id = checked_id(str(record.count("job_id")), field="job_id")
     array = record.nonzero("array", "job_id")
     het = record.nonzero("het", "job_id")
     task = None if array is None else record.count("array", "task_id")

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.fields import count_tasks
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.groups import checked_sluid
@@ -54,9 +54,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     `planned_secs`; its end is left out. `node_name` is this node's NodeName: CPUs, memory and GPUs are its
     share. With None they are only known for a job on a single node.
     """
-    job_id = str(record.count("job_id"))
-    if not is_plain_id(job_id):
-        raise ParseError("not a job id", field="job_id", text=job_id)
+    job_id = checked_id(str(record.count("job_id")), field="job_id")
     words = record.words("job_state")
     if not words:
         raise ParseError("no state", field="job_state")

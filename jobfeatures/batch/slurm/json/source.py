@@ -8,14 +8,15 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from jobfeatures.batch.slurm.answers import Answers
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.json.accounting import parse_json_accounting
-from jobfeatures.batch.slurm.json.administration import (
+from jobfeatures.batch.slurm.json.cluster import (
+    parse_json_cluster,
     parse_json_diag,
     parse_json_licences,
+    parse_json_notice,
     parse_json_reservations,
 )
-from jobfeatures.batch.slurm.json.cluster import parse_json_cluster, parse_json_notice
 from jobfeatures.batch.slurm.json.jobs import parse_json_job, parse_json_jobs
 from jobfeatures.batch.slurm.json.rest import make_rest
 from jobfeatures.batch.slurm.json.values import JsonRecord, complaints, error_numbers
@@ -97,9 +98,7 @@ class JsonAsker:
 
     def ask_about_job(self, job_id: str) -> Job | None:
         """Return one job, None if Slurm does not know it. Raises SourceError or ParseError."""
-        if not is_plain_id(job_id):
-            raise ParseError("not a job id", text=job_id)
-        answers, _ = self.ask([job_id], about_node=False, now_secs=0.0)
+        answers, _ = self.ask([checked_id(job_id)], about_node=False, now_secs=0.0)
         return answers.one(job_id, self._rest.name)
 
     def _remaining_secs(self, deadline: float) -> float:

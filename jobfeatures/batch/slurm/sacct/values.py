@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
 from jobfeatures.batch.slurm.gpus import parse_resources
-from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.batch.slurm.record import STATES, parse_local
 from jobfeatures.errors import ParseError, matched
 from jobfeatures.records.model import UNLIMITED, JobState, Limit
 from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
@@ -65,9 +65,7 @@ ENDED = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of wha
 
 def parse_job_id(text: str) -> Identity:
     """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError."""
-    match = _JOB.match(text)
-    if match is None:
-        raise ParseError("not a job id", field="JobID", text=text)
+    match = matched(_JOB, text, "not a job id", field="JobID")
     if match[2] is not None:
         return Identity(text, array_job_id=match[1], array_task_id=match[2].strip("[]"))
     if match[3] is not None:
@@ -265,8 +263,4 @@ class Times:
 
     def _minute(self, text: str) -> int:
         matched(_MINUTE, text, "not a time", field="time")
-        try:
-            local = datetime.fromisoformat(text)
-            return int((local.replace(tzinfo=self._zone) if self._zone else local).timestamp())
-        except (ValueError, OverflowError, OSError) as error:
-            raise ParseError("not a time", field="time", text=text) from error
+        return parse_local(text, self._zone, field="time")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.batch.clocks import ClockDifference
+from jobfeatures.batch.questions import ClockDifference
 from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.gridengine.answers import Asked, notice_of, parse_asked_jobs, parse_host_queues
+from jobfeatures.batch.gridengine.answers import (
+    Asked,
+    notice_of,
+    parse_asked_jobs,
+    parse_host_queues,
+    parse_xml,
+    text_of,
+)
 from jobfeatures.batch.gridengine.asking import with_wall_limit
-from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, NodeNotice
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
+from jobfeatures.batch.htcondor.fields import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.groupnames import SlotResolver
 from jobfeatures.batch.htcondor.source import make_source
 from jobfeatures.batch.processes import UnnumberedGroups

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.htcondor.basics import is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import Fields
+from jobfeatures.batch.htcondor.fields import Fields, is_plain_id
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError

@@ -8,12 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.pbs.commands import parse_complaints
 from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
 from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
-from jobfeatures.batch.pbs.source import QstatSource, is_plain_id
+from jobfeatures.batch.pbs.source import QstatSource, is_plain_id, parse_job_file_name, read_mom_jobs
 from jobfeatures.batch.pbs.torque import is_here as torque_is_here
 from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_cluster_source
 from jobfeatures.batch.pbs.torque import make_source as make_torque_source
@@ -440,3 +442,39 @@ def test_complaints_name_the_jobs_that_are_gone() -> None:
         frozenset(),
         "'qstat: Unknown Job Id ../../x'",
     )
+
+
+# ---------------------------------------------------------------- pbs_mom's files
+
+
+@given(st.text(alphabet="12-[].headJB \n\x00x٣"))
+def test_any_name_is_of_a_job_file_or_not(name: str) -> None:
+    for text in (name, f"{name}.JB"):
+        assert parse_job_file_name(text) is None or text.endswith(".JB")
+
+
+@pytest.mark.parametrize(
+    ("name", "job_id"),
+    [
+        ("123.head.JB", "123"),
+        ("123[4].head.JB", "123[4]"),
+        ("123-4.head.JB", "123[4]"),
+        ("123.head.SC", None),
+        ("123.head.TK", None),
+        ("x.JB", None),
+        (".JB", None),
+    ],
+)
+def test_a_job_is_known_by_the_name_of_its_file(name: str, job_id: str | None) -> None:
+    assert parse_job_file_name(name) == job_id
+
+
+def test_the_folder_of_pbs_mom_lists_jobs(tmp_path) -> None:
+    folder = tmp_path / "mom_priv" / "jobs"
+    folder.mkdir(parents=True)
+    for name in ("123.head.JB", "123.head.SC", "124[4].head.JB", "notes"):
+        (folder / name).touch()
+    (folder / "123.head.TK").mkdir()
+    assert read_mom_jobs(str(tmp_path)).keys() == {"123", "124[4]"}
+    with pytest.raises(OSError, match="No such file"):
+        read_mom_jobs(str(tmp_path / "absent"))

@@ -8,11 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.momfiles import (
-    parse_job_file_name,
-    read_mom_jobs,
-    read_nodefile,
-)
 from jobfeatures.batch.pbs.values import (
     Share,
     array_fields,
@@ -192,7 +187,6 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
     for parse in (parse_job_id, parse_duration, parse_size, parse_exec_host, parse_exec_vnode):
         with contextlib.suppress(ParseError):
             parse(text)
-    assert parse_job_file_name(text) is None or text.endswith(".JB")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["n1", "n2", "n3.x"]), st.integers(1, 64)), min_size=1, max_size=8))
@@ -204,48 +198,3 @@ def test_both_forms_of_hosts_come_to_the_same(parts: list[tuple[str, int]]) -> N
     expected = compute_shares(pbs, None)
     assert compute_shares(torque, None) == compute_shares(slots, None) == expected
     assert compute_shares(pbs, vnodes) == expected
-
-
-# ---------------------------------------------------------------- pbs_mom's files
-
-
-@pytest.mark.parametrize(
-    ("name", "job_id"),
-    [
-        ("123.head.JB", "123"),
-        ("123[4].head.JB", "123[4]"),
-        ("123-4.head.JB", "123[4]"),
-        ("123.head.SC", None),
-        ("123.head.TK", None),
-        ("x.JB", None),
-        (".JB", None),
-    ],
-)
-def test_a_job_is_known_by_the_name_of_its_file(name: str, job_id: str | None) -> None:
-    assert parse_job_file_name(name) == job_id
-
-
-def test_the_folder_of_pbs_mom_lists_jobs(tmp_path) -> None:
-    folder = tmp_path / "mom_priv" / "jobs"
-    folder.mkdir(parents=True)
-    for name in ("123.head.JB", "123.head.SC", "124[4].head.JB", "notes"):
-        (folder / name).touch()
-    (folder / "123.head.TK").mkdir()
-    assert read_mom_jobs(str(tmp_path)).keys() == {"123", "124[4]"}
-    with pytest.raises(OSError, match="No such file"):
-        read_mom_jobs(str(tmp_path / "absent"))
-
-
-def test_a_node_list_has_a_line_for_each_slot(tmp_path) -> None:
-    path = tmp_path / "123.head"
-    path.write_text("n1\nn1\nn2\n")
-    assert read_nodefile(str(path)) == {"n1": 2, "n2": 1}
-    path.write_text("n1\nn 2\n")
-    with pytest.raises(ParseError, match=r"123\.head:2: not a host name: 'n 2'"):
-        read_nodefile(str(path))
-    path.write_text("")
-    assert read_nodefile(str(path)) == {}
-    link = tmp_path / "link"
-    link.symlink_to(path)
-    with pytest.raises(OSError, match="symbolic links"):
-        read_nodefile(str(link))

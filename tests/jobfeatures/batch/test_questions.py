@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.clocks import ClockDifference
+from jobfeatures.batch.questions import ClockDifference
 
 
 @given(

@@ -1,4 +1,4 @@
-"""slurmrestd's answers for administrators, in the shapes of its versions."""
+"""slurmrestd's answers about load, licences and reservations, in the shapes of its versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.slurm.json.administration import (
+from jobfeatures.batch.slurm.json.cluster import (
     parse_json_diag,
     parse_json_licences,
     parse_json_reservations,
