@@ -7,8 +7,8 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.ingest.config import check_ingest
 from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
+from jobfeatures_exporter.web.admission import is_loopback
 from jobfeatures_exporter.web.config import NODES
-from jobfeatures_exporter.web.hosts import is_loopback
 from jobfeatures_exporter.web.listener import check_web
 
 

@@ -17,7 +17,7 @@ from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.asked import FRONT, Asked
-from jobfeatures_exporter.web.links import fill
+from jobfeatures_exporter.web.config import fill_link
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.web.pages.job import JobDetails
@@ -89,7 +89,7 @@ class NodePages:
 
     def _grafana(self, key: JobKey, node_name: str) -> str:
         template = self.config.web_grafana_url or ""
-        return fill(template, job=key.job_id, system=key.batch_system, node=node_name)
+        return fill_link(template, job=key.job_id, system=key.batch_system, node=node_name)
 
     def _details(self, key: JobKey, context: Context) -> JobDetails:
         from jobfeatures_exporter.view.processes import MAX_PROCESSES, make_tree

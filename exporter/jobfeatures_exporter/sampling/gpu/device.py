@@ -1,4 +1,4 @@
-"""The interface of GPU drivers."""
+"""The interface of GPU drivers, and the names that their readings use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures_exporter.snapshot import GpuSample
+from jobfeatures_exporter.snapshot import GpuCount, GpuSample
+
+# Of a card's optional counts (`GpuCount`).
+PROFILED: GpuCount = ("profiled",)  # seconds over which the next two were counted
+BUSY = "busy"  # + unit of the GPU: seconds
+LINK = "link"  # + kind of link, direction: bytes
+ECC, LIFETIME_ECC = "ecc", "lifetime_ecc"  # + kind: errors since the driver was loaded, and ever
+REMAPPED = "remapped"  # + kind: rows
+XID = "xid"  # + code: events; a code that has not occurred is missing
+XIDS: GpuCount = ("xids",)  # events of all codes
+CLOCK_REASON = "clock_reason"  # + reason: seconds
+# Of its flags.
+REMAP_PENDING, REMAP_FAILED, XIDS_WATCHED = "remap_pending", "remap_failed", "xids_watched"
 
 
 class DriverError(JobfeaturesError):

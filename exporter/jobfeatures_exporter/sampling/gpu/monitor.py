@@ -123,8 +123,7 @@ class GpuMonitor:
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
-        from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations
-        from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
+        from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations, read_gpustat
 
         now_secs = self._clock.now_secs()
         oldest_secs = now_secs - max(ABSENT_SECS, ABSENT_INTERVALS * self._interval_secs)

@@ -26,7 +26,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
     format_when,
 )
-from jobfeatures_exporter.web.links import fill
+from jobfeatures_exporter.web.config import fill_link
 from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
@@ -166,7 +166,7 @@ def _node(job: Job, node: str, node_url: str | None) -> Html:
     shown = name(node, 32)
     if node_url is None or address is None:
         return shown
-    return tag("a", shown, href=f"{fill(node_url, node=node).rstrip('/')}/{address}")
+    return tag("a", shown, href=f"{fill_link(node_url, node=node).rstrip('/')}/{address}")
 
 
 # --- how good the schedule is ------------------------------------------------------------
