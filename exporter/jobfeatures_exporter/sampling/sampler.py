@@ -22,7 +22,7 @@ from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.procfs import read_node
 from jobfeatures_exporter.sampling.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
-from jobfeatures_exporter.sampling.power.energyshares import EnergyShares
+from jobfeatures_exporter.sampling.power.energy import JobEnergy
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
@@ -93,12 +93,12 @@ class Sampler:
         self._first = None if last_words is None else FirstProcesses(last_words)
         self._book = JobRecorder(members, steps, tells_io=settings.process_io)
         self._kills = UnseenKills()
-        joules = None if sysfs is None else NodeEnergy(sysfs, clock, budget, unreadable)
-        self._energy = None if joules is None else EnergyShares(joules)
+        self._energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, unreadable)
+        self._job_energy = JobEnergy()
         self._open_files = OpenFileBook(procfs, unreadable)
         self._last = LastLook()
         self._closing = ExitStack()
-        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, joules):
+        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, self._energy):
             if each is not None:
                 self._closing.callback(each.close)
 
@@ -138,7 +138,7 @@ class Sampler:
         records, final = self._kills.doubt(node.node.oom_kills, last.jobs, records, final, lost)
         of_node = node.node
         if self._energy is not None:
-            of_node, records = self._energy.share(of_node, records)
+            of_node, records = self._job_energy.share(self._energy.read(), of_node, records)
         self._last = LastLook(found.key_of, records)
         of_jobs = (read.processes[pid] for pid, key in found.keys.items() if isinstance(key, JobKey))
         snapshot = Snapshot(

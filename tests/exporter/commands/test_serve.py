@@ -60,7 +60,7 @@ ABSENT = {
             for name in ("sampling.exits.taskstats", "sampling.exits.exitcounts", "startup.receiver")
         ),
         *(f"jobfeatures_exporter.sinks.{name}" for name in ("keeper", "spool", "http", "kafka")),
-        *("jobfeatures_exporter.sonar.output", "jobfeatures.publish.cloudsource"),
+        *("jobfeatures_exporter.sonar.sender", "jobfeatures.publish.cloudsource"),
     ],
     "GPUs": [
         *(

@@ -167,7 +167,7 @@ class LastWords:
 
 
 class FirstProcesses:
-    """Finds the processes of each job whose end may be the job's, at each sample in which something has changed."""
+    """Finds each job's processes whose end may be the job's, at each sample where something has changed."""
 
     def __init__(self, last_words: LastWords) -> None:
         self._last_words = last_words

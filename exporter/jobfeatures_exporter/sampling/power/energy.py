@@ -8,9 +8,11 @@ stolen. Running jobs thus also bear idle power; the share of processes outside j
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import CpuSecs
+from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
+from jobfeatures_exporter.snapshot import CpuSecs, JobSample, NodeSample, WorkKey
 
 # No package draws this much: a counter that seems to show more was reset and has not wrapped.
 MAX_WATTS = 5000.0
@@ -69,6 +71,22 @@ class JobEnergy:
         self._busy_secs = 0.0
         self._used_secs: dict[JobKey, float] = {}
         self._totals: dict[JobKey, float] = {}
+
+    def share(
+        self, domains: Mapping[str, float], node: NodeSample, jobs: Mapping[WorkKey, JobSample]
+    ) -> tuple[NodeSample, Mapping[WorkKey, JobSample]]:
+        """Return node and jobs with their joules at this sample; `domains` are the node's counters, if any."""
+        if not domains:
+            return node, jobs
+        shares = self.update(
+            joules=compute_package_joules(domains),
+            cpu=node.cpu,
+            used_secs={key: cpu_secs_of(sample) for key, sample in jobs.items() if isinstance(key, JobKey)},
+        )
+        with_joules = dict(jobs)
+        for key, joules in shares.items():
+            with_joules[key] = replace(jobs[key], energy_joules=joules)
+        return replace(node, energy_joules=domains), with_joules
 
     def update(
         self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[JobKey, float | None]

@@ -9,8 +9,7 @@ from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import ScheduleQuality, Verdict
-from jobfeatures_exporter.cluster.finding import Found, user_of
-from jobfeatures_exporter.cluster.overview import ClusterView
+from jobfeatures_exporter.cluster.overview import ClusterView, Found, user_of
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.collectors.controller import cluster, queue, schedule
