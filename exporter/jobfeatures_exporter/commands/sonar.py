@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocuments]:
     """Yield a maker of documents. No batch system is queried: jobs are found on the node itself."""
-    from jobfeatures_exporter.sampling.gpu.device import Paths
+    from jobfeatures_exporter.sampling.gpu import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import Sampler
     from jobfeatures_exporter.sampling.samplersettings import SamplerSettings

@@ -12,7 +12,7 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.privacy.hiding import COMMAND, Privacy
+from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, Privacy
 from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.state.history import History
@@ -64,7 +64,6 @@ class NodePages:
 
     def own_html(self, context: Context, asked: Asked) -> str | None:
         """Return a page of one user's context: with all names, without the history of others' jobs."""
-        from jobfeatures_exporter.privacy.hiding import NO_PRIVACY
         from jobfeatures_exporter.privacy.own import COLLECTORS
         from jobfeatures_exporter.scrape.collectors import collect
 

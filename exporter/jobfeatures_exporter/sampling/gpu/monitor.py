@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS
-from jobfeatures_exporter.sampling.gpu.device import Driver, Paths
+from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS, Driver, Paths
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
