@@ -215,6 +215,7 @@ PURE = {
     "jobfeatures_exporter.scrape.profiles.slurm_job_exporter",
     "jobfeatures_exporter.scrape.profiles.treydock",
     "jobfeatures_exporter.sonar.jobchanges",
+    "jobfeatures_exporter.sonar.clusterdocuments",
     "jobfeatures_exporter.sonar.process",
     "jobfeatures_exporter.sonar.sample",
     "jobfeatures_exporter.sonar.sysinfo",
