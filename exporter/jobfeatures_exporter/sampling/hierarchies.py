@@ -13,6 +13,8 @@ BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
     each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
 )
 MAX_REMEMBERED = 4096  # cached job paths, and texts of /proc/PID/cgroup, which processes of a job share
+
+# Names of groups of containers, services and sessions, see `match_unit`.
 _HEX = "(?P<id>[0-9a-f]{12})[0-9a-f]{52}"
 _RUNTIMES = {
     "docker": "docker",

@@ -1,6 +1,6 @@
 """Contradictions among settings, reported before anything starts and before a reload takes effect.
 
-And, before anything starts, missing permissions.
+`check_features_root` reports missing permissions, before anything starts.
 """
 
 from __future__ import annotations

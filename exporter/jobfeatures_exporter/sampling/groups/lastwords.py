@@ -31,9 +31,8 @@ from jobfeatures_exporter.snapshot import ProcessSample
 
 log = logging.getLogger(__name__)
 
-AGAIN_LOOKS = (
-    16  # every so many samples first processes are searched in any case: their parents may have changed
-)
+# Every so many samples first processes are searched in any case: their parents may have changed.
+AGAIN_LOOKS = 16
 MAX_WAITED_FOR = 256  # pidfds; a small part of what `DescriptorBudget` leaves to the rest of the program
 GAP_SECS = 0.01  # between two rounds: if many processes end at once, their groups are read once
 
