@@ -171,7 +171,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
         b"DRIVER=amdgpu\nPCI_CLASS=38000\nPCI_ID=1002:740F\nPCI_SLOT_NAME=0000:03:00.0\n",
     ),
     "jobfeatures_exporter.sampling.host.software:parse_cuda_versions": (b'{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}',),
-    "jobfeatures_exporter.sampling.processes.statusfile:parse_process_groups": (b"Name:\twork\nUmask:\t0022\nGroups:\t6001 65400 \nNStgid:\t1\n",),
+    "jobfeatures_exporter.sampling.processes.members:parse_process_groups": (b"Name:\twork\nUmask:\t0022\nGroups:\t6001 65400 \nNStgid:\t1\n",),
     "jobfeatures_exporter.sampling.host.sysinfo:parse_cpuinfo_layout": (
         b"".join(
             b"processor\t: %d\nmodel name\t: AMD EPYC\nphysical id\t: %d\nsiblings\t: 2\ncore id\t\t: %d\n\n" % (n, n // 2, n % 2)

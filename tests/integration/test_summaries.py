@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.batch.slurm.comments import JobComments
-from jobfeatures_exporter.jobreport.accounting import NOTE, ask_accounting
 from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, Place
 from jobfeatures_exporter.jobreport.jobstats import decode_summary, encode_summary
-from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, SummaryWriter
+from jobfeatures_exporter.jobreport.summaries import NOTE, CommentsSpoiltError, SummaryWriter, ask_accounting
 
 from ..running import until
 

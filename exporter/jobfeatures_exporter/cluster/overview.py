@@ -1,15 +1,19 @@
-"""A whole cluster at one moment, for its page: each node and each job counted once. Pure.
+"""A whole cluster at one moment, for its page: each node and each job counted once, and jobs found. Pure.
 
 Made when the page is requested; the sums stored for scrapes are by partition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from jobfeatures.records.model import Cluster, JobState, JobTable
+from jobfeatures.records.model import Cluster, Job, JobState, JobTable
 from jobfeatures_exporter.cluster.draincurves import DrainCurve, compute_drain_curves
 from jobfeatures_exporter.cluster.sums import ClusterSums, compute_cluster_sums
+
+MOST = 200  # of the jobs found, those shown
+_PARTS = "_.[+@"  # separates the number of an array from that of its task, or from its schedd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +44,44 @@ def compute_cluster_view(
         else sum(tasks for state, tasks in states if state is JobState.PENDING),
         curves=curves,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The jobs found, running ones first; `count` is their total number."""
+
+    jobs: tuple[Job, ...] = ()
+    count: int = 0
+
+
+def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> Found:
+    """Return the jobs with this ID, array or user; if none, of users whose names contain the text.
+
+    `hide` returns a job as it may be shown: hidden names are not searched.
+    """
+    wanted = text.casefold()
+    if not wanted:
+        return Found()
+    exact: list[Job] = []
+    near: list[Job] = []
+    users: dict[tuple[str | None, int | None], str] = {}
+    for table in tables:
+        for key, job in table.jobs.items():
+            number = key.job_id.casefold()
+            who = job.user, job.uid
+            user = users.get(who)
+            if user is None:
+                user = users[who] = user_of(hide(job)).casefold()
+            is_job = number == wanted or (number.startswith(wanted) and number[len(wanted)] in _PARTS)
+            if is_job or user == wanted:
+                exact.append(job)
+            elif wanted in user:
+                near.append(job)
+    found = exact or near
+    found.sort(key=lambda job: (job.state is not JobState.RUNNING, job.key))
+    return Found(tuple(hide(job) for job in found[:MOST]), len(found))
+
+
+def user_of(job: Job) -> str:
+    """Return the user of a job; empty if unknown."""
+    return job.user or ("" if job.uid is None else f"uid {job.uid}")

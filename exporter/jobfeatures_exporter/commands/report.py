@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
             with shown_count(None, f"asking {access.url}"):
                 reported = ask_all(server.query, question)
     except NoSuchJobError:
-        from jobfeatures_exporter.jobreport.accounting import ask_accounting
+        from jobfeatures_exporter.jobreport.summaries import ask_accounting
 
         if (kept := ask_accounting(arguments.job, arguments.sacct)) is None:
             raise

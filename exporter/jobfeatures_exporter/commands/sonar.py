@@ -18,7 +18,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocuments]:
     """Yield a maker of documents. No batch system is queried: jobs are found on the node itself."""
-    from jobfeatures_exporter.sampling.gpu.device import Paths
+    from jobfeatures_exporter.sampling.gpu import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import Sampler
     from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -128,7 +128,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
 def _cluster(config: ExporterConfig, origin: Origin) -> Document:
     """Return partitions and the states of nodes."""
     from jobfeatures_exporter.controller.daemon import make_cluster_sources
-    from jobfeatures_exporter.sonar.cluster import cluster_document
+    from jobfeatures_exporter.sonar.clusterdocuments import cluster_document
 
     source = make_cluster_sources(config, SystemClock())[0]
     return cluster_document(origin, source.poll_cluster())

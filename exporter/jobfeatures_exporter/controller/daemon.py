@@ -23,15 +23,14 @@ from jobfeatures_exporter.config import AUTO, DaemonConfig
 from jobfeatures_exporter.context import Context, LastReload
 from jobfeatures_exporter.controller.livequality import LiveQuality
 from jobfeatures_exporter.controller.questions import make_keepers
-from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import collect
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.scrape.listenercounts import WebStatus
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_problems, describe_sources
-from jobfeatures_exporter.sonar.cluster import SLURM
-from jobfeatures_exporter.sonar.clusterdocuments import add_cluster_documents
-from jobfeatures_exporter.sonar.output import make_sender
+from jobfeatures_exporter.sonar.clusterdocuments import SLURM, add_cluster_documents
+from jobfeatures_exporter.sonar.sender import make_sender
 from jobfeatures_exporter.web.asked import FRONT, Asked
 
 STOP_SECS = 2.0
@@ -189,8 +188,7 @@ class Controller:
         """Return the HTML page; the pages of jobs are on their nodes."""
         if asked.job_id:
             return None
-        from jobfeatures_exporter.cluster.finding import find_jobs
-        from jobfeatures_exporter.cluster.overview import compute_cluster_view
+        from jobfeatures_exporter.cluster.overview import compute_cluster_view, find_jobs
         from jobfeatures_exporter.web.pages.controller import render_controller
 
         context = self.context()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import accumulate
 
 from jobfeatures.analysis.schedule.live.facts import from_queue, from_record
 from jobfeatures.analysis.schedule.live.ongoing import LiveSchedule
@@ -19,11 +20,10 @@ from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, make_shares
 from jobfeatures.batch.source import AnswerT, ClusterSource, HistorySource, KeeperStatus
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import Cluster, JobTable
-from jobfeatures.records.schedulequality import ScheduleQuality
+from jobfeatures.records.schedulequality import Histogram, ScheduleQuality
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.controller.monotone import compute_shown
 
 log = logging.getLogger(__name__)
 
@@ -170,3 +170,40 @@ class LiveQuality:
                 self._reported_secs = accounting.taken_at_secs
                 return rejected
             since_secs = self._reported_secs = until_secs
+
+
+def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> ScheduleQuality:
+    """Return the figures to show for `found`, none lower than in `before`, which were shown last.
+
+    A counter that falls is a reset to Prometheus. A job that was requeued after its end, or whose record was
+    corrected, is subtracted from the schedule's own figures; the shown values stay until other jobs make up.
+    """
+    if before is None:
+        return found
+    return replace(
+        found,
+        skipped={
+            reason: max(before.skipped.get(reason, 0), found.skipped.get(reason, 0))
+            for reason in sorted({*before.skipped, *found.skipped})
+        },
+        wait_secs=_histograms(before.wait_secs, found.wait_secs),
+        slowdown=_histograms(before.slowdown, found.slowdown),
+    )
+
+
+def _histograms(before: Mapping[str, Histogram], found: Mapping[str, Histogram]) -> dict[str, Histogram]:
+    """Return the histograms to show; `found` has all partitions of `before`."""
+    return {
+        partition: _histogram(before[partition], each) if partition in before else each
+        for partition, each in found.items()
+    }
+
+
+def _histogram(before: Histogram, found: Histogram) -> Histogram:
+    classes = map(max, _classes(before), _classes(found))
+    return Histogram(found.bounds, tuple(accumulate(classes)), max(before.sum, found.sum))
+
+
+def _classes(histogram: Histogram) -> list[int]:
+    """Return the count of each class, not cumulative."""
+    return [count - below for below, count in zip((0, *histogram.counts), histogram.counts, strict=False)]

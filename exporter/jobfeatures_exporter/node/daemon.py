@@ -26,7 +26,7 @@ from jobfeatures_exporter.node.hookrequests import HookServer
 from jobfeatures_exporter.node.publishingloop import PublishingLoop
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.node.sources import NodeSources, make_site
-from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.scrape.listenercounts import WebStatus
@@ -128,7 +128,7 @@ class Daemon:
     def _make_sender(self) -> Sender | None:
         if not self._config.sonar_sinks:
             return None
-        from jobfeatures_exporter.sonar.output import make_node_sender
+        from jobfeatures_exporter.sonar.sender import make_node_sender
 
         return make_node_sender(self._config, self._clock, self.listing, self.sampling.unreadable)
 

@@ -1,4 +1,4 @@
-"""The thread that samples the node: the sampler, and what else is read at each sample."""
+"""The thread that samples the node and what else is read at each sample; waiting for a fresh sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobfeatures_exporter.node.supervised import supervised
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.cpurates import CpuRates
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
@@ -24,7 +24,6 @@ from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
 from jobfeatures_exporter.state.knowledge import Knowledge
-from jobfeatures_exporter.state.latestlook import LatestLook
 from jobfeatures_exporter.state.retention import EndedJob, Retention
 
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
@@ -185,3 +184,58 @@ class SamplingLoop:
         self.cpu_rates = self._rates.update(snapshot)
         self.looks.put(snapshot)
         self._on_sample(snapshot)
+
+
+class LatestLook:
+    """One thread puts snapshots here; any thread may take the latest or wait for one, which sets `wanted`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._taken = threading.Condition()
+        self._stopping = False
+        self._all_wanted_at = float("-inf")
+        self._all_taken_at = float("-inf")
+        self.wanted = threading.Event()
+        self.snapshot: Snapshot | None = None
+
+    @property
+    def all_are_wanted(self) -> bool:
+        """Return whether a thread is waiting for a snapshot that lists all processes."""
+        return self._all_wanted_at > self._all_taken_at
+
+    def put(self, snapshot: Snapshot) -> None:
+        """Replace the latest snapshot."""
+        with self._taken:
+            self.snapshot = snapshot
+            if snapshot.lists_all:
+                self._all_taken_at = snapshot.taken_at_secs
+            self._taken.notify_all()
+
+    def stop(self) -> None:
+        """Release all waiting threads; they use the latest snapshot, if any."""
+        self._stopping = True
+        with self._taken:
+            self._taken.notify_all()
+
+    def wait_for_any(self, timeout_secs: float) -> None:
+        """Wait for the first snapshot."""
+        with self._taken:
+            self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
+
+    def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
+        """Wait for a snapshot at most `fresh_secs` old; with `lists_all`, one that lists all processes."""
+        asked_at = self._clock.now_secs()
+
+        def fresh() -> bool:
+            latest = self.snapshot
+            if latest is None or latest.taken_at_secs < asked_at - fresh_secs:
+                return self._stopping
+            return latest.lists_all or not lists_all or self._stopping
+
+        if fresh():
+            return
+        if lists_all:
+            self._all_wanted_at = asked_at
+        self.wanted.set()
+        with self._taken:
+            self._taken.wait_for(fresh, timeout_secs)

@@ -1,4 +1,4 @@
-"""Hides personal data: names of users, accounts, jobs and commands, and user ids. Pure.
+"""Hides personal data: names of users, accounts, jobs and commands, and user ids.
 
 Everything that leaves the exporter passes through a `Privacy`: contexts before they are rendered, documents
 before they are sent. `Privacy.name` alone decides how a name is shown.
@@ -11,9 +11,11 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.records.model import Job
+from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
 from jobfeatures_exporter.snapshot import CommandSample, JobSample, Kind, Snapshot, UnitKey
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from jobfeatures.records.administration import Answer
 
 HASH_BYTES: Final = 6  # 12 hex digits: among 100,000 names, a collision has a chance of 1 in 56,000
+MIN_KEY_BYTES = 16
+MAX_KEY_BYTES = 4096
 OTHER: Final = "other"  # commands that are not distinguished
 UNKNOWN_USER: Final = "_user_unknown"  # in Sonar's format, where a user is required
 WITHHELD: Final = "_withheld"
@@ -212,3 +216,21 @@ class Privacy:
 
 
 NO_PRIVACY: Final = Privacy()
+
+
+def make_privacy(config: PrivacyConfig) -> Privacy:
+    """Return the configured `Privacy`; reads its key, else all here is pure. Raises ConfigurationError."""
+    if config.privacy != HASH:
+        return Privacy(config.privacy)
+    if config.privacy_key_file is None:
+        raise ConfigurationError(
+            "privacy", "hash needs privacy_key_file, such as one made by: head -c 32 /dev/urandom | base64"
+        )
+    try:
+        key = read_private(config.privacy_key_file, MAX_KEY_BYTES).strip()
+    except (OSError, JobfeaturesError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError("privacy_key_file", f"{config.privacy_key_file}: {reason}") from error
+    if len(key) < MIN_KEY_BYTES:
+        raise ConfigurationError("privacy_key_file", f"needs {MIN_KEY_BYTES} bytes or more, not {len(key)}")
+    return Privacy(HASH, key)

@@ -14,16 +14,17 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
-from jobfeatures_exporter.sampling.groups.firstprocesses import FirstProcesses
-from jobfeatures_exporter.sampling.groups.grouplist import list_groups
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.lastwords import FirstProcesses, LastWords
 from jobfeatures_exporter.sampling.groups.steps import StepBook
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
-from jobfeatures_exporter.sampling.host.nodereader import NodeReader
+from jobfeatures_exporter.sampling.host.disks import Disks
+from jobfeatures_exporter.sampling.host.procfs import read_node
 from jobfeatures_exporter.sampling.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
-from jobfeatures_exporter.sampling.power.energyshares import EnergyShares
+from jobfeatures_exporter.sampling.power.energy import JobEnergy
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
+from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
 from jobfeatures_exporter.sampling.processes.counting import ProcessCounting
 from jobfeatures_exporter.sampling.processes.members import Members
@@ -40,6 +41,7 @@ from jobfeatures_exporter.sampling.values import (
     ProcessesRead,
     find_populated,
     gather,
+    list_groups,
 )
 from jobfeatures_exporter.snapshot import Snapshot
 
@@ -91,12 +93,12 @@ class Sampler:
         self._first = None if last_words is None else FirstProcesses(last_words)
         self._book = JobRecorder(members, steps, tells_io=settings.process_io)
         self._kills = UnseenKills()
-        joules = None if sysfs is None else NodeEnergy(sysfs, clock, budget, unreadable)
-        self._energy = None if joules is None else EnergyShares(joules)
+        self._energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, unreadable)
+        self._job_energy = JobEnergy()
         self._open_files = OpenFileBook(procfs, unreadable)
         self._last = LastLook()
         self._closing = ExitStack()
-        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, joules):
+        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, self._energy):
             if each is not None:
                 self._closing.callback(each.close)
 
@@ -136,7 +138,7 @@ class Sampler:
         records, final = self._kills.doubt(node.node.oom_kills, last.jobs, records, final, lost)
         of_node = node.node
         if self._energy is not None:
-            of_node, records = self._energy.share(of_node, records)
+            of_node, records = self._job_energy.share(self._energy.read(), of_node, records)
         self._last = LastLook(found.key_of, records)
         of_jobs = (read.processes[pid] for pid, key in found.keys.items() if isinstance(key, JobKey))
         snapshot = Snapshot(
@@ -197,3 +199,23 @@ def _find_lost(listed: Listed, found: Attributed, last: LastLook) -> set[JobKey 
     lost = {last.key_of.get(each.directory.cpu_source) for each in listed.groups.gone}
     below = {found.key_of.get(each.directory.cpu_source) for each in listed.groups.groups if each.take_lost()}
     return lost | below
+
+
+class NodeReader:
+    """Reads the node's own files at each sample, and tells what has changed since the last sample."""
+
+    def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._disks = Disks(procfs, sysfs, unreadable)
+        self._signs = NodeSigns()
+        self._epoch: int | None = None
+
+    def read(self) -> NodeLook:
+        """Return the node as it is now. What cannot be read is omitted and counted."""
+        node = read_node(self._procfs, self._unreadable, self._disks.read())
+        self._signs = self._signs.then(node)
+        if self._epoch is None and node.boot_time_secs is not None:
+            # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
+            self._epoch = compute_epoch(node.boot_time_secs)
+        return NodeLook(node, self._signs, self._disks.others, self._epoch)

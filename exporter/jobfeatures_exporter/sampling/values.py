@@ -108,3 +108,17 @@ def gather(found: Attribution, listed: Listed, processes: Mapping[int, ProcessSa
     for pid, key in found.keys.items():
         members.setdefault(key, []).append(processes[pid])
     return Attributed(found.keys, key_of, groups, members)
+
+
+def list_groups(groups: GroupList, heard: Mapping[str, JobFigures], last: LastLook) -> Listed:
+    """Return the present groups, and those removed since the `last` sample by the jobs that had them.
+
+    `heard` are the readings since then, by `cpu_source`.
+    """
+    gone: dict[JobKey, list[JobCgroup]] = {}
+    living = {each.cpu_source for each in groups.directories} if groups.gone else ()
+    for cgroup in groups.gone:
+        source = cgroup.directory.cpu_source
+        if source in heard and source not in living and (key := last.key_of.get(source)) is not None:
+            gone.setdefault(key, []).append(cgroup)
+    return Listed(groups, heard, gone)

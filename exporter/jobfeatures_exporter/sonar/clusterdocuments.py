@@ -8,13 +8,22 @@ from dataclasses import replace
 
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
+from jobfeatures.formats.sonar.envelopes import (
+    CLUSTER,
+    JOBS,
+    Document,
+    Origin,
+    data_envelope,
+    timestamp,
+    unicode_text,
+)
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.joblogs.loggedjob import JobRecord, queue_pairs, record_of
+from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, JobState, JobTable
+from jobfeatures.records.nodelist import fold_ranges
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.sonar.cluster import cluster_document
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
 from jobfeatures_exporter.sonar.node import make_origin
@@ -22,6 +31,7 @@ from jobfeatures_exporter.sonar.sender import Sender
 
 log = logging.getLogger(__name__)
 
+SLURM = "slurm"
 RECORDS_PER_DOCUMENT = 1000  # sinks and consumers bound the size of a message
 MIN_OVERLAP_SECS = 600.0
 MAX_HISTORY_SECS = 7 * 86400.0
@@ -162,3 +172,30 @@ def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
     job = table.jobs.get(record.key) if record.step is None else None
     more = () if job is None else queue_pairs(job)
     return replace(record, more=(*record.more, *more)) if more else record
+
+
+def cluster_document(origin: Origin, cluster: Cluster) -> Document:
+    """Return the envelope of partitions and node states. Raises ParseError for an invalid node name.
+
+    Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same states are grouped as compressed ranges.
+    """
+    nodes_by_states = grouped(
+        (tuple(unicode_text(state).upper() for state in node.states), node.name) for node in cluster.nodes
+    )
+    return data_envelope(
+        origin,
+        CLUSTER,
+        {
+            "time": timestamp(cluster.taken_at_secs, origin.zone),
+            "cluster": origin.cluster,
+            "slurm": cluster.source == SLURM,
+            "partitions": [
+                {"name": unicode_text(each.name), "nodes": list(fold_ranges(each.nodes))}
+                for each in cluster.partitions
+            ],
+            "nodes": [
+                {"names": list(fold_ranges(names)), "states": list(states)}
+                for states, names in sorted(nodes_by_states.items())
+            ],
+        },
+    )

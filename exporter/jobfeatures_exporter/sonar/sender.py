@@ -9,16 +9,25 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from jobfeatures.errors import JobfeaturesError
-from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.formats.sonar.envelopes import SAMPLE, SYSINFO, Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.privacy.hiding import make_privacy
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sinks import make_sink
 from jobfeatures_exporter.sinks.keeper import SinkKeeper, SinkStatus
 from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)
 
 LOOK_SECS = 30.0  # how often to check the clock while waiting: it may be set
+NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
+SENDING_WINDOW = 0.2  # documents go there at a random time within this part of the shortest interval
 
 
 class Sender:
@@ -158,3 +167,43 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
     """Return the first multiple of an interval after a time, both since the epoch: nodes keep step (UTC)."""
     due_secs = (math.floor(now_secs / interval_secs) + 1) * interval_secs
     return due_secs if due_secs > now_secs else due_secs + interval_secs
+
+
+def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
+    """Return a sender with its sinks but no documents; None without sinks. Raises ConfigurationError."""
+    if not config.sonar_sinks:
+        return None
+    origin = make_origin(config)
+    if config.sonar_spool_max_bytes == 0:
+        raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
+    folder = config.sonar_spool_directory
+    sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
+    intervals = (
+        config.sonar_sample_interval_secs,
+        config.sonar_jobs_interval_secs,
+        config.sonar_cluster_interval_secs,
+    )
+    keepers = [
+        SinkKeeper(
+            name,
+            sink,
+            clock,
+            max_bytes=config.sonar_spool_max_bytes,
+            directory=None if folder is None else f"{folder}/{name}",
+            window_secs=SENDING_WINDOW * min(intervals) if name in NETWORK_SINKS else 0.0,
+        )
+        for name, sink in sinks.items()
+    ]
+    return Sender(origin, keepers, clock, make_privacy(config).document)
+
+
+def make_node_sender(
+    config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
+) -> Sender | None:
+    """Return the sender of this node's documents; None without sinks. Raises ConfigurationError."""
+    sender = make_sender(config, clock)
+    if sender is not None:
+        documents = NodeDocuments(config, make_origin(config), clock, look, unreadable)
+        sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
+        sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
+    return sender

@@ -35,9 +35,8 @@ from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarc
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
-from jobfeatures_exporter.startup.checks import check
+from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
-from jobfeatures_exporter.startup.permissions import check_features_root
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import format_span
 from jobfeatures_exporter.web.configfile.reloaded import WebFile

@@ -20,9 +20,8 @@ from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
-from jobfeatures_exporter.startup.checks import check
+from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.keptsettings import KeptSettings
-from jobfeatures_exporter.startup.permissions import check_features_root
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners

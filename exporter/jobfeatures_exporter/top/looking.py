@@ -10,9 +10,9 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.top.pages import Pages
-from jobfeatures_exporter.top.processtree import LiveProcess, list_processes
 from jobfeatures_exporter.view.node import NodeView, view_page
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.processes import LiveProcess, list_processes
 
 NOTHING = NodeView()
 

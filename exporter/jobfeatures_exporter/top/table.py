@@ -9,9 +9,9 @@ from typing import Any
 
 from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.terminal.cells import UNKNOWN, fit, or_unknown, width_of
-from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
+from jobfeatures_exporter.view.processes import LiveProcess
 from jobfeatures_exporter.view.units import (
     Form,
     format_bytes,

@@ -19,7 +19,7 @@ from jobfeatures.records.metrics import (
 )
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
-from jobfeatures_exporter.cluster.finding import user_of
+from jobfeatures_exporter.cluster.overview import user_of
 from jobfeatures_exporter.sampling.cpurates import compute_rate
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs, remaining, status, waste
 from jobfeatures_exporter.scrape.exposition import Number, Values

@@ -13,11 +13,9 @@ from aiohttp import web
 
 from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.scrape.exposition import takes
-from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers
+from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers, pack, sharing
 from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
-from jobfeatures_exporter.web.packing import pack
-from jobfeatures_exporter.web.sharing import sharing
 
 MIN_INTERVAL_SECS = 1.0  # requests within this time share one page
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}

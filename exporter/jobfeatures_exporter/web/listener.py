@@ -14,10 +14,9 @@ from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, 
 from jobfeatures.publish.http.opening import Answering, Where, accepting
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.scrape.listenercounts import ListenerStatus, WebStatus
-from jobfeatures_exporter.web.admission import REFUSALS, Admission
+from jobfeatures_exporter.web.admission import REFUSALS, Admission, is_loopback, parse_names
 from jobfeatures_exporter.web.answers import Scraped, make_answerers
 from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
-from jobfeatures_exporter.web.hosts import is_loopback, parse_names
 from jobfeatures_exporter.web.plain import PlainListener
 from jobfeatures_exporter.web.sockets import take_sockets
 

@@ -12,12 +12,12 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.privacy.hiding import COMMAND, Privacy
+from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, Privacy
 from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.asked import FRONT, Asked
-from jobfeatures_exporter.web.links import fill
+from jobfeatures_exporter.web.config import fill_link
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.web.pages.job import JobDetails
@@ -64,7 +64,6 @@ class NodePages:
 
     def own_html(self, context: Context, asked: Asked) -> str | None:
         """Return a page of one user's context: with all names, without the history of others' jobs."""
-        from jobfeatures_exporter.privacy.hiding import NO_PRIVACY
         from jobfeatures_exporter.privacy.own import COLLECTORS
         from jobfeatures_exporter.scrape.collectors import collect
 
@@ -89,7 +88,7 @@ class NodePages:
 
     def _grafana(self, key: JobKey, node_name: str) -> str:
         template = self.config.web_grafana_url or ""
-        return fill(template, job=key.job_id, system=key.batch_system, node=node_name)
+        return fill_link(template, job=key.job_id, system=key.batch_system, node=node_name)
 
     def _details(self, key: JobKey, context: Context) -> JobDetails:
         from jobfeatures_exporter.view.processes import MAX_PROCESSES, make_tree

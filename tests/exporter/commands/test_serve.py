@@ -54,13 +54,13 @@ ABSENT = {
     "what is not switched on": [
         *(f"jobfeatures_exporter.scrape.collectors.{name}" for name in ("processes", "gpudetail")),
         *(f"jobfeatures_exporter.scrape.profiles.{name}" for name in ("ceems", "jobstats", "treydock")),
-        *(f"jobfeatures_exporter.sampling.power.{name}" for name in ("dcmi", "hwmon", "plausible")),
+        *(f"jobfeatures_exporter.sampling.power.{name}" for name in ("dcmi", "hwmon")),
         *(
             f"jobfeatures_exporter.{name}"
             for name in ("sampling.exits.taskstats", "sampling.exits.exitcounts", "startup.receiver")
         ),
         *(f"jobfeatures_exporter.sinks.{name}" for name in ("keeper", "spool", "http", "kafka")),
-        *("jobfeatures_exporter.sonar.output", "jobfeatures.publish.cloudsource"),
+        *("jobfeatures_exporter.sonar.sender", "jobfeatures.publish.cloudsource"),
     ],
     "GPUs": [
         *(

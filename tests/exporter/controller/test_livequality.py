@@ -8,10 +8,13 @@ import sys
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.analysis.schedule.jobarrays import from_records
+from jobfeatures.analysis.schedule.live.tally import Tally
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.shares import ShareRules
 from jobfeatures.analysis.schedule.spooled import spool
@@ -19,12 +22,13 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.records.schedulequality import WAIT_BOUNDS, ScheduleQuality
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import daemon as controller
 from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.daemon import Controller
-from jobfeatures_exporter.controller.livequality import LiveQuality, compute_begin, make_rules
+from jobfeatures_exporter.controller.livequality import LiveQuality, compute_begin, compute_shown, make_rules
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from tests.exporter.controller.polled import poll
 from tests.jobfeatures.evaluated import evaluate
@@ -478,3 +482,62 @@ def test_where_the_collector_is_off_accounting_is_not_asked(clock, begin, monkey
     poll(made)
     assert source.asked == []
     assert made.context().schedules == ()
+
+
+VALUES = st.integers(0, 10**6)
+
+
+def quality(tally, skipped):
+    return ScheduleQuality(
+        source="slurm",
+        taken_at_secs=0,
+        begin_secs=0,
+        share_cpus=1,
+        skipped={"no_user": skipped} if skipped else {},
+        wait_secs={"batch": tally.histogram()},
+        slowdown={"batch": tally.histogram()},
+    )
+
+
+@given(st.lists(st.tuples(VALUES, st.booleans())))
+def test_counts_that_are_taken_back_stand_still_until_others_make_up_for_them(steps):
+    tally, counted, skipped = Tally(WAIT_BOUNDS), [], 0
+    shown = None
+    for value, is_taken_back in steps:
+        if is_taken_back and counted:
+            tally.add(counted.pop(), -1)
+            skipped -= 1
+        else:
+            tally.add(value, 1)
+            counted.append(value)
+            skipped += 1
+        found = quality(tally, skipped)
+        before, shown = shown, compute_shown(shown, found)
+        for old, new, true in (
+            (before and each(before), each(shown), each(found))
+            for each in (lambda one: one.wait_secs["batch"], lambda one: one.slowdown["batch"])
+        ):
+            assert list(new.counts) == sorted(new.counts)
+            assert all(more >= less for more, less in zip(new.counts, true.counts, strict=True))
+            if old is not None:
+                assert all(after >= was for after, was in zip(new.counts, old.counts, strict=True))
+                assert new.sum >= old.sum
+        assert shown.skipped.get("no_user", 0) >= (0 if before is None else before.skipped.get("no_user", 0))
+        if not any(is_taken_back for _, is_taken_back in steps):
+            assert shown == found
+
+
+def test_what_is_made_up_for_is_shown_as_it_is():
+    tally = Tally(WAIT_BOUNDS)
+    tally.add(100, 1)
+    shown = compute_shown(None, quality(tally, 1))
+    tally.add(100, -1)
+    shown = compute_shown(shown, quality(tally, 0))
+    assert shown.wait_secs["batch"].counts[-1] == 1
+    assert shown.skipped == {"no_user": 1}
+    for count in (1, 2):
+        tally.add(200, 1)
+        shown = compute_shown(shown, quality(tally, count))
+        assert shown == quality(tally, count) or count == 1
+    assert shown.wait_secs["batch"].sum == 400
+    assert shown.wait_secs["batch"].counts[-1] == 2

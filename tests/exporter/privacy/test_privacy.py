@@ -27,8 +27,7 @@ from jobfeatures.records.schedulequality import UserQuality
 from jobfeatures_exporter.cluster.overview import compute_cluster_view
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
-from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy
-from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy, make_privacy
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.scrape.pagetext import PageMaker

@@ -4,7 +4,7 @@ import pytest
 
 from jobfeatures.batch.processes import parse_real_uid
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.processes.statusfile import parse_process_memory
+from jobfeatures_exporter.sampling.processes.members import parse_process_memory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.snapshot import Accounting, BlockIo, CpuSecs, MemoryBytes

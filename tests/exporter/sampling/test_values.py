@@ -1,14 +1,16 @@
-"""How groups and processes are gathered by job."""
+"""How groups and processes are gathered by job, and removed groups sorted to the jobs that had them."""
 
 from types import SimpleNamespace
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.groups.cgroup import GroupList
+from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
 from jobfeatures_exporter.sampling.processes.attributor import Attribution
-from jobfeatures_exporter.sampling.values import Listed, find_populated, gather
+from jobfeatures_exporter.sampling.values import LastLook, Listed, find_populated, gather, list_groups
+from jobfeatures_exporter.snapshot import MemoryBytes
 
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
+READING = JobFigures(MemoryBytes())
 
 
 def group(source, name, uid=None):
@@ -39,3 +41,33 @@ def test_populated_are_groups_in_which_the_kernel_counts_processes():
     groups = group("/a", "1"), group("/b", "2"), group("/c", "3")
     sums = {"/a": SimpleNamespace(processes=1), "/b": SimpleNamespace(processes=0)}
     assert find_populated(listed(*groups), sums) == [groups[0].directory.membership]
+
+
+def list_with(heard, *, gone, living=(), last=None):
+    groups = GroupList(
+        (), [group(each, "1").directory for each in living], tuple(group(each, "1") for each in gone)
+    )
+    return list_groups(groups, heard, LastLook({"/a": ONE, "/s": None} if last is None else last))
+
+
+def gone_of(listed):
+    return {key: [each.directory.cpu_source for each in those] for key, those in listed.gone.items()}
+
+
+def test_a_removed_group_that_was_read_before_is_its_jobs():
+    listed = list_with({"/a": READING}, gone=["/a"])
+    assert (gone_of(listed), listed.heard) == ({ONE: ["/a"]}, {"/a": READING})
+
+
+def test_one_that_was_not_read_or_a_strangers_or_never_sampled_is_nobodys():
+    assert gone_of(list_with({}, gone=["/a"])) == {}
+    assert gone_of(list_with({"/s": READING, "/new": READING}, gone=["/s", "/new"])) == {}
+
+
+def test_where_the_path_is_used_again_the_reading_may_be_of_the_next_job():
+    assert gone_of(list_with({"/a": READING}, gone=["/a"], living=["/a"])) == {}
+
+
+def test_without_a_reader_between_samples_there_are_no_readings():
+    groups = GroupList(gone=(group("/a", "1"),))
+    assert list_groups(groups, {}, LastLook({"/a": ONE})) == (groups, {}, {})

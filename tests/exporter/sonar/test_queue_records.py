@@ -20,8 +20,7 @@ from jobfeatures.formats.sonar.writejobs import job_fields, job_state, jobs_docu
 from jobfeatures.joblogs.loggedjob import JobRecord, pairs
 from jobfeatures.records.model import UNLIMITED, Cluster, ClusterNode, JobState, Limits, Partition
 from jobfeatures_exporter.ingest.parse import parse_envelope
-from jobfeatures_exporter.sonar.cluster import cluster_document
-from jobfeatures_exporter.sonar.clusterdocuments import queue_records
+from jobfeatures_exporter.sonar.clusterdocuments import cluster_document, queue_records
 
 RECORD = JobRecord(
     batch_system="slurm",

@@ -16,7 +16,7 @@ from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.records.model import Cluster, ClusterNode, JobState, Partition
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.sonar.cluster import cluster_document
+from jobfeatures_exporter.sonar.clusterdocuments import cluster_document
 from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 from tests.exporter.sonar.test_property import DETAILS, OPTIONS, SNAPSHOTS, documents, optional

@@ -15,7 +15,6 @@ from jobfeatures.records.series import parse_lines
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.snapshot import ProcessSample
 from jobfeatures_exporter.terminal.cells import width_of
-from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.top.table import (
     COLUMNS,
     Style,
@@ -29,6 +28,7 @@ from jobfeatures_exporter.top.table import (
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.processes import LiveProcess
 from jobfeatures_exporter.view.sources import SourceView
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"

@@ -1,7 +1,9 @@
 """Who is answered, by a clock that is given."""
 
+import pytest
+
 from jobfeatures.system.rates import Rates
-from jobfeatures_exporter.web.admission import CLIENT_RATE, FILE_RATE, HOST, RATE, Admission
+from jobfeatures_exporter.web.admission import CLIENT_RATE, FILE_RATE, HOST, RATE, Admission, is_ours
 
 
 def reasons(admission, client, count, now_secs=0.0, host="localhost"):
@@ -38,3 +40,35 @@ def test_names_from_elsewhere_are_refused_where_names_count():
     assert reasons(Admission(rate=100.0, client_rate=100.0, names=None), "a", 1, host="evil.example") == [
         None
     ]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("localhost", "LOCALHOST:9819", "x.localhost", "localhost.", "localhost:", "127.0.0.1:9819"),
+        *("[::1]", "[::1]:9819", "node1", "node1:80", "[fe80::1]", "10.0.0.1", " localhost "),
+    ],
+)
+def test_addresses_localhost_and_given_names_are_ours_with_or_without_a_port(header):
+    assert is_ours(header, {"node1"})
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("[::1].evil.example", "localhost:1@evil", "evil.example#.localhost", "fe80::1%evil.example"),
+        *(
+            "[fe80::1%evil.example]",
+            "[::1",
+            "[::1]x",
+            "[::1]:9819:1",
+            "::1",
+            "localhost:80:80",
+            "localhost:x",
+        ),
+        *("evil.example/.localhost", "evil.example?.localhost", "evil@localhost", "localhost:123456"),
+        *("evil.example", "", "node1.evil.example", "[node1]", "[127.0.0.1]x", "a b.localhost"),
+    ],
+)
+def test_nothing_else_is(header):
+    assert not is_ours(header, {"node1"})

@@ -159,7 +159,7 @@ def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
         *(
             "jobfeatures_exporter.web.configfile.options",
             "jobfeatures_exporter.web.configfile.basicauth",
-            "jobfeatures_exporter.sonar.output",
+            "jobfeatures_exporter.sonar.sender",
         ),
         *(
             "jobfeatures.publish.http.server",

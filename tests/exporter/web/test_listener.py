@@ -11,7 +11,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connections, connectiontable
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
-from jobfeatures_exporter.web.hosts import is_loopback, is_ours, parse_names
+from jobfeatures_exporter.web.admission import is_loopback, is_ours, parse_names
 from jobfeatures_exporter.web.listener import Listeners, check_web
 from tests.exporter.web.standins import HASH, PASSWORD, StandInDaemon
 

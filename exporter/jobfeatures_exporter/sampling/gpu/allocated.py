@@ -1,14 +1,20 @@
-"""Which cards the batch system allocated to which job. Pure."""
+"""Which cards the batch system allocated to which job: by its answers, or by files of a prolog."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
 
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.records.quantities import parse_count
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.snapshot import GpuCard
 
+MAX_BYTES = 256  # of a file in /run/gpustat
 UUID_FORMS = ("GPU-", "MIG-", "PCI-")
 
 
@@ -21,6 +27,24 @@ def parse_gpustat(text: str) -> str | None:
     for word in words[1:2]:
         parse_count(word, field="uid")
     return str(job_id) if job_id else None
+
+
+def read_gpustat(directory: str, unreadable: Unreadable, *, owner: int = 0) -> dict[str, str]:
+    """Return job ids by the name of the card: a prolog writes a file for each to /run/gpustat.
+
+    Files of others than `owner` and links do not count.
+    """
+    names = unreadable.tried("gpustat", os.listdir, directory) or ()
+    found = {name: unreadable.tried("gpustat", _read_one, f"{directory}/{name}", owner) for name in names}
+    return {name: job_id for name, job_id in found.items() if job_id is not None}
+
+
+def _read_one(path: str, owner: int) -> str | None:
+    with opened(path, READ_UNFOLLOWED) as descriptor:
+        status = os.fstat(descriptor)
+        if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
+            raise ParseError("not a file of its owner", source=path)
+        return parse_gpustat(os.read(descriptor, MAX_BYTES).decode("ascii", "replace"))
 
 
 def resolve_card(name: str, cards: Sequence[GpuCard], *, by_minor: bool = True) -> str | None:

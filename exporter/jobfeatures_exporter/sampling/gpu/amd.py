@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from jobfeatures.records.combining import max_known
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
-from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, parse_current_clock, parse_highest_clock
 from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 
+from jobfeatures.records.combining import grouped
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
 from jobfeatures_exporter.snapshot import GpuProcess
@@ -115,8 +116,8 @@ class DrmClients:
                 percent = compute_utilisation(earlier[1], client, now_secs - earlier[0])
                 if percent is not None:
                     percents[place] = min(100.0, percents.get(place, 0.0) + percent)
-        uses: dict[str, list[GpuProcess]] = {}
-        for pid, address in dict.fromkeys((pid, address) for pid, address, _ in clients):
-            use = GpuProcess(pid, memory.get((pid, address)), percents.get((pid, address)))
-            uses.setdefault(address, []).append(use)
-        return uses
+        places = dict.fromkeys((pid, address) for pid, address, _ in clients)
+        return grouped(
+            (address, GpuProcess(pid, memory.get((pid, address)), percents.get((pid, address))))
+            for pid, address in places
+        )

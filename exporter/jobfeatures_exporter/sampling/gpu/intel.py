@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
-from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample

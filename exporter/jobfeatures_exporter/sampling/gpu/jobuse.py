@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.gpu.counts import XID
+from jobfeatures_exporter.sampling.gpu import XID
 from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
 
 KEPT_SECS = 600.0  # counters of an unseen job are kept this long: it may come back, and must not restart at 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jobfeatures_exporter.sampling.gpu.counts import CLOCK_REASON
+from jobfeatures_exporter.sampling.gpu import CLOCK_REASON
 from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS
-from jobfeatures_exporter.sampling.gpu.device import Driver, Paths
+from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS, Driver, Paths
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
@@ -123,8 +122,7 @@ class GpuMonitor:
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
-        from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations
-        from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
+        from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations, read_gpustat
 
         now_secs = self._clock.now_secs()
         oldest_secs = now_secs - max(ABSENT_SECS, ABSENT_INTERVALS * self._interval_secs)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.sampling.gpu.counts import (
+from jobfeatures_exporter.sampling.gpu import (
     BUSY,
     ECC,
     LIFETIME_ECC,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ParseError
 from jobfeatures.system.command import ask_command
-from jobfeatures_exporter.sampling.power.plausible import PowerError, checked_watts
+from jobfeatures_exporter.sampling.power import PowerError, checked_watts
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig

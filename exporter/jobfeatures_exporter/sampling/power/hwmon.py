@@ -16,7 +16,7 @@ from jobfeatures.errors import shown
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
-from jobfeatures_exporter.sampling.power.plausible import PowerError, checked_watts
+from jobfeatures_exporter.sampling.power import PowerError, checked_watts
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig

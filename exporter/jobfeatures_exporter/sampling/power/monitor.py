@@ -13,7 +13,7 @@ from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
 from jobfeatures_exporter.sampling.measured import BoardSample
 from jobfeatures_exporter.sampling.power import SOURCES
-from jobfeatures_exporter.sampling.power.machineenergy import BoardEnergy, card_joules
+from jobfeatures_exporter.sampling.power.energy import BoardEnergy, card_joules
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 

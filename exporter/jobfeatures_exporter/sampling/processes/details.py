@@ -12,8 +12,8 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
+from jobfeatures_exporter.sampling.processes.members import read_memory
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
-from jobfeatures_exporter.sampling.processes.statusfile import read_memory
 from jobfeatures_exporter.snapshot import ProcessDetail, ProcessSample
 
 

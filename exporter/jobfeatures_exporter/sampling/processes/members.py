@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from jobfeatures.batch.groups import Membership
+from jobfeatures.errors import ParseError
 from jobfeatures.records.combining import sum_known
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.hierarchies import parse_process_cgroup
-from jobfeatures_exporter.sampling.processes.statusfile import parse_process_groups, read_memory
 from jobfeatures_exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
 
 MAX_GAP_LOOKS = 32
+_LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)
+_GROUPS = re.compile(r"^Groups:[ \t]*([0-9][0-9 ]*)$", re.MULTILINE)
+MAX_GROUPS = 65536  # NGROUPS_MAX of the kernel
 _NO_MEMORY = MemoryBytes()
 _NO_GROUPS: frozenset[int] = frozenset()
 
@@ -155,3 +159,29 @@ def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
     # Processes that existed at the start should not all be due in the same sample.
     return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
+
+
+def parse_process_memory(text: str) -> MemoryBytes:
+    """Return the memory in /proc/PID/status; of kernel threads and zombies, which have none, it is unknown.
+
+    Source: proc_pid_status(5), ``RssAnon:     1234 kB`` (since Linux 4.5). The name, which the process
+    chooses, is the first line, where newlines are escaped. Raises ParseError where every process has a line.
+    """
+    lines = text.partition("\n")[2]
+    if "Uid:\t" not in lines:
+        raise ParseError("line is missing", source="status", field="Uid")
+    size = {name: int(number) * 1024 for name, number in _LINE.findall(lines)}
+    anon, file, shmem, swap = map(size.get, ("RssAnon", "RssFile", "RssShmem", "VmSwap"))
+    return MemoryBytes(anon=anon, file=file, shmem=shmem, swap=swap)
+
+
+def read_memory(procfs: str, pid: int) -> MemoryBytes:
+    """Read the memory of one process. Raises OSError, ParseError."""
+    return parse_process_memory(read_text(f"{procfs}/{pid}/status"))
+
+
+def parse_process_groups(text: str) -> frozenset[int]:
+    r"""Return the supplementary groups of /proc/PID/status (proc_pid_status(5)): ``Groups:\t6001 65400 ``."""
+    match = _GROUPS.search(text.partition("\n")[2])
+    found = match[1].split() if match else []
+    return frozenset(int(each) for each in found[:MAX_GROUPS] if len(each) <= 10)

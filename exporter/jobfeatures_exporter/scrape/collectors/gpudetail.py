@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from jobfeatures.records.metrics import JOB, Metric, counter, gauge
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.sampling.gpu import counts
+from jobfeatures_exporter.sampling import gpu
 from jobfeatures_exporter.scrape.exposition import Family, Values
 from jobfeatures_exporter.snapshot import GpuCount
 
@@ -15,24 +15,24 @@ OF_JOB = (*JOB, "uuid")
 
 # Counters of a card: the name after batch_gpu and batch_job_gpu, the meaning, the labels.
 _COUNTS: dict[str, tuple[str, str, Values]] = {
-    counts.PROFILED[0]: ("profiled_seconds", "Time covered by the GPU's profile (GPM)", ()),
-    counts.BUSY: (
+    gpu.PROFILED[0]: ("profiled_seconds", "Time covered by the GPU's profile (GPM)", ()),
+    gpu.BUSY: (
         "unit_busy_seconds",
         "Use of SMs, their warps, tensor cores or memory bandwidth, integrated",
         ("unit",),
     ),
-    counts.LINK: ("link_bytes", "Bytes over PCIe or NVLink", ("link", "direction")),
-    counts.ECC: ("ecc_errors", "Memory errors since the driver was loaded", ("kind",)),
-    counts.REMAPPED: ("remapped_rows", "Memory rows remapped after errors", ("kind",)),
-    counts.XIDS[0]: ("xids", "XID events since the exporter's start", ()),
-    counts.XID: ("xid_errors", "The same by code, from its first event on", ("xid",)),
-    counts.CLOCK_REASON: ("clock_held_seconds", "Time in which clocks were held back", ("reason",)),
+    gpu.LINK: ("link_bytes", "Bytes over PCIe or NVLink", ("link", "direction")),
+    gpu.ECC: ("ecc_errors", "Memory errors since the driver was loaded", ("kind",)),
+    gpu.REMAPPED: ("remapped_rows", "Memory rows remapped after errors", ("kind",)),
+    gpu.XIDS[0]: ("xids", "XID events since the exporter's start", ()),
+    gpu.XID: ("xid_errors", "The same by code, from its first event on", ("xid",)),
+    gpu.CLOCK_REASON: ("clock_held_seconds", "Time in which clocks were held back", ("reason",)),
 }
 OF_CARDS = {
     count: counter(f"batch_gpu_{name}", f"{meaning}.", (*CARD, *labels))
     for count, (name, meaning, labels) in _COUNTS.items()
 } | {
-    counts.LIFETIME_ECC: counter(
+    gpu.LIFETIME_ECC: counter(
         "batch_gpu_lifetime_ecc_errors", "Memory errors in the GPU's life.", (*CARD, "kind")
     )
 }
@@ -43,9 +43,9 @@ OF_JOBS = {
     for count, (name, _, labels) in _COUNTS.items()
 }
 FLAGS = {
-    counts.REMAP_PENDING: gauge("batch_gpu_remap_pending", "1 if rows are remapped at the next reset.", CARD),
-    counts.REMAP_FAILED: gauge("batch_gpu_remap_failed", "1 if a row could not be remapped.", CARD),
-    counts.XIDS_WATCHED: gauge("batch_gpu_xids_watched", "1 while XID events are received.", CARD),
+    gpu.REMAP_PENDING: gauge("batch_gpu_remap_pending", "1 if rows are remapped at the next reset.", CARD),
+    gpu.REMAP_FAILED: gauge("batch_gpu_remap_failed", "1 if a row could not be remapped.", CARD),
+    gpu.XIDS_WATCHED: gauge("batch_gpu_xids_watched", "1 while XID events are received.", CARD),
 }
 METRICS: tuple[Metric, ...] = (*OF_CARDS.values(), *FLAGS.values(), *OF_JOBS.values())
 
@@ -55,10 +55,12 @@ def families(context: Context) -> Iterator[Family]:
     snapshot = context.snapshot
     if snapshot is None or not snapshot.gpu_drivers:
         return
-    cards = [((gpu.card.uuid,), gpu) for gpu in snapshot.gpus]
-    yield from _counters(OF_CARDS, [(values, gpu.counts) for values, gpu in cards])
+    cards = [((each.card.uuid,), each) for each in snapshot.gpus]
+    yield from _counters(OF_CARDS, [(values, each.counts) for values, each in cards])
     for flag, metric in FLAGS.items():
-        yield Family(metric, [(values, int(gpu.flags[flag])) for values, gpu in cards if flag in gpu.flags])
+        yield Family(
+            metric, [(values, int(each.flags[flag])) for values, each in cards if flag in each.flags]
+        )
     yield from _counters(
         OF_JOBS, [((*job_labels(use.key), use.uuid), use.counts) for use in context.shown_job_gpus]
     )

@@ -9,8 +9,7 @@ from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import ScheduleQuality, Verdict
-from jobfeatures_exporter.cluster.finding import Found, user_of
-from jobfeatures_exporter.cluster.overview import ClusterView
+from jobfeatures_exporter.cluster.overview import ClusterView, Found, user_of
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.collectors.controller import cluster, queue, schedule
@@ -26,7 +25,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
     format_when,
 )
-from jobfeatures_exporter.web.links import fill
+from jobfeatures_exporter.web.config import fill_link
 from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
@@ -166,7 +165,7 @@ def _node(job: Job, node: str, node_url: str | None) -> Html:
     shown = name(node, 32)
     if node_url is None or address is None:
         return shown
-    return tag("a", shown, href=f"{fill(node_url, node=node).rstrip('/')}/{address}")
+    return tag("a", shown, href=f"{fill_link(node_url, node=node).rstrip('/')}/{address}")
 
 
 # --- how good the schedule is ------------------------------------------------------------

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.gpu import nvidia
-from jobfeatures_exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.gpu import Paths, nvidia
 
 LABS = Path(__file__).parents[3] / "labs/gpu"
 

@@ -1,10 +1,17 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations, parse_gpustat, resolve_card
+from jobfeatures_exporter.sampling.gpu.allocated import (
+    compute_allocations,
+    parse_gpustat,
+    read_gpustat,
+    resolve_card,
+)
 from jobfeatures_exporter.snapshot import GpuCard
 
 # Minor numbers and indices differ, as on machines whose slots are not in the order of their buses.
@@ -87,3 +94,26 @@ def test_any_text_is_a_job_id_or_none_or_a_parse_error(text):
 @given(st.text(max_size=12), st.sampled_from([NVIDIA, AMD, MIG, []]))
 def test_any_name_is_a_card_that_is_there_or_none(name, cards):
     assert resolve_card(name, cards) in {None, *(card.uuid for card in cards)}
+
+
+def test_only_plain_files_of_the_owner_count(tmp_path, unreadable):
+    (tmp_path / "0").write_text("12 6001\n")
+    (tmp_path / "GPU-1").write_text("13 6001\n")
+    (tmp_path / "1").write_text("")
+    (tmp_path / "2").write_text("rm -rf\n")
+    (tmp_path / "3").symlink_to(tmp_path / "0")
+    os.mkfifo(tmp_path / "4")
+    (tmp_path / "5").mkdir()
+    assert read_gpustat(str(tmp_path), unreadable, owner=os.getuid()) == {"0": "12", "GPU-1": "13"}
+    assert unreadable.counts["gpustat_garbage"] == 3  # words, a FIFO and a directory
+    assert unreadable.counts["gpustat_eloop"] == 1
+
+
+def test_what_somebody_else_wrote_does_not_count(tmp_path, unreadable):
+    (tmp_path / "0").write_text("12 6001\n")
+    assert read_gpustat(str(tmp_path), unreadable, owner=os.getuid() + 1) == {}
+
+
+def test_where_no_prolog_leaves_anything_nothing_is_known(tmp_path, unreadable):
+    assert read_gpustat(str(tmp_path / "none"), unreadable) == {}
+    assert unreadable.counts == {}

@@ -8,8 +8,7 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.sampling.gpu import DRIVERS, monitor
-from jobfeatures_exporter.sampling.gpu.device import DriverError
+from jobfeatures_exporter.sampling.gpu import DRIVERS, DriverError, monitor
 from jobfeatures_exporter.sampling.gpu.monitor import DriverReader, GpuMonitor, chosen_drivers
 from jobfeatures_exporter.snapshot import (
     Accounting,
@@ -256,7 +255,7 @@ def test_drivers_are_found_by_their_files_or_asked_for_by_name(tree):
 def test_without_a_driver_no_library_is_imported(tree):
     code = (
         "import sys, jobfeatures_exporter.node.daemon\n"
-        "from jobfeatures_exporter.sampling.gpu.device import Paths\n"
+        "from jobfeatures_exporter.sampling.gpu import Paths\n"
         "from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor\n"
         "from jobfeatures.system.clock import SystemClock\n"
         f"paths = Paths({tree.paths.procfs!r}, {tree.paths.sysfs!r}, {tree.paths.devfs!r})\n"

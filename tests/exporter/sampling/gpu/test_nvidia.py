@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.gpu.device import DriverError
+from jobfeatures_exporter.sampling.gpu import DriverError
 from jobfeatures_exporter.sampling.gpu.nvidia import CardFile, parse_card_file
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings

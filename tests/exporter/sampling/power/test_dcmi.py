@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import CommandError, ParseError, SourceError
-from jobfeatures_exporter.sampling.power import dcmi
+from jobfeatures_exporter.sampling.power import PowerError, dcmi
 from jobfeatures_exporter.sampling.power.dcmi import parse_power
-from jobfeatures_exporter.sampling.power.plausible import PowerError
 
 IPMITOOL = """
     Instantaneous power reading:                   220 Watts

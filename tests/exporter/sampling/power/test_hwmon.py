@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.power import hwmon
+from jobfeatures_exporter.sampling.power import PowerError, hwmon
 from jobfeatures_exporter.sampling.power.hwmon import Sensor, choose_sensors, find_sensors
-from jobfeatures_exporter.sampling.power.plausible import PowerError
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
-from jobfeatures_exporter.sampling.power import dcmi, hwmon
+from jobfeatures_exporter.sampling.power import PowerError, dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
-from jobfeatures_exporter.sampling.power.plausible import PowerError
 from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from tests.running import until
 

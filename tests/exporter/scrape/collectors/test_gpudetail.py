@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from jobfeatures_exporter.sampling.gpu import counts
+from jobfeatures_exporter.sampling import gpu
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from tests.exporter.seriestext import labelled
 
@@ -50,8 +50,8 @@ def test_a_node_without_a_driver_has_none_of_it(context):
 
 
 def test_every_count_that_a_driver_makes_has_a_metric(context):
-    made = {counts.PROFILED[0], counts.BUSY, counts.LINK, counts.ECC, counts.LIFETIME_ECC}
-    made |= {counts.REMAPPED, counts.XID, counts.XIDS[0], counts.CLOCK_REASON}
+    made = {gpu.PROFILED[0], gpu.BUSY, gpu.LINK, gpu.ECC, gpu.LIFETIME_ECC}
+    made |= {gpu.REMAPPED, gpu.XID, gpu.XIDS[0], gpu.CLOCK_REASON}
     names = {metric.name for metric in COLLECTORS["gpudetail"].metrics if metric.kind == "counter"}
     assert len({name for name in names if name.startswith("batch_gpu_")}) == len(made)
     shown = {count[0] for count in context.snapshot.gpus[0].counts}

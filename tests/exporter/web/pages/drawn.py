@@ -8,7 +8,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.cluster.finding import find_jobs
+from jobfeatures_exporter.cluster.overview import find_jobs
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.view.numbers import Numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jobfeatures_exporter.cluster.finding import find_jobs
+from jobfeatures_exporter.cluster.overview import find_jobs
 from tests.exporter.web.pages import showcase
 from tests.exporter.web.pages.drawn import controller_page, rows_of, samples_of, section_of
 from tests.exporter.web.pages.reading import read_page

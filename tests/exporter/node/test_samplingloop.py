@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from jobfeatures_exporter.node.samplingloop import LatestLook
 from jobfeatures_exporter.snapshot import Snapshot
-from jobfeatures_exporter.state.latestlook import LatestLook
 from tests.running import HandClock, until
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from jobfeatures.records.model import JobState
-from jobfeatures_exporter.cluster.finding import find_jobs
+from jobfeatures_exporter.cluster.overview import find_jobs
 
 
 def ids(found):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobfeatures_exporter.web.links import LINK, fill
+from jobfeatures_exporter.web.config import LINK, fill_link
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_anything_else_is_refused(template):
 
 
 def test_values_stay_within_their_place():
-    filled = fill("https://g.example/{job}?n={node}", job='../x?a=b&c#"<', node="n1")
+    filled = fill_link("https://g.example/{job}?n={node}", job='../x?a=b&c#"<', node="n1")
     assert filled == "https://g.example/..%2Fx%3Fa%3Db%26c%23%22%3C?n=n1"
