@@ -18,7 +18,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.jobs.evidence import before_prolog, find_difference
-from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
+from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, Record, format_record, parse_record
 from jobfeatures.publish.folders import INTAKE, LOCK_SECS
 from jobfeatures.publish.hookreasons import UNREADABLE
 from jobfeatures.publish.site import Cores, Site
@@ -54,8 +54,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
     asks = needs_server(system, job, config)
-    is_whole = tells_all(job) or (not asks and job.limits.wall_secs is not None)
-    write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=is_whole)
+    write(tree, job, site, reported_at_secs=reported_at_secs)
     reported_at_secs = SystemClock().now_secs()
     try:
         answer = ask(system, job, config, node_name=name, timeout_secs=timeout_secs)
@@ -71,7 +70,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
         )
         return job
     job = fill_unknown(answer, job)
-    write(tree, job, site, reported_at_secs=reported_at_secs, is_whole=True, is_first=False)
+    write(tree, job, site, reported_at_secs=reported_at_secs, is_first=False)
     return job
 
 
@@ -116,7 +115,7 @@ def serve_request(
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
     if record is not None and (record.reported_at_secs or 0.0) > request.reported_at_secs:
         return None
-    asks, is_whole = needs_server(system, job, config), tells_all(job)
+    asks = needs_server(system, job, config)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
     if known is not None and find_objection(known.job, job) is None:
         is_told = job.restarts is not None
@@ -124,20 +123,8 @@ def serve_request(
         job = fill_unknown(job, before)
     if not asks:
         job = ask(system, job, config, node_name=name, timeout_secs=0.0) or job
-    write(
-        tree,
-        job,
-        site,
-        reported_at_secs=request.reported_at_secs,
-        is_whole=is_whole or (not asks and job.limits.wall_secs is not None),
-        is_served=True,
-    )
+    write(tree, job, site, reported_at_secs=request.reported_at_secs, is_served=True)
     return job.key if asks else None
-
-
-def tells_all(job: Job) -> bool:
-    """Return whether an environment has a job's start and wall limit, as that of Slurm 23 and later."""
-    return job.start_secs is not None and job.limits.wall_secs is not None
 
 
 def ask(system: System, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
@@ -179,7 +166,6 @@ def write(
     site: Site,
     *,
     reported_at_secs: float,
-    is_whole: bool,
     is_served: bool = False,
     is_first: bool = True,
 ) -> None:
@@ -200,12 +186,11 @@ def write(
         shutdown_secs = drain.at_secs if drain else None
     if not is_served:
         write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
-    standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
     with tree.locked(job.key, SERVED_LOCK_SECS if is_served else LOCK_SECS):
         if is_first and is_of_earlier_prolog(tree, job.key, reported_at_secs):
             tree.remove_job(job.key)
         write_job(tree, job, site, machine, reported_at_secs=reported_at_secs, shutdown_secs=shutdown_secs)
-        tree.write_record(job.key, format_record(job, standing=standing, reported_at_secs=reported_at_secs))
+        tree.write_record(job.key, format_record(job, reported_at_secs=reported_at_secs))
 
 
 def is_of_earlier_prolog(tree: FeatureTree, key: JobKey, reported_at_secs: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -28,18 +27,10 @@ _TEXTS = frozenset(
 _MAX_TIME_SECS = 2.0**40
 
 
-class Standing(enum.Enum):
-    """Whether more data about the job may still follow."""
-
-    PROVISIONAL = "provisional"  # from the environment; the rest is being queried, or was never answered
-    WHOLE = "whole"  # complete: its writer will add nothing
-
-
 class Record(NamedTuple):
     """A prolog's record. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
 
     job: Job
-    standing: Standing = Standing.PROVISIONAL
     reported_at_secs: float | None = None  # None in records of older writers: the file's time is used
     start_source: str | None = None  # which source reported the start, where that is not the writer
 
@@ -47,7 +38,6 @@ class Record(NamedTuple):
 def format_record(
     job: Job,
     *,
-    standing: Standing = Standing.PROVISIONAL,
     reported_at_secs: float | None = None,
     start_source: str | None = None,
 ) -> str:
@@ -56,7 +46,6 @@ def format_record(
         "batch_system": job.key.batch_system,
         "job_id": job.key.job_id,
         "state": job.state.value,
-        "standing": standing.value,
     }
     if reported_at_secs is not None:
         document["told_at_secs"] = round(reported_at_secs, 3)
@@ -81,9 +70,8 @@ def parse_record(text: str, *, source: str = "") -> Record:
     """Return the record in a document. Raises ParseError naming the field.
 
     Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
-    "standing": "whole", "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0,
-    "nodes": ["n1"], "limits": {"wall_secs": 3600, "memory_bytes": "unlimited"}}``.
-    A standing that is absent or unrecognised counts as provisional, the weaker claim.
+    "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0, "nodes": ["n1"],
+    "limits": {"wall_secs": 3600, "memory_bytes": "unlimited"}}``.
     """
     document = parse_own(text, source=source)
     key = JobKey(text_of(document, "batch_system", source), text_of(document, "job_id", source))
@@ -106,12 +94,10 @@ def parse_record(text: str, *, source: str = "") -> Record:
         if each.name in limits
     }
     job = Job(key=key, state=state, nodes=nodes, gpus=gpus, limits=Limits(**known), **values)
-    is_whole = document.get("standing") == Standing.WHOLE.value
-    standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
     start_source = None
     if document.get("start_source") is not None:
         start_source = text_of(document, "start_source", source)
-    return Record(job, standing, _time(document, "told_at_secs", source), start_source)
+    return Record(job, _time(document, "told_at_secs", source), start_source)
 
 
 def _time(document: dict[str, Any], name: str, source: str) -> float | None:

@@ -10,7 +10,7 @@ from functools import partial
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import REMEMBERED, JobObservation
-from jobfeatures.jobs.jobrecords import Standing, format_record, parse_record
+from jobfeatures.jobs.jobrecords import format_record, parse_record
 from jobfeatures.jobs.roster import Roll
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
@@ -155,7 +155,6 @@ class Publisher:
         )
         text = format_record(
             reported.job,
-            standing=Standing.WHOLE,
             reported_at_secs=reported.at_secs,
             start_source=reported.start_clock,
         )

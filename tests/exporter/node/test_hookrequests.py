@@ -104,10 +104,10 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving
 def test_a_prolog_and_an_epilog_are_served_and_missing_limits_asked_for(serving):
     assert serving.prolog("7").stderr == ""
     assert (serving.root / "jobfeatures/slurm-7/allocated_cpu").read_text() == "2\n"
-    assert serving.record("7")["standing"] == "provisional"
+    assert "start_secs" not in serving.record("7")
     until(lambda: serving.asked == ["slurm"])
     serving.prolog("8", SLURM_JOB_START_TIME="1795246160", SLURM_JOB_END_TIME="1795246580")
-    assert serving.record("8")["standing"] == "whole"
+    assert serving.record("8")["limits"]["wall_secs"] == 420
     serving.prolog("7", SLURM_SCRIPT_CONTEXT="epilog_slurmd")
     assert not (serving.root / "jobfeatures/slurm-7").exists()
     until(lambda: serving.asked == ["slurm", "slurm"])

@@ -65,11 +65,11 @@ def record(tmp_path: Path) -> dict[str, object]:
     return json.loads((tmp_path / "root/records/slurm-777.json").read_text())
 
 
-def test_an_answer_about_the_job_makes_it_whole(config, tmp_path):
+def test_an_answer_about_the_job_adds_what_the_environment_lacks(config, tmp_path):
     answer(tmp_path)
     publish_job(config, "slurm", PROLOG, timeout_secs=10)
     assert files(tmp_path)["wall_limit_secs"] == "420"
-    assert record(tmp_path)["standing"] == "whole"
+    assert record(tmp_path)["limits"]["wall_secs"] == 420
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_answer_about_another_job_or_run_is_not_this_jobs(config, tmp_path, c
     job = publish_job(config, "slurm", {**PROLOG, **(environ or {})}, timeout_secs=10)
     assert (job.user, job.uid, job.state) == ("bob", UID, JobState.RUNNING)
     assert "wall_limit_secs" not in files(tmp_path)
-    assert (record(tmp_path)["standing"], record(tmp_path)["user"]) == ("provisional", "bob")
+    assert record(tmp_path)["user"] == "bob"
     assert [each.reason for each in caplog.records] == ["limits"]
 
 
@@ -136,16 +136,7 @@ def test_memory_and_name_are_asked_for_although_the_environment_tells_start_and_
 def test_without_an_answer_start_and_limit_of_the_environment_count(config, tmp_path, caplog):
     publish_job(config, "slurm", {**PROLOG, **TIMES}, timeout_secs=10)
     assert files(tmp_path)["wall_limit_secs"] == "420"
-    assert record(tmp_path)["standing"] == "whole"
     assert [each.reason for each in caplog.records] == ["limits"]
-
-
-def test_an_environment_that_tells_start_and_limit_makes_a_job_whole_without_an_answer(config, tmp_path):
-    never = Config(features_root=config.features_root, hook_ask="never")
-    publish_job(never, "slurm", {**PROLOG, **TIMES}, timeout_secs=10)
-    assert record(tmp_path)["standing"] == "whole"
-    publish_job(never, "slurm", PROLOG, timeout_secs=10)
-    assert record(tmp_path)["standing"] == "provisional"
 
 
 def test_values_that_cannot_be_read_are_told_and_counted_and_the_rest_is_published(config, tmp_path, caplog):
@@ -180,12 +171,11 @@ def know(tmp_path: Path, job: Job) -> None:
 def test_the_daemon_publishes_at_once_and_asks_for_what_is_missing(config, tmp_path):
     assert serve(config, PROLOG).job_id == "777"
     assert files(tmp_path) == {"allocated_cpu": "2", "job_id": "777"}
-    assert (record(tmp_path)["standing"], record(tmp_path)["told_at_secs"]) == ("provisional", 100.0)
+    assert record(tmp_path)["told_at_secs"] == 100.0
     assert serve(config, {**PROLOG, **TIMES}).job_id == "777", "memory and name are in no prolog"
     assert serve(replace(config, slurm_ask="controller"), {**PROLOG, **TIMES}) is None
     assert serve(replace(config, hook_ask="never"), {**PROLOG, **TIMES}) is None
     assert files(tmp_path)["wall_limit_secs"] == "420"
-    assert record(tmp_path)["standing"] == "whole"
 
 
 def test_what_the_daemon_knows_of_the_same_run_is_not_taken_away(config, tmp_path, make_job):

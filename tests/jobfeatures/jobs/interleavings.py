@@ -18,7 +18,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.hooks.actions import find_objection
 from jobfeatures.jobs.evidence import START_SECS, Group
-from jobfeatures.jobs.jobrecords import Standing, format_record
+from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
@@ -249,7 +249,7 @@ class World:
             allocated_cpus=1,
         )
         if step == "first":
-            self.write(run, env, Standing.PROVISIONAL, self.now)
+            self.write(run, env, self.now)
         elif step == "ask":
             answer = self.controller.get(run.job_id)
             if self.random.random() < 0.2:  # the controller is late: it reports the run before, or another
@@ -257,16 +257,14 @@ class World:
             is_ours = answer is not None and find_objection(answer, env) is None
             run.asked = fill_unknown(answer, env) if is_ours else env, self.now
         elif step == "second":
-            self.write(run, run.asked[0], Standing.WHOLE, run.asked[1])
+            self.write(run, run.asked[0], run.asked[1])
         if not run.hook:
             run.processes = 2
 
-    def write(self, run, job, standing, reported_secs):
+    def write(self, run, job, reported_secs):
         with self.tree.locked(run.key):
             write_job(self.tree, job, self.site, self.site.machine, reported_at_secs=reported_secs)
-            self.tree.write_record(
-                run.key, format_record(job, standing=standing, reported_at_secs=reported_secs)
-            )
+            self.tree.write_record(run.key, format_record(job, reported_at_secs=reported_secs))
         run.prolog_secs, run.recorded_secs = self.now, reported_secs
         status = self.tree.status_path(run.key)
         open(f"{status}/run-{run.number}-{run.user}", "w").close()

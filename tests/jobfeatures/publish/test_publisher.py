@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.config import Config
 from jobfeatures.features.origin import parse_origins
-from jobfeatures.jobs.jobrecords import Standing, format_record
+from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.hooksource import HookSource
@@ -242,8 +242,8 @@ def read_table(tree, clock):
     return HookSource(tree.records_path, clock).poll_jobs(())
 
 
-def put_record(tree, job, at_secs, standing=Standing.WHOLE):
-    tree.write_record(job.key, format_record(job, standing=standing, reported_at_secs=at_secs))
+def put_record(tree, job, at_secs):
+    tree.write_record(job.key, format_record(job, reported_at_secs=at_secs))
 
 
 def test_a_restart_of_the_daemon_takes_no_key_away_while_the_controller_is_silent(
@@ -269,7 +269,7 @@ def test_what_a_prolog_writes_is_not_taken_away_by_what_was_known_before(
     """The daemon reads the first record, the prolog asks and writes again, and then the daemon publishes."""
     tree.prepare()
     job = make_job(allocated_cpus=2)
-    put_record(tree, job, clock.now, Standing.PROVISIONAL)
+    put_record(tree, job, clock.now)
     first = read_table(tree, clock)
     asked = make_job(allocated_cpus=2, limits=Limits(wall_secs=600))
     write_job(tree, asked, publisher.site, publisher.site.machine, reported_at_secs=clock.now)
