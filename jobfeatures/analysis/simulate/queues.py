@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals
-from jobfeatures.analysis.simulate.jobcolumns import Jobs, Numbers
+from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals, Jobs, Numbers
 from jobfeatures.analysis.simulate.policies import Fairshare
 
 WAITING: Final = -1  # the start of a job that has not started
