@@ -148,7 +148,6 @@ PURE = {
     "jobfeatures.analysis.simulate.placing",
     "jobfeatures.analysis.simulate.policies",
     "jobfeatures.analysis.simulate.pools",
-    "jobfeatures.analysis.simulate.queues",
     "jobfeatures.analysis.simulate.swfschedule",
     "jobfeatures.analysis.simulate.workload",
     "jobfeatures.formats.sss.vocabulary",

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from jobfeatures.analysis.simulate.arrivals import Arrivals, Jobs, Numbers
 from jobfeatures.analysis.simulate.placing import Machine
-from jobfeatures.analysis.simulate.queues import WAITING, Queue
+from jobfeatures.analysis.simulate.policies import WAITING, Queue
 
 Line = deque[int]
 

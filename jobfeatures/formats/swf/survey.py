@@ -1,4 +1,4 @@
-"""Collects what must be known of all jobs before a log's first line is written, and makes its header: pure."""
+"""Collects what must be known of all jobs before a log's first line is written; makes its header: pure."""
 
 from __future__ import annotations
 
