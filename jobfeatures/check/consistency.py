@@ -9,7 +9,7 @@ from jobfeatures.check.listing import Case, Kind, Said
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
-from jobfeatures.status.jobstatus import STATUS_KEYS, StatusViolation, is_unwritten, parse_job_status
+from jobfeatures.status.jobstatus import STATUS_NAMES, StatusViolation, is_unwritten, parse_job_status
 
 CLOCK_SKEW_SECS = 60
 SHARE_TOLERANCE = Decimal("0.001")
@@ -171,13 +171,12 @@ def normalized_differs(case: Case) -> Said:
 
 def status_rejected(case: Case) -> Said:
     """The set of values that the job wrote is malformed or inconsistent: readers reject all of it."""
-    known = {key.name for key in STATUS_KEYS}
     values = {
         name: entry.content
         for name, entry in case.listing.entries.items()
-        if name in known and entry.content is not None
+        if name in STATUS_NAMES and entry.content is not None
     }
-    has_unread = bool(known & case.listing.entries.keys() - values.keys())
+    has_unread = bool(STATUS_NAMES & case.listing.entries.keys() - values.keys())
     if is_unwritten(values) or has_unread:
         return
     allocated = case.number(keys.ALLOCATED_CPU)

@@ -102,7 +102,7 @@ def _line(name: str, fault: Fault) -> str:
 
 
 def _check_sss(name: str, flags: Flags) -> int:
-    from jobfeatures.check.jobdocuments import examine  # its library takes long to import
+    from jobfeatures.formats.sss.explain import examine  # its library takes long to import
 
     try:
         for line in examine(name, lenient=flags.lenient):

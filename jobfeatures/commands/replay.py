@@ -14,7 +14,7 @@ from jobfeatures.batch.spool.source import SUFFIX
 from jobfeatures.commands.common import number_flag, read_config
 from jobfeatures.commands.logarguments import add_kind, add_strict, opened_jobs, parse_zone
 from jobfeatures.errors import ConfigurationError, ParseError
-from jobfeatures.formats.sss.write import format_job
+from jobfeatures.formats.sss.writerecords import format_job
 from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.joblogs.replaying import Event, Plan, format_event, make_job, plan_replay
 from jobfeatures.settings.usage import complain

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 from importlib.resources import files
 
-from jobfeatures.check.jobdocuments import examine, jobs_of, read_bytes
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss.explain import examine, jobs_of, read_bytes
 from jobfeatures.formats.sss.requests.matching import Match, match, parse_nodes
 from jobfeatures.settings.usage import complain
 

@@ -1,7 +1,9 @@
-"""Reading published values for remote clients.
+"""Reading published values for remote clients, and whether their copies are out of date.
 
 Directories of the profile of 2014 belong to users. Therefore no link is followed, no mount point is entered,
 and a value has to be a small regular file without further hard links, owned by us or the directory's owner.
+
+Source of conditional requests: RFC 9110, 8.8 and 13.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import formatdate
+from datetime import UTC
+from email.utils import formatdate, parsedate_to_datetime
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
@@ -113,3 +116,41 @@ def _opened_directory(root: str, job_name: str | None) -> Iterator[int]:
 
 def _etag(content: bytes) -> str:
     return f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+
+
+MAX_HEADER_CHARACTERS = 1024
+
+
+def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
+    """Return whether the client's copy is out of date (or it has none), so that 304 is not the answer."""
+    tags = headers.get("If-None-Match")
+    if tags is not None:
+        return not _is_listed(found.etag, tags, weakly=True)
+    since = headers.get("If-Modified-Since")
+    if since is None or found.modified_secs is None or len(since) > MAX_HEADER_CHARACTERS:
+        return True
+    try:
+        date = parsedate_to_datetime(since)
+        if date.tzinfo is None:  # the obsolete form of asctime(), which is in GMT too
+            date = date.replace(tzinfo=UTC)
+        return found.modified_secs > date.timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return True  # not a date: the header is ignored
+
+
+def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
+    """Return whether the writer's preconditions, If-Match and If-None-Match, hold."""
+    wanted = headers.get("If-Match")
+    if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
+        return False
+    unwanted = headers.get("If-None-Match")
+    return unwanted is None or not (exists and _is_listed(etag, unwanted, weakly=True))
+
+
+def _is_listed(etag: str, tags: str, *, weakly: bool) -> bool:
+    if tags.strip() == "*":
+        return True
+    listed = [tag.strip() for tag in tags[:MAX_HEADER_CHARACTERS].split(",")]
+    if weakly:
+        listed = [tag.removeprefix("W/") for tag in listed]
+    return etag in listed

@@ -8,6 +8,7 @@ defined here only (and in client.py, which is self-contained; a test compares).
 from __future__ import annotations
 
 import enum
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +17,14 @@ from typing import NamedTuple
 from jobfeatures.errors import ParseError
 
 MAX_INTEGER = 2**63 - 1
+MAX_BODY_BYTES = 4096
 QUIET_SECS = 600.0  # the draft's "significant amount of time" after can_postpone_last_job went back to True
 MAX_EPOCH_SECS = 2**40  # year 36812: later than any job's end, earlier than milliseconds taken for seconds
 
 _INTEGER = re.compile(rb"([+-]?)0*([0-9]{1,19})\Z")
 _LONG_INTEGER = re.compile(rb"[+-]?[0-9]+\Z")
+_BODY_LINE = re.compile(rb"([^ \t]+)[ \t]+(.*)\Z", re.DOTALL)
+_BODY = "body"  # what errors call a request's body
 _BOOLEANS = {b"True": True, b"False": False}
 
 
@@ -68,6 +72,7 @@ STATUS_KEYS = (
     StatusKey("can_postpone_last_job", "can_postpone_last_job", "boolean", "", "3.8"),
     StatusKey("priority_factor", "priority_factor", "integer", "", "3.9", -MAX_INTEGER),
 )
+STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +152,71 @@ def _parse_value(key: StatusKey, content: bytes) -> int | bool:
         allowed = f"not within {key.lowest} and {key.highest}"
         raise StatusViolation(Reason.OUT_OF_RANGE, allowed, field=key.name, text=text)
     return value
+
+
+def parse_status_body(content: bytes) -> dict[str, bytes | None]:
+    """Return the values in the body of a request that sets a status; None removes a key.
+
+    There are two forms, distinguished by their first character:
+
+        {"used_CPU": 5, "last_job_start": 1417002000, "can_postpone_last_job": true}
+
+        used_CPU 5
+        last_job_start 1417002000
+
+    They come as the keys' files would hold them.
+    Values are validated by `parse_job_status`, not here. Raises ParseError for
+    any other form, an unknown name, a repeated name, or a body without values.
+    """
+    text = content.strip()
+    if not text:
+        raise ParseError("holds no values", source=_BODY)
+    values = _parse_json(text) if text.startswith(b"{") else _parse_lines(text)
+    if not values:
+        raise ParseError("holds no values", source=_BODY)
+    return values
+
+
+def _parse_lines(text: bytes) -> dict[str, bytes | None]:
+    values: dict[str, bytes | None] = {}
+    for number, line in enumerate(text.replace(b"\r\n", b"\n").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        match = _BODY_LINE.match(line)
+        if match is None:
+            raise ParseError("not a key and a value", source=_BODY, line=number, text=_shown(line))
+        _add(values, _shown(match[1]), match[2].strip(b" \t"), number)
+    return values
+
+
+def _parse_json(text: bytes) -> dict[str, bytes | None]:
+    try:
+        pairs = json.loads(text, object_pairs_hook=list)  # repeated names included
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"not JSON: {error}", source=_BODY) from error
+    values: dict[str, bytes | None] = {}
+    for name, value in pairs:
+        _add(values, name, _value(name, value), 0)
+    return values
+
+
+def _value(name: str, value: object) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, bool | int):
+        return str(value).encode("ascii")
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace")
+    raise ParseError("neither a number nor a text", source=_BODY, field=name, text=str(value))
+
+
+def _add(values: dict[str, bytes | None], name: str, value: bytes | None, line: int) -> None:
+    if name not in STATUS_NAMES:
+        raise ParseError("no such key", source=_BODY, line=line, text=name)
+    if name in values:
+        raise ParseError("given twice", source=_BODY, line=line, field=name)
+    values[name] = value
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("ascii", "backslashreplace")

@@ -106,9 +106,8 @@ def draw(marks, form: str) -> None:
     import numpy as np
 
     from jobfeatures.analysis.schedule.measures import Steps, make_edges
-    from jobfeatures.analysis.schedule.pictures.draw import draw_pictures
+    from jobfeatures.analysis.schedule.pictures.draw import draw_pictures, render
     from jobfeatures.analysis.schedule.pictures.drawn import USE_COLUMNS, View
-    from jobfeatures.analysis.schedule.pictures.picture import render
     from jobfeatures.analysis.schedule.result import Use
 
     users = [f"user{number}" for number in range(USERS)]

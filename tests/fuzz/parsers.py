@@ -58,7 +58,7 @@ NO_PARSERS = {
     "jobfeatures.analysis.schedule.logreading:read_log": "reads a file for what jobfeatures.logkinds has",
     "jobfeatures.batch.htcondor.scratch:read_ads": "reads a file for parse_ad",
     "jobfeatures.formats.swf.columns:read_jobs": "reads a file by its name, in pieces",
-    "jobfeatures.check.jobdocuments:examine": "reads a file by its name, for the reader of documents",
+    "jobfeatures.formats.sss.explain:examine": "reads a file by its name, for the reader of documents",
 }
 
 # What gets parsed things from another parser of the table, which its corpus goes through.

@@ -152,7 +152,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.records.series:parse_vector": (VECTOR,),
     "jobfeatures.publish.site:parse_cpu_model": (b"processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor\n",),
     "jobfeatures.system.watch:parse_mount_id": (b"pos:\t0\nflags:\t0100000\nmnt_id:\t22\n",),
-    "jobfeatures.status.body:parse_status_body": (b"used_CPU=7\nlast_job_start=1795266000\n", b'{"used_CPU": 7, "last_job_start": null}'),
+    "jobfeatures.status.jobstatus:parse_status_body": (b"used_CPU=7\nlast_job_start=1795266000\n", b'{"used_CPU": 7, "last_job_start": null}'),
     "jobfeatures.status.jobstatus:parse_job_status": (json.dumps(STATUS).encode(), b'{"used_CPU": "0"}'),
     "jobfeatures_exporter.sampling.groups.cgroupfiles:parse_throttled": (
         b"usage_usec 7\nnr_periods 3\nnr_throttled 1\nthrottled_usec 40\n",

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from jobfeatures.formats.sss.write import format_job
+from jobfeatures.formats.sss.writerecords import format_job
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.system.command import BackgroundProcess

@@ -15,10 +15,9 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 
-from jobfeatures.analysis.simulate.arrivals import Arrivals
-from jobfeatures.analysis.simulate.jobcolumns import Jobs, Numbers
+from jobfeatures.analysis.simulate.arrivals import Arrivals, Jobs, Numbers
 from jobfeatures.analysis.simulate.placing import Machine
-from jobfeatures.analysis.simulate.queues import WAITING, Queue
+from jobfeatures.analysis.simulate.policies import WAITING, Queue
 
 Line = deque[int]
 

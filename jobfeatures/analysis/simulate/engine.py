@@ -10,12 +10,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from jobfeatures.analysis.simulate.arrivals import FOREVER, TICK_JOBS, Arrivals
+from jobfeatures.analysis.simulate.arrivals import FOREVER, TICK_JOBS, Arrivals, Blank, Jobs, Numbers, Tick
 from jobfeatures.analysis.simulate.backfill import Backfill
-from jobfeatures.analysis.simulate.jobcolumns import Blank, Jobs, Numbers, Tick
 from jobfeatures.analysis.simulate.placing import Machine
-from jobfeatures.analysis.simulate.policies import Fairshare, Policy
-from jobfeatures.analysis.simulate.queues import WAITING, FairQueue, FifoQueue
+from jobfeatures.analysis.simulate.policies import WAITING, FairQueue, Fairshare, FifoQueue, Policy
 
 
 def simulate(

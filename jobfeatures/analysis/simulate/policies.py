@@ -1,12 +1,24 @@
-"""The simulated schedulers, and their settings: pure."""
+"""The simulated schedulers, their settings, and their queues, which tell which waiting job is next: pure.
+
+Every arriving job is added to a queue, in order of arrival. A job has left the
+queue once it has a start, whatever its position was.
+"""
 
 from __future__ import annotations
 
 import enum
+import heapq
+from collections import deque
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, ShareRules
+from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals, Jobs, Numbers
 from jobfeatures.errors import ConfigurationError, shown
+
+ALL: Final = "all"
+REFRESH_SECS: Final = 3600
+WAITING: Final = -1  # the start of a job that has not started
 
 
 class Policy(enum.Enum):
@@ -26,10 +38,6 @@ class Policy(enum.Enum):
     def backfills(self) -> bool:
         """Return whether jobs may start before the first one in the queue where they do not delay it."""
         return self in {Policy.EASY, Policy.FAIRSHARE_EASY}
-
-
-ALL: Final = "all"
-REFRESH_SECS: Final = 3600
 
 
 class Fairshare(NamedTuple):
@@ -54,3 +62,161 @@ def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
         if word not in known:
             raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}, {ALL}")
     return tuple(known[word] for word in found)
+
+
+class FifoQueue:
+    """First come, first served: `_next` is an index in the order of arrival."""
+
+    def __init__(self, coming: Arrivals, starts: Numbers) -> None:
+        self._order, self._places = coming.order, coming.places
+        self._starts = starts
+        self._next = 0
+        self._behind = 0
+
+    def add_all(self, first: int, behind: int) -> None:
+        """Add the jobs from `first` up to, but excluding, `behind`."""
+        self._behind = behind
+
+    def head(self) -> int:
+        """Return the next job, WAITING where none waits."""
+        place, behind, order, starts = self._next, self._behind, self._order, self._starts
+        while place < behind and starts[order[place]] != WAITING:
+            place += 1
+        self._next = place
+        return order[place] if place < behind else WAITING
+
+    def rank(self, job: int) -> tuple[float, int]:
+        """Return a sort key: jobs nearer to the head have smaller ones."""
+        return (0, self._places[job])
+
+    def group(self, job: int) -> int:
+        """Return a number that jobs share only if they always stay in order of arrival: 0."""
+        return 0
+
+
+class FairQueue:
+    """Jobs of the user with the least usage first, then in order of arrival.
+
+    Usage, processors × time, counts up to now: a job is charged while it runs. The order is recomputed at
+    each decision, and every `refresh_secs` from the first submission on. There is one queue per user; users
+    with waiting jobs are in a heap by (usage, first job), valid for one instant.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        coming: Arrivals,
+        starts: Numbers,
+        rules: Fairshare,
+        ticks: int,
+        weights: Sequence[int] = (),
+    ) -> None:
+        users = len(weights) or max(jobs.users, default=-1) + 1
+        self._order, self._places = coming.order, coming.places
+        self._users, self._starts = jobs.users, starts
+        self._cpus, self._weights = jobs.cpus, weights or [1] * users
+        self._used: list[float] = [0] * users  # until `_since`
+        self._since = [0] * users
+        self._rate = [0] * users  # weighted processors in use by each user now
+        self._running = 0
+        self._waiting: list[deque[int]] = [deque() for _ in range(users)]
+        self._here: set[int] = set()  # users with waiting jobs, or whose last has just left
+        self._heap: list[tuple[float, int, int]] = []  # usage, index of the first job, user
+        self._is_ordered = False  # the heap is valid for this instant
+        self._refresh = rules.refresh_secs * ticks
+        self._halving = rules.halving_secs * ticks
+        self._first = coming.first
+        self._now = self._first
+        self._halved = 0  # how many half-lives have passed
+
+    def add_all(self, first: int, behind: int) -> None:
+        """Add the jobs from `first` up to, but excluding, `behind`."""
+        for job in self._order[first:behind]:
+            user = self._users[job]
+            self._waiting[user].append(job)
+            self._here.add(user)
+        self._is_ordered = False
+
+    def head(self) -> int:
+        """Return the next job, WAITING where none waits."""
+        if not self._is_ordered:
+            self._heap = [
+                (self._used_now(user), self._places[job], user)
+                for user in list(self._here)
+                if (job := self._first_of(user)) != WAITING
+            ]
+            heapq.heapify(self._heap)
+            self._is_ordered = True
+        while self._heap:
+            used, place, user = self._heap[0]
+            job = self._order[place]
+            if self._starts[job] == WAITING:
+                return job
+            job = self._first_of(user)
+            if job != WAITING:
+                heapq.heapreplace(self._heap, (used, self._places[job], user))
+            else:
+                heapq.heappop(self._heap)
+        return WAITING
+
+    def _first_of(self, user: int) -> int:
+        mine = self._waiting[user]
+        while mine and self._starts[mine[0]] != WAITING:
+            mine.popleft()
+        if mine:
+            return mine[0]
+        self._here.discard(user)
+        return WAITING
+
+    def rank(self, job: int) -> tuple[float, int]:
+        """Return a sort key: jobs nearer to the head have smaller ones."""
+        return (self._used_now(self._users[job]), self._places[job])
+
+    def group(self, job: int) -> int:
+        """Return the user."""
+        return self._users[job]
+
+    def _used_now(self, user: int) -> float:
+        return self._used[user] + self._rate[user] * (self._now - self._since[user])
+
+    def _settle(self, user: int, at: int) -> None:
+        self._used[user] += self._rate[user] * (at - self._since[user])
+        self._since[user] = at
+
+    def charge(self, job: int, sign: int) -> None:
+        """Charge a job to its user from now on; −1: no longer."""
+        user = self._users[job]
+        self._settle(user, self._now)
+        rate = self._cpus[job] * self._weights[user] * sign
+        self._rate[user] += rate
+        self._running += rate
+
+    def next_refresh(self) -> float:
+        """Return when the next refresh may change the order of waiting jobs."""
+        if not self._running or len(self._here) < 2:
+            return FOREVER
+        return self._first + ((self._now - self._first) // self._refresh + 1) * self._refresh
+
+    def pass_to(self, now: int, *, inclusive: bool) -> None:
+        """Advance to `now`: halve usage at each half-life before it, also at it if `inclusive`."""
+        passed = now - self._first - (0 if inclusive else 1)
+        if self._halving and passed >= 0 and (times := passed // self._halving) > self._halved:
+            at = self._first + (self._halved + 1) * self._halving
+            for user in range(len(self._used)):
+                self._halve(user, at, times - self._halved)
+            self._halved = times
+        self._now = now
+        self._is_ordered = False
+
+    def _halve(self, user: int, at: int, times: int) -> None:
+        """Halve a user's usage at `at` and at later half-lives, `times` in all, with what runs in between."""
+        self._settle(user, at)
+        if not self._used[user] and not self._rate[user]:
+            return
+        factor = 0.5 ** min(times - 1, 1100)  # any further, and every float is 0
+        between = self._rate[user] * self._halving * (1 - factor)
+        self._used[user] = self._used[user] / 2 * factor + between
+        self._since[user] = at + (times - 1) * self._halving
+
+
+Queue = FifoQueue | FairQueue

@@ -28,12 +28,11 @@ from jobfeatures.analysis.schedule.jobarrays import MOST, ScheduleLog
 from jobfeatures.analysis.schedule.result import groups_of
 from jobfeatures.analysis.schedule.runs import AT_ONCE, Array, Columns, Run, Store, as_rows, merge, peak_of
 from jobfeatures.analysis.schedule.shares import CPU, ShareRules, make_shares
+from jobfeatures.analysis.simulate.arrivals import Jobs, Tick
 from jobfeatures.analysis.simulate.engine import simulate
-from jobfeatures.analysis.simulate.jobcolumns import Jobs, Tick
 from jobfeatures.analysis.simulate.placing import Machine, Nodes, Processors, Shape
-from jobfeatures.analysis.simulate.policies import Fairshare, Policy
+from jobfeatures.analysis.simulate.policies import WAITING, Fairshare, Policy
 from jobfeatures.analysis.simulate.pools import Pool, one_pool
-from jobfeatures.analysis.simulate.queues import WAITING
 from jobfeatures.analysis.simulate.sizes import REASONS, Sizes
 
 MICROSECONDS: Final = 1_000_000

@@ -2,6 +2,6 @@
 
 All stands on `vocabulary`, one table of elements, types, places, attributes and units, from which
 docs/generate.py writes sss.rng, and on `xml`, `awareness` and `values`. Whole documents, as they were said:
-`objects`, `reader`, `format`, `inherit`, `amounts`, `explain`, and `requests`, what is requested, over
-candidates. Live jobs: `said`, `job`, `write`, `extensions`. Logs: `stream`, `records`, `writerecords`.
+`objects`, `reader`, `inherit`, `amounts`, `explain`, and `requests`, what is requested, over
+candidates. Live jobs: `said`, `job`, `extensions`. Logs: `stream`, `records`, `writerecords`.
 """

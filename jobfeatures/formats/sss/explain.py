@@ -1,4 +1,4 @@
-"""The meaning of a document, in words: inheritance, requests, order, use. Pure.
+"""The meaning of a document, in words: inheritance, requests, order, use; and what is wrong with it.
 
 Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
 """
@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.amounts import growth_bounds, used_over_time
-from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob
-from jobfeatures.formats.sss.requests.dependencies import Dependency, read_dependencies
+from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
+from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob, SssJobGroup, format_object
+from jobfeatures.formats.sss.reader import parse_object
+from jobfeatures.formats.sss.requests.dependencies import Dependency, order_jobs, read_dependencies
 from jobfeatures.formats.sss.requests.expressions import Group, parse_expression
 from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
+from jobfeatures.formats.sss.xml import MAX_BYTES
 from jobfeatures.records.model import JobState
 
 
@@ -93,3 +97,45 @@ def _run_secs(job: SssJob) -> int | None:
     if reported is None and said.state() is not JobState.UNKNOWN and start is not None and end is not None:
         return end - start
     return reported
+
+
+def read_bytes(name: str, max_bytes: int) -> bytes:
+    """Return the first bytes of a file, one more than may be there. Raises OSError."""
+    with open(name, "rb") as file:
+        return file.read(max_bytes + 1)
+
+
+def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], tuple[SssJob, ...], tuple[SssJob, ...]]:
+    """Return warnings about a document, and its jobs: as written, and with their defaults resolved.
+
+    Raises ParseError and OSError.
+    """
+    parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
+    if isinstance(parsed.root, SssJobGroup):
+        own, resolved = parsed.root.jobs, resolve_group(parsed.root)
+    else:
+        own = (parsed.root,) if isinstance(parsed.root, SssJob) else ()
+        resolved = tuple(resolve_job(each) for each in own if isinstance(each, SssJob))
+    both = [tuple(each for each in jobs if isinstance(each, SssJob)) for jobs in (own, resolved)]
+    return [str(each) for each in parsed.warnings], both[0], both[1]
+
+
+def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
+    """Yield the lines of output about a document. Raises ParseError for the first error, and OSError."""
+    warnings, written, jobs = jobs_of(name, lenient=lenient)
+    yield from warnings
+    for own, job in zip(written, jobs, strict=True):
+        for scope in job.scopes():
+            parse_expression(scope.requested)
+        if resolved:
+            yield format_object(job)
+        if explain:
+            yield from (f"{name}: {job.id}: {line}" for line in explain_job(job, own, jobs))
+    order = order_jobs(jobs)
+    for job_id, other in order.missing:
+        yield f"{name}: {job_id}: waits for {other}, which is not in the document"
+    if order.cycle:
+        raise ParseError(f"jobs wait for each other: {', then '.join(order.cycle)}", field="Dependency")
+    if explain and len(jobs) > 1:
+        yield f"{name}: can run in this order: {', '.join(order.order)}"
+    yield f"{name}: {len(jobs)} jobs, no errors"

@@ -16,10 +16,10 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss import extensions
 from jobfeatures.formats.sss.extensions import state_word
 from jobfeatures.formats.sss.stream import GROUP, GROUP_ID
-from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id
+from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id, checked_text
 from jobfeatures.formats.sss.xml import DECLARATION, NOT_XML
-from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Lost, Passage, some_at_once
-from jobfeatures.records.model import UNLIMITED, JobState
+from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Lost, Passage, record_of, some_at_once
+from jobfeatures.records.model import UNLIMITED, Job, JobState
 
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
 _KEPT: Final = 4096  # cached texts per field
@@ -261,3 +261,25 @@ _DELIVERED: Final[tuple[_Row, ...]] = (
 _FIELDS: Final = tuple(dict.fromkeys(row.field for row in (*_OWN, *_REQUESTED, *_DELIVERED)))
 _VALUES: Final = attrgetter(*_FIELDS)
 _STATES_WITH_WORDS: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
+
+
+def format_job(job: Job) -> str:
+    """Return a job, with the fields of a log record and its processes, as a document for a spool folder.
+
+    Raises ParseError, naming the field, for a text that readers reject or a value the format cannot hold.
+    """
+    lost: list[str] = []
+    texts = {name: getattr(job, name) for name in ("name", "user", "account", "partition")}
+    record = record_of(
+        job,
+        **{name: checked_text(text.strip(), name) for name, text in texts.items() if text is not None},
+        total_cpus=job.total_cpus,
+        cpu_limit_secs=job.limits.cpu_secs,
+        requested_memory_bytes=job.limits.memory_bytes,
+    )
+    lines = [f"{line}\n" for line in write_records([record], lost.append)]
+    if lost:
+        raise ParseError("has no place in a document", field=lost[0])
+    tasks = [f"<Task><Process>{each}</Process></Task>" for each in sorted(job.processes)]
+    processes = f"    <TaskGroup>{''.join(tasks)}</TaskGroup>\n" if tasks else ""
+    return "".join(lines).replace("  </Job>\n", f"{processes}  </Job>\n")

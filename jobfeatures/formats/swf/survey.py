@@ -1,23 +1,77 @@
-"""Collects what must be known about all jobs of a log before its first line is written: pure."""
+"""Collects what must be known of all jobs before a log's first line is written; makes its header: pure."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Final
+from zoneinfo import ZoneInfo
 
+from jobfeatures.formats.swf.fields import UNKNOWN
+from jobfeatures.formats.swf.header import Comment, Header, format_date
 from jobfeatures.formats.swf.lines import LARGEST
-from jobfeatures.formats.swf.numbering import Numbering
+from jobfeatures.formats.swf.records import INTERACTIVE, KINDS, NAMED, Names
 from jobfeatures.joblogs.loggedjob import JobRecord, Number
 from jobfeatures.records.model import JobState
 
+NUMBER: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 SMALL: Final = 2**28  # numbers below take a bit each
-
+LATEST_SECS: Final = 253402300799  # the end of the year 9999, after which there are no dates
+# Labels that a new header computes itself, and does not copy from the old one.
+_MADE_ANEW: Final = frozenset(
+    {
+        *("Version", "MaxJobs", "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString"),
+        *("StartTime", "EndTime", "MaxQueues", "Queue", "MaxPartitions", "Partition"),
+    }
+)
 _KINDS: Final = ("user", "group", "executable", "partition")
 _VALUES: Final = attrgetter(
     *("job_id", "submit_secs", "start_secs", "end_secs", "state", "wall_limit_secs", "cpu_limit_secs"),
     *("queue", "is_interactive", *_KINDS),
 )
+
+
+class Numbers:
+    """Numbers for names of one kind, from 1 in order of first use; names in `known` keep their numbers."""
+
+    def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
+        """`are_numbers`: a name that is not in `known` and consists of digits is its own number."""
+        self.names: dict[str, int] = {name: number for number, name in (known or {}).items()}
+        self.added: dict[str, int] = {}
+        self._are_numbers = are_numbers
+        self._most = max([0, *self.names.values()])
+
+    def of(self, name: str | None) -> int:
+        """Return the number of a name."""
+        if name is None:
+            return UNKNOWN
+        if (found := self.names.get(name)) is not None:
+            return found
+        if self._are_numbers and NUMBER.match(name):
+            found = self.names[name] = int(name)
+            self._most = max(self._most, found)
+        else:
+            found = self._most = self._most + 1
+            self.names[name] = self.added[name] = found
+        return found
+
+    def name_interactive(self, names: Iterator[str]) -> None:
+        """Call queue 0 as the first of the queues that only interactive jobs are in, unless it has a name."""
+        name = next(names, None)
+        if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
+            self.names.setdefault(name or "", INTERACTIVE)
+
+
+Numbering = Mapping[str, Numbers]  # of one log, by kind
+
+
+def numbering_of(names: Names | None) -> Numbering:
+    """Return the numbers of a log, or none yet."""
+    if names is None:
+        return {kind: Numbers() for kind in KINDS}
+    return {kind: Numbers(known, are_numbers=True) for kind, known in names.known.items()}
 
 
 class Different:
@@ -100,3 +154,53 @@ class Survey:
         queues.name_interactive(name for name in self._interactive if name not in self._others)
         for name in self._others:
             queues.of(name)
+
+
+def make_header(survey: Survey, start_secs: int, numbering: Numbering, old: Header | None = None) -> Header:
+    """Return the header of jobs whose times count from `start_secs`; `old` is that of their log."""
+    is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
+    tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None
+    zone = ZoneInfo("UTC")
+    end_secs = start_secs if survey.end_secs is None else survey.end_secs
+    texts: list[tuple[str, str]] = [
+        ("Version", "2.2"),
+        ("MaxJobs", str(survey.jobs)),
+        ("MaxRecords", str(survey.jobs)),
+        ("Preemption", "No"),
+    ]
+    if tells_time:
+        texts.append(("UnixStartTime", str(start_secs)))
+        if 0 <= start_secs <= LATEST_SECS:
+            texts += [
+                ("TimeZoneString", "UTC"),
+                ("StartTime", format_date(datetime.fromtimestamp(start_secs, zone))),
+                ("EndTime", format_date(datetime.fromtimestamp(max(0, end_secs), zone))),
+            ]
+    if old is not None:
+        texts += [
+            (each.label, each.value)
+            for each in old.comments
+            if each.label not in _MADE_ANEW and not NAMED.match(each.value)
+        ]
+    for kind, label in KINDS.items():
+        if label and (names := numbering[kind].names):
+            texts.append((f"Max{label}s", str(len(names))))
+            texts += [(label, f"{number} {one_word(name)}") for name, number in names.items()]
+    if old is None or old.requests_cpu_time() is not survey.is_cpu:
+        kind_of_time = "average CPU times per processor" if survey.is_cpu else "wall clock times"
+        texts.append(("Note", f"requested times are {kind_of_time}"))
+    for kind, label in KINDS.items():
+        if not label:
+            names = numbering[kind].names
+            texts += [("Note", f"{kind} {number} is {one_line(name)}") for name, number in names.items()]
+    return Header("", [Comment(label, value) for label, value in texts])
+
+
+def one_line(name: str) -> str:
+    """Return a name without what would end a comment's line."""
+    return " ".join(name.split())
+
+
+def one_word(name: str) -> str:
+    """Return the same as one word."""
+    return "_".join(name.split())

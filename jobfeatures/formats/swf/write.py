@@ -13,10 +13,18 @@ from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
 from jobfeatures.formats.swf.header import Header, format_header, parse_comment
 from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
-from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line, one_word
-from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, numbering_of
 from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, KINDS, STATES, Names, make_record
-from jobfeatures.formats.swf.survey import Survey
+from jobfeatures.formats.swf.survey import (
+    LATEST_SECS,
+    NUMBER,
+    Numbering,
+    Numbers,
+    Survey,
+    make_header,
+    numbering_of,
+    one_line,
+    one_word,
+)
 from jobfeatures.joblogs.loggedjob import (
     JobRecord,
     Lost,

@@ -24,14 +24,12 @@ from aiohttp import web
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.publish.http.addresses import MACHINE, STATUS, Target, cache_control, parse_target
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
-from jobfeatures.publish.http.validators import has_changed, may_write
-from jobfeatures.publish.remotevalues import Feature, FeatureReader, list_features
+from jobfeatures.publish.remotevalues import Feature, FeatureReader, has_changed, list_features, may_write
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures.status.body import MAX_BODY_BYTES, parse_status_body
 from jobfeatures.status.directory import read_status
-from jobfeatures.status.jobstatus import STATUS_KEYS
+from jobfeatures.status.jobstatus import MAX_BODY_BYTES, STATUS_NAMES, parse_status_body
 from jobfeatures.status.write import Change, status_etag, write_status
 from jobfeatures.system.rates import Rates
 
@@ -45,7 +43,6 @@ WRITE_COST = 10.0  # of a request that writes; one that reads costs 1
 MAX_AT_WORK = 4  # concurrent status requests of one job: they may wait for its locks
 MAX_WARNED = 1000
 _ATTEMPT_INTERVAL_SECS = 0.02
-_STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 _READ = ("GET", "HEAD")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO, errno.EWOULDBLOCK)
 _PLAIN = "text/plain; charset=utf-8"
@@ -147,7 +144,7 @@ class FeatureServer:
     # --- job status -------------------------------------------------------------
 
     async def _status(self, request: web.BaseRequest, target: Target, key: JobKey) -> web.Response:
-        if target.key and target.key not in _STATUS_NAMES:
+        if target.key and target.key not in STATUS_NAMES:
             raise _Refusal(404)
         methods = (*_READ, "PUT") if target.key else (*_READ, "PUT", "POST")
         if request.method not in methods:

@@ -14,7 +14,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.analysis.schedule.jobarrays import from_records
-from jobfeatures.analysis.schedule.live.tally import Tally
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.shares import ShareRules
 from jobfeatures.analysis.schedule.spooled import spool
@@ -22,7 +21,7 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
-from jobfeatures.records.schedulequality import WAIT_BOUNDS, ScheduleQuality
+from jobfeatures.records.schedulequality import WAIT_BOUNDS, ScheduleQuality, Tally
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import daemon as controller

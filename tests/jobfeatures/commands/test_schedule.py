@@ -375,7 +375,7 @@ def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_pa
 def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys, monkeypatch):
     report = tmp_path / "out.html"
     monkeypatch.setattr(  # which pictures stand there; how they look is what the test above has drawn
-        "jobfeatures.analysis.schedule.pictures.picture._render", lambda _picture, _form: b"<svg></svg>"
+        "jobfeatures.analysis.schedule.pictures.draw._render", lambda _picture, _form: b"<svg></svg>"
     )
     assert main(["schedule", log, "--simulate", "all", "--report", str(report)]) == 0
     page = report.read_text(encoding="utf-8")

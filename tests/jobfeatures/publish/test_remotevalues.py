@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish import remotevalues as reading
-from jobfeatures.publish.remotevalues import MAX_KEPT_BYTES, FeatureReader
+from jobfeatures.publish.remotevalues import MAX_KEPT_BYTES, Feature, FeatureReader, has_changed
 from tests.held import count_held
 
 KEY = "allocated_cpu"
+MODIFIED_SECS = 784111777  # Sun, 06 Nov 1994 08:49:37 GMT
 
 
 @pytest.fixture
@@ -178,3 +179,29 @@ def test_whatever_happens_a_read_gives_what_the_file_holds(tmp_path_factory, ste
             else:
                 with pytest.raises(FileNotFoundError):
                     read(reader)
+
+
+@pytest.fixture(params=["UTC", "America/New_York", "Asia/Tokyo"])
+def _zone(request, monkeypatch):
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+# RFC 9110, 5.6.7: the present form of a date, and the two obsolete ones, all in GMT.
+@pytest.mark.usefixtures("_zone")
+@pytest.mark.parametrize(
+    "date",
+    ["Sun, 06 Nov 1994 08:49:{} GMT", "Sunday, 06-Nov-94 08:49:{} GMT", "Sun Nov  6 08:49:{} 1994"],
+)
+def test_a_date_of_any_form_is_in_gmt(date):
+    found = Feature(b"4\n", '"x"', MODIFIED_SECS)
+    assert has_changed({"If-Modified-Since": date.format(36)}, found)
+    assert not has_changed({"If-Modified-Since": date.format(37)}, found)
+
+
+@pytest.mark.parametrize("text", ["", "x", "Sun, 06 Nov 99999999 08:49:37 GMT", "0" * 2000])
+def test_what_is_no_date_does_not_count(text):
+    assert has_changed({"If-Modified-Since": text}, Feature(b"4\n", '"x"', MODIFIED_SECS))

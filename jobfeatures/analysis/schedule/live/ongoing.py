@@ -25,7 +25,6 @@ from jobfeatures.analysis.schedule.live.facts import (
     why_not,
 )
 from jobfeatures.analysis.schedule.live.outlook import BLUR_SECS, Outlook, compute_outlooks, whole
-from jobfeatures.analysis.schedule.live.tally import Tally, compute_quantiles, compute_sum
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, plain
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.schedulequality import (
@@ -33,8 +32,11 @@ from jobfeatures.records.schedulequality import (
     WAIT_BOUNDS,
     Histogram,
     ScheduleQuality,
+    Tally,
     UserQuality,
     Verdict,
+    compute_quantiles,
+    compute_sum,
 )
 
 LATE: Final = "told_too_late"  # a job was reported, or changed, after later jobs had been settled

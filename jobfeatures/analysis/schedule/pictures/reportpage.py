@@ -11,8 +11,8 @@ from typing import Final
 
 from jobfeatures.analysis.schedule.document import Values, compare
 from jobfeatures.analysis.schedule.eligibility import REASONS
+from jobfeatures.analysis.schedule.pictures.draw import Picture, render
 from jobfeatures.analysis.schedule.pictures.drawn import View, share_words, short_names
-from jobfeatures.analysis.schedule.pictures.picture import Picture, render
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, FAINT, GRID, INK
 from jobfeatures.analysis.schedule.tables import TOP, Table, comparison_table, make_tables
 from jobfeatures.errors import shown_name

@@ -38,7 +38,7 @@ def drawn(read_swf):
 
 def test_a_report_and_pictures_are_written(drawn, tmp_path, monkeypatch):
     monkeypatch.setattr(  # which are written where; how they look is looked at beside what draws them
-        "jobfeatures.analysis.schedule.pictures.picture._render", lambda _picture, _form: b"<svg></svg>"
+        "jobfeatures.analysis.schedule.pictures.draw._render", lambda _picture, _form: b"<svg></svg>"
     )
     report, directory = tmp_path / "out.html", tmp_path / "new" / "pictures"
     drawn(Gallery(report=str(report), directory=str(directory), formats=("svg",))).write()

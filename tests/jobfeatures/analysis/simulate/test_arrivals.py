@@ -1,5 +1,4 @@
-from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals
-from jobfeatures.analysis.simulate.jobcolumns import Jobs
+from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals, Jobs
 
 
 def arrivals(submits, preceding=(), thinks=()):

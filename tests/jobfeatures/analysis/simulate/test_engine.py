@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.analysis.simulate.arrivals import Jobs
 from jobfeatures.analysis.simulate.engine import simulate
-from jobfeatures.analysis.simulate.jobcolumns import Jobs
 from jobfeatures.analysis.simulate.placing import Nodes, Processors, Shape
 from jobfeatures.analysis.simulate.policies import Fairshare, Policy
 from jobfeatures.analysis.simulate.pools import Node

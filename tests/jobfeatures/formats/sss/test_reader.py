@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.format import format_object
 from jobfeatures.formats.sss.objects import (
     Environment,
     Property,
@@ -18,6 +17,7 @@ from jobfeatures.formats.sss.objects import (
     SssJobGroup,
     SssTask,
     SssTaskGroup,
+    format_object,
 )
 from jobfeatures.formats.sss.reader import parse_object
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents, variables_of

@@ -251,7 +251,7 @@ async def test_a_job_that_has_ended_has_no_status(site):
 @given(body=st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)))
 def test_any_body_is_written_whole_or_refused(body, tmp_path_factory):
     from jobfeatures.errors import ParseError
-    from jobfeatures.status.body import parse_status_body
+    from jobfeatures.status.jobstatus import parse_status_body
     from jobfeatures.status.write import write_status
 
     folder = tmp_path_factory.getbasetemp() / "fuzzed-status"

@@ -508,7 +508,7 @@ def test_partitions_beyond_measure_are_one():
 def test_quantiles_are_those_of_a_log(values):
     import numpy as np
 
-    from jobfeatures.analysis.schedule.live.tally import compute_quantiles
+    from jobfeatures.records.schedulequality import compute_quantiles
 
     found, told = compute_quantiles(values), describe(np.array(values))
     assert list(found.values())[1:-1] == pytest.approx(list(told.quantiles))

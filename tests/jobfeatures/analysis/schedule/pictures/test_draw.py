@@ -11,10 +11,9 @@ from jobfeatures.analysis.schedule.eet import Lanes
 from jobfeatures.analysis.schedule.pictures import draw
 from jobfeatures.analysis.schedule.pictures.bars import make_panels
 from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
-from jobfeatures.analysis.schedule.pictures.draw import count_pictures, draw_pictures, write_picture
+from jobfeatures.analysis.schedule.pictures.draw import count_pictures, draw_pictures, render, write_picture
 from jobfeatures.analysis.schedule.pictures.explained import SHARE, TABLE_1, lay_into_share
 from jobfeatures.analysis.schedule.pictures.heat import are_alike, compute_heats, make_norm
-from jobfeatures.analysis.schedule.pictures.picture import render
 from jobfeatures.analysis.schedule.pictures.style import brief, duration, power, styled
 from jobfeatures.joblogs.loggedjob import JobRecord
 from tests.jobfeatures.analysis.schedule.pictures.hostile import HOSTILE

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.write import format_job
+from jobfeatures.formats.sss.writerecords import format_job
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.documents import parse_jobs
 
