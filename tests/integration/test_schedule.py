@@ -75,6 +75,8 @@ def test_figures_are_those_of_the_log_and_of_a_restart(slurm, watch, tmp_path, u
     for job_id in (*jobs, array):
         slurm.wait(job_id, "COMPLETED", timeout_secs=120)
     slurm.wait(first, "RUNNING")
+    # sacct lists no job that was never eligible
+    until(lambda: slurm.run("squeue", "-h", "-j", waiting, "-o", "%r").strip() != "Dependency", 60)
     for job_id in (waiting, first, held):
         slurm.run("scancel", job_id)
     until(lambda: not slurm.run("squeue", "-h", "-t", "PD,R,CG"), 60)
