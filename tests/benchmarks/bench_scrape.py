@@ -13,9 +13,10 @@ node_exporter, least   the same with what ours reports about the node: cpu, memi
 
 Loads (several, with commas): a: 16 jobs of 64 processes that sleep, 50 of all run between two scrapes.
 b: the same, all of them run. c: 4 jobs of 16 processes and one of 64 threads each. d: 200 jobs of 15
-processes. A number: as many jobs of 3 processes.
+processes. A number: as many jobs of 3 processes. In an emulated machine load b leaves no time to anything else, unless
+more passes between two scrapes.
 
-Usage: python tests/benchmarks/bench_scrape.py [--loads a,b,c,d,1000] [--rounds 30]
+Usage: python tests/benchmarks/bench_scrape.py [--loads a,b,c,d,1000] [--rounds 30] [--between SECS]
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ LOADS = {
 
 
 @contextmanager
-def herd(processes: int, busy: int, of_threads: int = 0, threads: int = 1) -> Iterator[int]:
-    """Keep that many processes, and give the pid of their parent."""
-    counts = [processes - busy, busy, of_threads, threads]
+def herd(load: Load, between_secs: float) -> Iterator[int]:
+    """Keep the processes of a load, and give the pid of their parent."""
+    counts = [load.processes - load.busy, load.busy, load.of_threads, load.threads, between_secs * 4 / 7]
     parent = subprocess.Popen(
         [sys.executable, "-S", "-E", str(HERD), *map(str, counts)],
         stdin=subprocess.PIPE,
@@ -242,11 +243,11 @@ def free_port() -> int:
         return port
 
 
-def measure(name: str, load: Load, rounds: int) -> None:
+def measure(name: str, load: Load, rounds: int, between_secs: float) -> None:
     """Print the table of one load."""
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        parent = stack.enter_context(herd(*load[1:]))
+        parent = stack.enter_context(herd(load, between_secs))
         done = stack.enter_context(control_groups(parent, load.jobs))
         found = exporters(stack, directory)
         for each in found:  # where starting takes long, the first of them have closed an idle connection
@@ -254,11 +255,11 @@ def measure(name: str, load: Load, rounds: int) -> None:
         for _ in range(3):  # the first looks open what is kept
             for each in found:
                 each.scrape()
-            time.sleep(BETWEEN_SECS)
+            time.sleep(between_secs)
         for each in found:  # the first page may come before the first look
             each.name = each.name or f"ours, {each.reader}"
         for _ in range(rounds):
-            time.sleep(BETWEEN_SECS)
+            time.sleep(between_secs)
             for each in random.sample(found, len(found)):
                 each.measure()
         count = sum(each.isdigit() for each in os.listdir("/proc"))
@@ -287,11 +288,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--loads", default="a,b,c,d,1000")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--between", type=float, default=BETWEEN_SECS, metavar="SECS")
     options = parser.parse_args()
     print(f"{options.rounds} rounds, medians; load average {' '.join(map(str, os.getloadavg()))}")
     for name in options.loads.split(","):
         load = LOADS[name] if name in LOADS else Load(int(name), 3 * int(name), 50)
-        measure(name, load, options.rounds)
+        measure(name, load, options.rounds, options.between)
 
 
 if __name__ == "__main__":
