@@ -54,7 +54,10 @@ class Retention:
     def take(
         self, snapshot: Snapshot, known: Knowledge, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
-        """Return the snapshot without jobs that were sampled for the last time, and all ended jobs."""
+        """Return the snapshot without jobs that were sampled for the last time, and all ended jobs by key.
+
+        `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
+        """
         ending = frozenset(
             key
             for key in self._ending | known.ending.keys()
@@ -79,10 +82,7 @@ class Retention:
         now_secs: float,
         shown: Mapping[JobKey, EndedJob],
     ) -> Mapping[JobKey, EndedJob]:
-        """Take in one snapshot; return the ended jobs to be shown.
-
-        `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
-        """
+        """Take in one snapshot, as `take` does; return the ended jobs to be shown."""
         last, self._snapshot = self._snapshot, snapshot
         living = {
             key: jobs.get(key) or self._living.get(key) or Job(key=key)

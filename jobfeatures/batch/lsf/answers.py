@@ -24,7 +24,7 @@ _UNKNOWN_JOB = re.compile(r"Job <([0-9]{1,10}(?:\[[0-9]{1,9}\])?)> is not found\
 _WAITING = re.compile(r".*(?:Please wait ?\.\.\.|still trying)\Z")
 
 
-def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Record]:
+def parse_records(text: str, *, source: str) -> list[Record]:
     """Return the records of an answer; lines before its first brace are a banner and ignored.
 
     Sample: ``{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN"}]}``. Raises
@@ -43,7 +43,7 @@ def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Reco
         raise ParseError("something behind the answer", source=source, text=text[end:].strip())
     command = document.get("COMMAND")
     records = document.get("RECORDS")
-    if command != source or not isinstance(records, list) or len(records) > most:
+    if command != source or not isinstance(records, list):
         raise ParseError(f"not an answer of {source}", source=source, text=text[start : start + 200])
     counts = [value for name, value in document.items() if name not in {"COMMAND", "RECORDS"}]
     if len(counts) != 1 or str(counts[0]) != str(len(records)):
