@@ -41,6 +41,7 @@ PURE = {
     "jobfeatures.drains.victims",
     "jobfeatures.batch.oar.answers",
     "jobfeatures.batch.oar.groups",
+    "jobfeatures.batch.oar.basics",
     "jobfeatures.batch.oar.prolog",
     "jobfeatures.batch.pbs.accounting",
     "jobfeatures.batch.pbs.openpbs",

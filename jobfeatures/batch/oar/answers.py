@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from jobfeatures.batch.basics import busy_state
-from jobfeatures.batch.oar.prolog import NAME, make_limits, parse_id
+from jobfeatures.batch.oar.basics import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, record_of
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable

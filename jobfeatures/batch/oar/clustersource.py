@@ -18,7 +18,7 @@ from jobfeatures.batch.oar.answers import (
     parse_cluster,
     parse_nodes,
 )
-from jobfeatures.batch.oar.prolog import NAME
+from jobfeatures.batch.oar.basics import NAME
 from jobfeatures.batch.programs import Programs
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each

@@ -1,4 +1,4 @@
-"""Job data from the environment of prologue and epilogue; ids and limits for all of OAR's sources. Pure.
+"""Job data from the environment of prologue and epilogue: pure.
 
 Source: OAR 2.5.9. OAR sets OAR_JOB_ID and others below in the environment of
 jobs and both hooks; ``packaging/oar/prologue.sh`` adds the user's id and the time.
@@ -6,34 +6,12 @@ jobs and both hooks; ``packaging/oar/prologue.sh`` adds the user's id and the ti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts, count_hosts, share_of
-from jobfeatures.errors import ParseError
-from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.batch.oar.basics import NAME, make_limits, parse_id
+from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.quantities import parse_count
-
-NAME = "oar"
-_ID = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
-
-
-def is_plain_id(text: str) -> bool:
-    """Return whether a text is a job id."""
-    return _ID.match(text) is not None
-
-
-def parse_id(text: str, field: str) -> str:
-    """Return a job id. Raises ParseError."""
-    if not is_plain_id(text):
-        raise ParseError("not a job id", field=field, text=text)
-    return text
-
-
-def make_limits(wall_secs: int | None, total_cpus: int | None) -> Limits:
-    """Return a job's limits; OAR core has no memory limit."""
-    wall_secs = wall_secs or None
-    return Limits(wall_secs=wall_secs, cpu_secs=multiplied(wall_secs, total_cpus))
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
@@ -45,7 +23,6 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     ParseError without a job id.
     """
     job_id = parse_id(environ.get("OAR_JOB_ID", ""), "OAR_JOB_ID")
-
     variables = Texts(environ, note)
     hosts = variables.read(lambda text: count_hosts(text.split(), field="node file"), "OAR_HOOK_NODES") or {}
     total_cpus = sum(hosts.values()) or None

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from jobfeatures.batch.basics import Users, count_hosts, procfs_of, share_of
-from jobfeatures.batch.oar.prolog import NAME, is_plain_id, make_limits
+from jobfeatures.batch.oar.basics import NAME, is_plain_id, make_limits
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
