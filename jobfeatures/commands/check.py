@@ -11,15 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from jobfeatures.check.fetching import CannotCheckError, read_listing
-from jobfeatures.check.filekinds import (
-    DONE,
-    ERRORS,
-    FILE_KINDS,
-    SHOWN_ALIKE,
-    UNREADABLE,
-    Flags,
-    check_file,
-)
+from jobfeatures.check.filekinds import DONE, ERRORS, FILE_KINDS, SHOWN_ALIKE, UNREADABLE, Flags, check_file
 from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
 from jobfeatures.check.rules import judge
 from jobfeatures.commands.common import TimeIsUpError, number_flag, time_is_up

@@ -168,11 +168,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_simulation(parser)
     add("--workers", type=COUNT, default=1, metavar="N", help="processes that compute (default: 1)")
-    add(
-        "--one-log",
-        action="store_true",
-        help="the LOGs are parts of one log, in order",
-    )
+    add("--one-log", action="store_true", help="the LOGs are parts of one log, in order")
     add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)
     add_strict(parser)

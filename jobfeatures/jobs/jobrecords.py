@@ -35,12 +35,7 @@ class Record(NamedTuple):
     start_source: str | None = None  # which source reported the start, where that is not the writer
 
 
-def format_record(
-    job: Job,
-    *,
-    reported_at_secs: float | None = None,
-    start_source: str | None = None,
-) -> str:
+def format_record(job: Job, *, reported_at_secs: float | None = None, start_source: str | None = None) -> str:
     """Return the document of a job; unknown fields are left out."""
     document: dict[str, Any] = {
         "batch_system": job.key.batch_system,

@@ -154,9 +154,7 @@ class Publisher:
             shutdown_secs=shutdown_secs,
         )
         text = format_record(
-            reported.job,
-            reported_at_secs=reported.at_secs,
-            start_source=reported.start_clock,
+            reported.job, reported_at_secs=reported.at_secs, start_source=reported.start_clock
         )
         self._tree.write_known(job.key, text)
         self._noted.add(job.key)

@@ -63,11 +63,7 @@ class _Watcher:
     """Keeps an observer on whichever folder currently has the name."""
 
     def __init__(
-        self,
-        directory: str,
-        notify: Callable[[], None],
-        is_wanted: Callable[[str], bool],
-        directories: bool,
+        self, directory: str, notify: Callable[[], None], is_wanted: Callable[[str], bool], directories: bool
     ) -> None:
         self._directory = directory
         self._notify = notify

@@ -10,13 +10,7 @@ from jobfeatures.records.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metri
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.figures import (
-    GpuUse,
-    JobReport,
-    NodeUse,
-    Place,
-    without_missed_peaks,
-)
+from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
 from jobfeatures_exporter.jobreport.selecting import Found
 from jobfeatures_exporter.scrape.collectors import allocation, energy, gpus, jobs
 from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit

@@ -178,11 +178,7 @@ class JobRecorder:
         return sample
 
     def _state(
-        self,
-        key: JobKey,
-        cgroups: Sequence[JobCgroup],
-        processes: Sequence[ProcessSample],
-        facts: LookFacts,
+        self, key: JobKey, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample], facts: LookFacts
     ) -> _State:
         """Return the state of a job; a new one if the id was another user's or another run's before."""
         named = (each.directory.membership for each in cgroups)

@@ -35,10 +35,7 @@ class SamplerSettings:
     def of(cls, config: DaemonConfig) -> SamplerSettings:
         """Return the settings for this node, without optional readings."""
         return cls(
-            procfs=config.path_procfs,
-            cgroup=config.path_cgroup,
-            node_name=config.node_name,
-            batch=config,
+            procfs=config.path_procfs, cgroup=config.path_cgroup, node_name=config.node_name, batch=config
         )
 
 

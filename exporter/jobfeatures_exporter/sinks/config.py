@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings.resolve import (
-    PATH,
-    SIZE,
-    URL,
-    option,
-    words,
-)
+from jobfeatures.settings.resolve import PATH, SIZE, URL, option, words
 from jobfeatures.settings.resolve import TEXT as LINE
 from jobfeatures_exporter.privacy.config import PrivacyConfig
 

@@ -130,12 +130,7 @@ COLUMNS = (
     ),
     Column("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
     Column(
-        "t",
-        "LEFT",
-        "time until something ends it",
-        _left,
-        lambda job: job.left_secs,
-        largest_first=False,
+        "t", "LEFT", "time until something ends it", _left, lambda job: job.left_secs, largest_first=False
     ),
     _figure("d", "DRAIN", "core time idle if it were drained now", lambda job: job.draining, core_time),
     _figure("k", "KILL", "core time lost if it were killed now", lambda job: job.kill, core_time),

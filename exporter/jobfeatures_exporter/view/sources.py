@@ -20,10 +20,7 @@ ADVICE = (
         r"knows no node of this name|nothing about |not about this host|not a host's name",
         "if it knows this machine by another name, set node.name to that name",
     ),
-    (
-        r"\A[^\s:]+: No such file or directory",
-        "its command is not found: set its full path in {setting}",
-    ),
+    (r"\A[^\s:]+: No such file or directory", "its command is not found: set its full path in {setting}"),
     (
         r"cannot stat file|Could not establish a configuration source",
         "set SLURM_CONF to the path of the existing configuration",

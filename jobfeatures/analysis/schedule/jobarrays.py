@@ -138,11 +138,7 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 
 
 def from_records(
-    jobs: Sequence[JobRecord],
-    name: str,
-    *,
-    notes: Notes | None = None,
-    zero: int | None = None,
+    jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
     """Return a log of any format, one record per job. Time zero is the first submission, in whole seconds.
 

@@ -6,12 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from jobfeatures.batch.gridengine import SYSTEM
-from jobfeatures.batch.gridengine.answers import (
-    Asked,
-    QueueInstance,
-    parse_asked_jobs,
-    parse_host_queues,
-)
+from jobfeatures.batch.gridengine.answers import Asked, QueueInstance, parse_asked_jobs, parse_host_queues
 from jobfeatures.batch.gridengine.basics import least_limit
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import Job

@@ -13,14 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobfeatures.batch.processes import (
-    MAX_ASKED,
-    Answer,
-    Failures,
-    Process,
-    UnnumberedGroups,
-    read_real_uid,
-)
+from jobfeatures.batch.processes import MAX_ASKED, Answer, Failures, Process, UnnumberedGroups, read_real_uid
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.system.privatefile import read_bounded
 

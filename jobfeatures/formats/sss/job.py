@@ -49,11 +49,7 @@ class Document:
 
 
 def parse_document(
-    data: bytes,
-    *,
-    source: str,
-    node: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    data: bytes, *, source: str, node: str | None = None, max_bytes: int = MAX_BYTES
 ) -> Document:
     """Parse a document into its jobs, rejected jobs and warnings.
 

@@ -49,11 +49,7 @@ class ProcessCounting:
             self._exits.take()
 
     def count(
-        self,
-        read: ProcessesRead,
-        sums: Mapping[str, Sums],
-        found: Attributed,
-        boot_time_secs: float | None,
+        self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed, boot_time_secs: float | None
     ) -> Counted:
         """Return the totals up to this sample; what the kernel has `sums` of is left to these."""
         of_jobs = found.of_jobs()

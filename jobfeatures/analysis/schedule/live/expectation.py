@@ -115,12 +115,7 @@ class Expectation:
 
 
 def compute_expectation(
-    asked: Asked,
-    shares: Shares,
-    now_secs: float,
-    *,
-    mode: Mode = Mode.LITERAL,
-    is_partial: bool = False,
+    asked: Asked, shares: Shares, now_secs: float, *, mode: Mode = Mode.LITERAL, is_partial: bool = False
 ) -> Expectation:
     """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
     facts = asked.jobs[asked.place]

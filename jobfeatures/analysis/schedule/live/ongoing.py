@@ -17,13 +17,7 @@ from itertools import takewhile
 from typing import Final
 
 from jobfeatures.analysis.schedule.eet import Lanes, Mode
-from jobfeatures.analysis.schedule.live.facts import (
-    JobFacts,
-    Order,
-    order_of,
-    supersedes,
-    why_not,
-)
+from jobfeatures.analysis.schedule.live.facts import JobFacts, Order, order_of, supersedes, why_not
 from jobfeatures.analysis.schedule.live.outlook import BLUR_SECS, Outlook, compute_outlooks, whole
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, plain
 from jobfeatures.joblogs.loggedjob import Number
@@ -72,13 +66,7 @@ class _User:
 class LiveSchedule:
     """Jobs of one batch system that are unfinished or ended since `begin_secs`. Not thread-safe."""
 
-    def __init__(
-        self,
-        *,
-        begin_secs: int,
-        mode: Mode = Mode.LITERAL,
-        overrun_secs: int = 0,
-    ) -> None:
+    def __init__(self, *, begin_secs: int, mode: Mode = Mode.LITERAL, overrun_secs: int = 0) -> None:
         """`overrun_secs`: by how much jobs may exceed their limits."""
         self.begin_secs = begin_secs
         self.mode = mode
