@@ -270,7 +270,7 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
     if before is not None and before < earliest:
         raise ConfigurationError("--before", f"leaves {before:.0f} s, but jobs are promised {earliest:.0f} s")
     nodes = read_nodes(arguments)
-    plans = [(node, plan_drain(node, earliest_secs=earliest, before_secs=before)) for node in nodes]
+    plans = [(node, plan_drain(node, now_secs, earliest_secs=earliest, before_secs=before)) for node in nodes]
     for node, plan in plans:
         if plan is None:
             complain(f"{node.name}: left out, batch_node_allocatable_cpus is unknown")

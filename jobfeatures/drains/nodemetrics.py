@@ -26,6 +26,7 @@ from jobfeatures.records.metrics import (
     JOB_START,
     NODE_CPUS,
     NODE_READ_AT,
+    NODE_SHUTDOWN,
     SOURCE_AGE,
     SOURCE_UP,
     Metric,
@@ -36,7 +37,7 @@ from jobfeatures.status.waste import Basis
 READ = (
     *(JOB_CPUS, JOB_INFO, JOB_REMAINING, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_CAPPED_WASTE, JOB_START),
     *(JOB_END, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE),
-    *(NODE_READ_AT, NODE_CPUS, SOURCE_UP, SOURCE_AGE),
+    *(NODE_READ_AT, NODE_CPUS, NODE_SHUTDOWN, SOURCE_UP, SOURCE_AGE),
 )
 NAMES = tuple(metric.sample_name for metric in READ)
 NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})  # such labels name no batch system
@@ -81,6 +82,7 @@ class SeenNode:
     total_cpus: int | None
     jobs: tuple[SeenJob, ...] = ()
     silent: tuple[str, ...] = ()  # job sources that have not answered yet, so jobs may be missing
+    shutdowns: Mapping[str, float] = field(default_factory=dict)  # announced: epoch seconds, by source
 
 
 def parse_page(text: str, *, source: str = "") -> list[Series]:
@@ -106,6 +108,7 @@ def check_finite(found: Iterable[Series], source: str) -> list[Series]:
 class _Gathered:
     total_cpus: int | None = None
     read_at_secs: float | None = None  # epoch seconds by the node's clock
+    shutdowns: dict[str, float] = field(default_factory=dict)  # epoch seconds, by source
     jobs: dict[tuple[str, str], list[Series]] = field(default_factory=dict)
     ended: set[tuple[str, str]] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
@@ -125,6 +128,8 @@ def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
             node.total_cpus = _whole(each.value)
         elif each.name == NODE_READ_AT.sample_name:
             node.read_at_secs = each.value
+        elif each.name == NODE_SHUTDOWN.sample_name:
+            node.shutdowns[each.labels.get("source", "")] = each.value
         elif each.name == SOURCE_UP.sample_name:
             node.sources.add(each.labels.get("source", ""))
         elif each.name == SOURCE_AGE.sample_name:
@@ -144,6 +149,7 @@ def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
                 for key in sorted(node.jobs.keys() - node.ended)
             ),
             tuple(sorted(node.sources - node.answered)),
+            node.shutdowns,
         )
         for name, node in sorted(nodes.items())
         if node.total_cpus is not None or node.jobs  # else it is a controller's daemon

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobfeatures.drains.drain import OPERATOR
 from jobfeatures.drains.nodemetrics import SeenNode
 from jobfeatures.status.waste import Basis, combine_bases
 
@@ -39,6 +40,7 @@ class NodePlan:
     Too little is known of the `unknown_jobs`, so the costs lack their share.
     The `capped_jobs` report more waste than their CPUs can produce.
     The `silent` job sources have not answered yet, so there may be further jobs.
+    `announced` is the cost of the next shutdown that is announced already, by `announced_by`.
     """
 
     node: str
@@ -47,6 +49,8 @@ class NodePlan:
     unknown_jobs: tuple[str, ...] = ()
     capped_jobs: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
+    announced: Choice | None = None
+    announced_by: str = ""
 
     @property
     def is_known(self) -> bool:
@@ -103,21 +107,24 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
 
 
 def plan_drain(
-    node: SeenNode, *, earliest_secs: float = 0.0, before_secs: float | None = None
+    node: SeenNode, now_secs: float, *, earliest_secs: float = 0.0, before_secs: float | None = None
 ) -> NodePlan | None:
     """Return the choices: the earliest time, each end of a job within the bounds, and `before_secs` if given.
 
     Both bounds count from now; without `before_secs`, which is not before the earliest, the last end is the
-    last choice. None for a node whose number of CPUs is unknown.
+    last choice. A shutdown that is announced already is a choice too, and the last one if it is a batch
+    system's: that comes, whoever announces another. None for a node whose number of CPUs is unknown.
     """
     if node.total_cpus is None:
         return None
-    last = math.inf if before_secs is None else before_secs
+    announced = {by: at_secs - now_secs for by, at_secs in node.shutdowns.items() if at_secs >= now_secs}
+    bounds = [after_secs for by, after_secs in announced.items() if by != OPERATOR]
+    last = min([math.inf if before_secs is None else before_secs, *bounds])
     ends = {job.end_secs for job in node.jobs if job.is_known and job.end_secs is not None}
-    times = {earliest_secs, *(end for end in ends if earliest_secs < end <= last)}
-    if before_secs is not None:
-        times.add(before_secs)
+    others = {*ends, *announced.values(), *([] if before_secs is None else [before_secs])}
+    times = {min(earliest_secs, last), *(each for each in others if earliest_secs < each <= last)}
     choices = tuple(compute_choice(node, after_secs) for after_secs in sorted(times))
+    first = min(announced, key=announced.__getitem__, default="")
     return NodePlan(
         node.name,
         node.total_cpus,
@@ -125,6 +132,8 @@ def plan_drain(
         tuple(job.name for job in node.jobs if not job.is_known),
         tuple(job.name for job in node.jobs if job.is_capped),
         node.silent,
+        compute_choice(node, announced[first]) if announced else None,
+        first,
     )
 
 

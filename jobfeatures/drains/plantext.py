@@ -85,6 +85,9 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
         lines.append(
             "+ some job is killed at any time" if sparing is None else f"+ nobody killed: {summary(sparing)}"
         )
+    if plan.announced is not None:
+        at = f"announced by {plan.announced_by}: {summary(plan.announced)}"
+        lines.append(f"{at}, {counted(len(plan.announced.killed), 'job')} killed")
     if plan.unknown_jobs:
         lines.append(f"not counted, as too little is known of them: {', '.join(plan.unknown_jobs)}")
     if plan.capped_jobs:
@@ -143,6 +146,8 @@ def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
             "total_cpus": plan.total_cpus,
             "best": choice_of(plan.best),
             "nobody_killed": choice_of(plan.sparing),
+            "announced": choice_of(plan.announced),
+            "announced_by": plan.announced_by or None,
             "choices": [choice_of(choice) for choice in plan.choices],
             "unknown_jobs": list(plan.unknown_jobs),
             "capped_jobs": list(plan.capped_jobs),

@@ -136,6 +136,11 @@ NODE_CPUS = gauge(
 NODE_READ_AT = gauge(
     "batch_node_sample_timestamp_seconds", "Time of the latest sample.", was="batch_node_sample_time_seconds"
 )
+NODE_SHUTDOWN = gauge(
+    "batch_node_shutdown_time_seconds",
+    "Shutdown of the node, by who announced it: operator or a batch system.",
+    ("source",),
+)
 SOURCE_UP = gauge("batch_exporter_source_up", "1 if the latest query was answered.", ("source",))
 SOURCE_AGE = gauge(
     "batch_exporter_source_age_seconds",

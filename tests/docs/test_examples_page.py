@@ -83,8 +83,8 @@ def test_what_can_be_said_of_a_job_that_tells_nothing():
 
 
 def test_when_to_shut_the_node_down():
-    plan = plan_drain(NODE)
-    promised = plan_drain(NODE, earliest_secs=600)
+    plan = plan_drain(NODE, NOW)
+    promised = plan_drain(NODE, NOW, earliest_secs=600)
     choices = {each.after_secs: each for each in (*plan.choices, *promised.choices)}
     shown = {row[0]: row[1:5] for row in rows_of("| T |")}
     assert shown == {

@@ -136,7 +136,7 @@ def test_what_grace_secs_forbids_is_refused_unless_forced(slurm, watching_job, d
     assert seen_at(watching_job, until, f"{soon}/", began) - ended < SEEN_WITHIN_SECS
 
 
-def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter, watching_job, until):
+def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter, watching_job, drain, until):
     exporter = start_exporter(
         "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
         "--batch.interval", "1s", "--batch.refresh", "1s", environ=slurm.environ,
@@ -166,6 +166,10 @@ def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter
             "batch_job_remaining_seconds", job_id=watching_job.job_id, basis="shutdown"
         )
         assert 3300 < next(iter(remaining.values())) < 3700
+        plan = drain("plan", "--metrics", f"http://{exporter.address}/metrics", "--format", "json")
+        [node] = json.loads(plan)["nodes"]
+        assert (node["announced_by"], node["announced"]["shutdown_secs"]) == ("slurm", told)
+        assert node["choices"][-1] == node["announced"]  # it comes, whoever announces another
         slurm.run(
             "scontrol", "update", f"nodename={slurm.node}", "state=drain", "reason=new\nNodeName=x State=IDLE",
         )  # fmt: skip

@@ -66,7 +66,7 @@ def test_the_curve_costs_what_the_plan_of_a_node_costs_at_every_end(jobs, spare)
     total = max(0, sum(job.cpus for job in jobs) + spare)
     node = as_node(jobs, total)
     points = compute_points(jobs, total)
-    plan = plan_drain(node)
+    plan = plan_drain(node, NOW)
     assert [point.after_secs for point in points] == [choice.after_secs for choice in plan.choices]
     for point, choice in zip(points, plan.choices, strict=True):
         assert point.idle_core_secs == pytest.approx(choice.idle_core_secs, abs=1e-3)

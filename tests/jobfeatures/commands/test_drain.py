@@ -5,8 +5,10 @@ import functools
 import http.server
 import json
 import os
+import re
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from jobfeatures.records.model import JobKey
 
 GOLDEN = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
 PAGE = GOLDEN + 'batch_exporter_source_age_seconds{source="spool"} 1\n'  # there it has not answered yet
+PAGE = re.sub("(?m)^batch_node_shutdown_time_seconds.*\n", "", PAGE)  # its clock is not this one's
 PAGES = {
     "/metrics": PAGE,
     "/early/metrics": GOLDEN,
@@ -175,6 +178,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = "Basic " + base64.b64encode(b"ann:secret").decode()
         if self.path in PAGES:
             body = PAGES[self.path]
+        elif self.path == "/announced/metrics":
+            body = f'{PAGE}batch_node_shutdown_time_seconds{{source="slurm"}} {time.time() + 3600}\n'
         elif self.path == "/closed/metrics" and self.headers["Authorization"] == wanted:
             body = PAGE
         elif self.path.startswith("/api/v1/query?query=%7B__name__"):
@@ -226,6 +231,21 @@ def test_the_plan_of_this_node_comes_from_its_daemon(drain, url):
     assert 'report more waste than is possible, so it is capped: spool pilot "7"' in text
     assert node["nobody_killed"]["after_secs"] == 5000
     assert drain("plan", "--metrics", url)[1].count("* cheapest") == 1  # the daemon's address will do
+
+
+def test_a_maintenance_that_is_announced_is_told_and_no_later_time_is_offered(drain, url):
+    announced = f"{url}/announced/metrics"
+    status, out, _ = drain("plan", "--metrics", announced, "--format", "json")
+    [node] = json.loads(out)["nodes"]
+    assert [round(choice["after_secs"]) for choice in node["choices"]] == [0, 3000, 3600]
+    assert (status, node["announced"], node["announced_by"]) == (0, node["choices"][2], "slurm")
+    assert node["nobody_killed"] is None
+    # 4 CPUs idle for 600 s; the pilot has drained 1200 × 3600/5000, and loses 3200 + 5 × 3600.
+    assert node["announced"]["waste_core_secs"] == pytest.approx(2400 + 864 + 21_200, abs=20)
+    lines = drain("plan", "--metrics", announced)[1].splitlines()
+    assert "+ some job is killed at any time" in lines
+    (said,) = (line for line in lines if line.startswith("announced by slurm: "))
+    assert re.search(r", in (01:00:00|00:59:59), wastes 6\.80 core hours \(mixed\), 1 job killed$", said)
 
 
 @pytest.mark.parametrize("command", [("drain", "plan"), ("victims", "--cores", "4")])

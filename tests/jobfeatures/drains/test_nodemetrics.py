@@ -12,12 +12,14 @@ from jobfeatures.drains.plan import plan_drain
 from jobfeatures.errors import ParseError
 from jobfeatures.status.waste import Basis
 
+NOW = 1_800_000_000.0
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
 
 
 def test_the_daemons_page_is_understood():
     [node] = gather_nodes(parse_page(GOLDEN.read_text(encoding="utf-8")))
     assert (node.name, node.total_cpus) == ("this node", 2)
+    assert node.shutdowns == {"operator": 1_800_007_200, "slurm": 1_800_003_600}
     batch, pilot = node.jobs
     assert (batch.user, batch.allocated_cpus, batch.end_secs, batch.end_basis) == (
         "alice",
@@ -147,10 +149,10 @@ batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="other",basis="est
         ("slurm 1", 4, True),
         ("slurm other", 16, False),
     ]
-    plan = plan_drain(node)
+    plan = plan_drain(node, NOW)
     assert plan.best is None
     assert plan.unknown_jobs == ("slurm other",)
-    assert plan_drain(node, earliest_secs=10).choices[0].idle_core_secs == 120
+    assert plan_drain(node, NOW, earliest_secs=10).choices[0].idle_core_secs == 120
 
 
 def test_what_is_measured_goes_on_as_it_did_since_the_jobs_start():

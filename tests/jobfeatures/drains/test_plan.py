@@ -18,6 +18,8 @@ def job(job_id, cpus, end=None, kill=0.0, **more):
     )
 
 
+NOW = 1_800_000_000.0
+
 # 16 CPUs: job 1 has 8, ran 100 s and ends in 1000 s; job 2 has 4, ran 5000 s and ends in 3000 s; 4 are free.
 NODE = SeenNode("n1", 16, (job("1", 8, 1000, 800), job("2", 4, 3000, 20_000)))
 
@@ -42,7 +44,7 @@ def test_at_the_end_of_the_last_job_only_idle_cpus_are_lost():
 
 
 def test_the_cheapest_time_is_named():
-    plan = plan_drain(NODE)
+    plan = plan_drain(NODE, NOW)
     assert [each.after_secs for each in plan.choices] == [0, 1000, 3000]
     assert [each.core_secs for each in plan.choices] == [20_800, 28_000, 28_000]
     assert plan.best.after_secs == 0
@@ -79,14 +81,44 @@ def test_idle_are_the_cpus_that_no_job_holds(cpus, held, idle):
 
 
 def test_a_plan_says_whose_it_is_and_which_jobs_say_too_much():
-    plan = plan_drain(SeenNode("n1", 8, (job("1", 4, 50, 1, is_capped=True), job("2", 4, 50, 1))))
+    plan = plan_drain(SeenNode("n1", 8, (job("1", 4, 50, 1, is_capped=True), job("2", 4, 50, 1))), NOW)
     assert (plan.node, plan.total_cpus, plan.capped_jobs, plan.unknown_jobs) == ("n1", 8, ("slurm 1",), ())
 
 
 def test_a_promise_and_a_last_time_bound_the_choices():
-    plan = plan_drain(NODE, earliest_secs=500, before_secs=2000)
+    plan = plan_drain(NODE, NOW, earliest_secs=500, before_secs=2000)
     assert [each.after_secs for each in plan.choices] == [500, 1000, 2000]
     assert plan.choices[0].core_secs == 4 * 500 + (800 + 8 * 500) + (20_000 + 4 * 500)
+
+
+@pytest.mark.parametrize(
+    ("shutdowns", "times", "announced"),
+    [
+        ({}, [500, 1000, 3000], None),
+        ({"slurm": 2000.0}, [500, 1000, 2000], (2000, "slurm")),  # later ones would come too late
+        ({"operator": 2000.0}, [500, 1000, 2000, 3000], (2000, "operator")),  # may be moved
+        ({"operator": 700.0, "slurm": 1500.0}, [500, 700, 1000, 1500], (700, "operator")),
+        ({"operator": 1700.0, "slurm": 1500.0}, [500, 1000, 1500], (1500, "slurm")),
+        ({"slurm": 100.0}, [100], (100, "slurm")),  # sooner than promised: there is no choice left
+        ({"slurm": -5.0}, [500, 1000, 3000], None),  # has begun
+    ],
+)
+def test_what_is_announced_already_is_a_choice_and_a_batch_systems_is_the_last(shutdowns, times, announced):
+    node = SeenNode("n1", 16, NODE.jobs, (), {by: NOW + after_secs for by, after_secs in shutdowns.items()})
+    plan = plan_drain(node, NOW, earliest_secs=500)
+    assert [each.after_secs for each in plan.choices] == times
+    if announced is None:
+        assert (plan.announced, plan.announced_by) == (None, "")
+    else:
+        after_secs, by = announced
+        assert plan.announced == compute_choice(NODE, after_secs)
+        assert plan.announced_by == by
+
+
+def test_a_last_time_of_ones_own_bounds_the_choices_before_an_announced_one():
+    plan = plan_drain(SeenNode("n1", 16, NODE.jobs, (), {"slurm": NOW + 2000}), NOW, before_secs=1200)
+    assert [each.after_secs for each in plan.choices] == [0, 1000, 1200]
+    assert plan.announced.after_secs == 2000
 
 
 def test_a_pilot_wastes_its_draining_share_evenly_until_it_ends():
@@ -102,34 +134,34 @@ def test_a_pilot_wastes_its_draining_share_evenly_until_it_ends():
 
 
 def test_a_job_without_an_end_is_killed_at_every_time():
-    plan = plan_drain(SeenNode("n1", 4, (job("1", 4, None, 100),)), before_secs=1000)
+    plan = plan_drain(SeenNode("n1", 4, (job("1", 4, None, 100),)), NOW, before_secs=1000)
     assert [each.kill_core_secs for each in plan.choices] == [100, 4100]
 
 
 def test_where_too_little_is_known_of_a_job_no_time_is_the_best():
     node = SeenNode("n1", 4, (job("1", 4, 50, None), job("2", None, 50, 10)))
-    plan = plan_drain(node)
+    plan = plan_drain(node, NOW)
     assert plan.unknown_jobs == ("slurm 1", "slurm 2")
     assert (plan.best, plan.sparing) == (None, None)
     assert [each.core_secs for each in plan.choices] == [0]  # of the jobs that are known
 
 
 def test_where_a_batch_system_has_not_answered_yet_no_time_is_the_best():
-    plan = plan_drain(SeenNode("n1", 4, (), ("slurm",)))
+    plan = plan_drain(SeenNode("n1", 4, (), ("slurm",)), NOW)
     assert (plan.best, plan.sparing, plan.silent) == (None, None, ("slurm",))
 
 
 def test_the_first_time_at_which_nobody_is_killed_stands_beside_the_cheapest():
-    plan = plan_drain(NODE)
+    plan = plan_drain(NODE, NOW)
     assert (plan.best.after_secs, plan.best.core_secs) == (0, 20_800)
     assert (plan.sparing.after_secs, plan.sparing.core_secs) == (3000, 28_000)
-    assert plan_drain(NODE, before_secs=2999).sparing is None
-    assert plan_drain(SeenNode("n1", 8)).sparing.after_secs == 0
+    assert plan_drain(NODE, NOW, before_secs=2999).sparing is None
+    assert plan_drain(SeenNode("n1", 8), NOW).sparing.after_secs == 0
 
 
 def test_a_node_whose_cpus_are_not_known_has_no_plan_and_an_empty_one_wastes_nothing_now():
-    assert plan_drain(SeenNode("n1", None)) is None
-    assert plan_drain(SeenNode("n1", 8)).best.core_secs == 0
+    assert plan_drain(SeenNode("n1", None), NOW) is None
+    assert plan_drain(SeenNode("n1", 8), NOW).best.core_secs == 0
 
 
 def test_nodes_are_drained_in_the_order_of_loss_per_cpu_and_uncertain_ones_last():
@@ -155,7 +187,7 @@ jobs = st.builds(
 @given(st.lists(jobs, max_size=6), st.integers(0, 3000), st.integers(0, 3000), st.data())
 def test_no_time_within_the_bounds_is_cheaper_than_the_best_choice(found, earliest, more, data):
     node = SeenNode("n1", max(48, sum(each.allocated_cpus for each in found)), tuple(found))
-    plan = plan_drain(node, earliest_secs=earliest, before_secs=earliest + more)
+    plan = plan_drain(node, NOW, earliest_secs=earliest, before_secs=earliest + more)
     other = data.draw(st.integers(earliest, earliest + more))
     assert plan.best.core_secs <= compute_choice(node, other).core_secs
     assert all(choice.core_secs >= 0 for choice in plan.choices)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.drains.drain import OPERATOR, machine_shutdowns
-from jobfeatures.records.metrics import JOB, Metric, gauge
+from jobfeatures.records.metrics import JOB, NODE_SHUTDOWN, Metric, gauge
 from jobfeatures.status.waste import NodeJob, Waste, compute_node_draining_waste, compute_node_kill_waste
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.exposition import Family
 
-SHUTDOWN = gauge(
-    "batch_node_shutdown_time_seconds",
-    "Shutdown of the node, by who announced it: operator or a batch system.",
-    ("source",),
-)
 JOB_SHUTDOWN = gauge(
     "batch_job_shutdown_time_seconds", "Shutdown of the job, without those of its node.", (*JOB, "source")
 )
@@ -41,7 +36,7 @@ _COVERED = "Jobs of the node by whether {} counts them."
 DRAINING_JOBS = gauge("batch_node_draining_waste_jobs", _COVERED.format(DRAINING_WASTE.name), ("counted",))
 KILL_JOBS = gauge("batch_node_kill_waste_jobs", _COVERED.format(KILL_WASTE.name), ("counted",))
 
-METRICS = (SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_JOBS, KILL_WASTE, KILL_JOBS)
+METRICS = (NODE_SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_JOBS, KILL_WASTE, KILL_JOBS)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -50,7 +45,7 @@ def families(context: Context) -> Iterator[Family]:
     if view is not None:
         shutdowns = machine_shutdowns(view.drains, view.announced)
         draining = {OPERATOR: view.drains.machine is not None, **view.announced.draining}
-        yield Family.by_word(SHUTDOWN, dict(sorted(shutdowns.items())))
+        yield Family.by_word(NODE_SHUTDOWN, dict(sorted(shutdowns.items())))
         yield Family.by_word(NODE_DRAINING, {name: int(flag) for name, flag in sorted(draining.items())})
         times = ((key, view.job_shutdown(job)) for key, job in context.jobs_here.items())
         yield Family.known(JOB_SHUTDOWN, [((*key, OPERATOR), at) for key, at in times])

@@ -10,7 +10,7 @@ from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
 from jobfeatures.records.combining import grouped
-from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, Metric
+from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, NODE_SHUTDOWN, Metric
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.context import Context
@@ -173,7 +173,7 @@ def _head(data: PageData) -> Html:
 
 def _shutdown(data: PageData) -> Html | None:
     """Return the notice of planned shutdowns and drains, and who requested them."""
-    planned = sorted(data.numbers.by_word(drains.SHUTDOWN).items(), key=lambda each: each[1])
+    planned = sorted(data.numbers.by_word(NODE_SHUTDOWN).items(), key=lambda each: each[1])
     draining = [source for source, flag in data.numbers.by_word(drains.NODE_DRAINING).items() if flag]
     view = data.context.drains
     if view is None or not (planned or draining or view.problem):

@@ -11,7 +11,6 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
-from jobfeatures_exporter.scrape.collectors import drains
 from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.view.units import format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
@@ -107,14 +106,13 @@ def node_plan_section(data: PageData, running: int) -> Html | None:
         )
         return section("Draining", "draining", said)
     node = _seen_node(data.families)
-    plan = plan_drain(node) if node is not None and node.jobs else None
+    plan = plan_drain(node, data.now_secs) if node is not None and node.jobs else None
     if node is None or plan is None or len(plan.unknown_jobs) == len(node.jobs):
         return None
-    shutdowns = [at for at in data.numbers.all(drains.SHUTDOWN).values() if at >= data.now_secs]
-    planned_secs = min(shutdowns) - data.now_secs if shutdowns else None
+    planned_secs = None if plan.announced is None else plan.announced.after_secs
     points = [_point(node, choice) for choice in plan.choices]
     said = note("What a shutdown would waste, by its time, if no job started here from now on.")
-    facts = tag("figcaption", *_facts(node, plan, planned_secs, data))
+    facts = tag("figcaption", *_facts(node, plan, data))
     drawn = draw_curve(points, label_of(plan.choices[0].core_secs, plan.best), planned_secs=planned_secs)
     figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
     both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
@@ -149,8 +147,8 @@ def _point(node: SeenNode, choice: Choice) -> CurvePoint:
     )
 
 
-def _facts(node: SeenNode, plan: NodePlan, planned_secs: float | None, data: PageData) -> list[Child]:
-    best, sparing = plan.best, plan.sparing
+def _facts(node: SeenNode, plan: NodePlan, data: PageData) -> list[Child]:
+    best, sparing, announced = plan.best, plan.sparing, plan.announced
     facts: list[Child] = []
     if best is None:
         facts.append(tag("strong", "Too little is known to name a cheapest time. "))
@@ -168,11 +166,9 @@ def _facts(node: SeenNode, plan: NodePlan, planned_secs: float | None, data: Pag
             ]
         if best.after_secs > 0:
             facts.append(f"Now: {format_core_time(plan.choices[0].core_secs)}.")
-    if planned_secs is not None:
-        cost = compute_choice(node, planned_secs)
-        facts.append(
-            f" At the planned shutdown: {format_core_time(cost.core_secs)}, {len(cost.killed)} killed."
-        )
+    if announced is not None:
+        lost, killed = format_core_time(announced.core_secs), len(announced.killed)
+        facts.append(f" At the planned shutdown: {lost}, {killed} killed.")
     if plan.unknown_jobs:
         facts.append(f" Left out because too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
     return facts

@@ -20,7 +20,7 @@ def test_the_plan_of_a_node_is_that_of_the_command():
     context = showcase.make_draining_node()
     text = render(showcase.families_of(context), openmetrics=False).decode()
     (node,) = gather_nodes(parse_series(text))
-    plan = plan_drain(node)
+    plan = plan_drain(node, context.now_secs)
     page = read_page(node_page(context))
     facts = section_of(page, "draining").all("figcaption")[0].text.replace(THIN, " ")
     assert facts.startswith(f"Cheapest in {units.format_span(plan.best.after_secs)}".replace(THIN, " "))
