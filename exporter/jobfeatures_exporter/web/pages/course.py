@@ -9,7 +9,7 @@ from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.state.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import Form, format_bytes, format_cpus, format_share
-from jobfeatures_exporter.web.pages.markup import Child, Html, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, listed, tag
 from jobfeatures_exporter.web.pages.pieces import PageData, Row, job_link, note, section, table
 
 HEIGHT = 20  # of a sparkline, in its own units; its width is its number of minutes
@@ -82,7 +82,7 @@ def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: Node
     if course.gpus:
         keys.append(tag("span", "GPUs busy", class_="key gpus-key"))
     keys += [tag("span", "▲ start of a job", class_="key"), tag("span", "▼ end of a job", class_="key")]
-    listed = None
+    details = None
     if events:
         rows = [Row(data.moment(at), job_link(span.key), what) for at, span, what in events[:MAX_EVENTS]]
         made = table(
@@ -92,10 +92,9 @@ def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: Node
             identity="events-table",
             more=len(events) - MAX_EVENTS,
         )
-        listed = tag("details", tag("summary", "Starts and ends"), made)
-    return section(
-        "Last hour", "last-hour", tag("figure", tag("figcaption", facts, " ", *keys), drawn), listed
-    )
+        details = tag("details", tag("summary", "Starts and ends"), made)
+    figure = tag("figure", tag("figcaption", listed([facts, *keys], " ")), drawn)
+    return section("Last hour", "last-hour", figure, details)
 
 
 def lines_of_job(

@@ -26,7 +26,7 @@ from jobfeatures_exporter.view.units import (
     natural,
 )
 from jobfeatures_exporter.web.pages.course import job_lines
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
     Cell,
@@ -270,7 +270,7 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
 def hints_cell(each: JobView) -> Cell:
     """Return the hints on a job; jobs with the most sort first."""
     found = find_hints(each)
-    return Cell(join(*(badge(each.words, each.kind) for each in found)), -float(len(found)), "hints")
+    return Cell(listed([badge(each.words, each.kind) for each in found], " "), -float(len(found)), "hints")
 
 
 def _unknown() -> Cell:

@@ -31,6 +31,11 @@ def test_the_pages_are_as_they_were(name):
     assert made == path.read_text()
 
 
+def test_words_stay_apart_where_no_style_is_read(text):
+    inline = "(?:span|strong|a|bdi|code|time)"
+    assert not re.findall(rf"[^<>]*\S</{inline}><{inline}[^>]*>\S[^<]*", text)
+
+
 def test_a_page_is_well_formed_and_in_a_language(text, page):
     assert text.startswith("<!DOCTYPE html>\n")
     (html,) = page.all("html")
