@@ -124,7 +124,7 @@ class OarCluster:
         made = parse_each(lambda job: make_record(job[1], notes, arrays), jobs, rejected, "oarstat", _job_of)
         records = {record.job_id: record for record in made}
         rejected += notes.faults("oarstat")
-        return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
+        return Accounting(NAME, tuple(records.values()), taken_at_secs, tuple(rejected))
 
     def _ask(self, *argv: str) -> dict[str, object]:
         with failing_source(self._programs.path("oarstat"), ParseError):

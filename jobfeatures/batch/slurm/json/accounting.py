@@ -51,7 +51,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
         records += found
         rejected += [Rejected.from_error(error.at(source)) for error in bad]
     rejected += notes.faults(source)
-    return Accounting.of(NAME, records, taken_at_secs, rejected)
+    return Accounting(NAME, tuple(records), taken_at_secs, tuple(rejected))
 
 
 def version_of(document: JsonRecord) -> str:

@@ -88,4 +88,4 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
             elif isinstance(found, ParseError):
                 error = found.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")
                 rejected.append(Rejected.from_error(error))
-    return Accounting.of(NAME, records, taken_at_secs, [*rejected, *notes.faults(ACCOUNTING_SOURCE)])
+    return Accounting(NAME, tuple(records), taken_at_secs, (*rejected, *notes.faults(ACCOUNTING_SOURCE)))
