@@ -64,13 +64,12 @@ def version_of(document: JsonRecord) -> str:
 
 
 def parse_db_job(
-    record: JsonRecord, *, version: str = "", notes: Notes | None = None
+    record: JsonRecord, *, version: str, notes: Notes
 ) -> tuple[list[JobRecord], list[ParseError]]:
     """Return a job followed by its steps, and the errors of those rejected; never raises.
 
     Without a value of `NEEDED` a job or step is rejected; any other may be unknown, and is counted.
     """
-    notes = notes or Notes()
     try:
         job = _read(partial(_parse_job, version=version), record.values, notes)
     except ParseError as error:
