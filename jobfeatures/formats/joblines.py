@@ -37,7 +37,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, notes: Notes | None = None, keep_text: bool = False
+    lines: Iterable[str], *, source: str, notes: Notes, keep_text: bool = False
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Return the record of each line."""
     del notes  # all is taken

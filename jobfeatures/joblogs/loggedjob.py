@@ -153,7 +153,7 @@ MORE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Accounting:
     """One answer of a batch system's accounting."""
 
@@ -161,15 +161,6 @@ class Accounting:
     records: tuple[JobRecord, ...]
     taken_at_secs: float
     rejected: tuple[Rejected, ...] = ()
-
-    @classmethod
-    def of(
-        cls, source: str, records: Iterable[JobRecord], taken_at_secs: float, rejected: Iterable[Rejected]
-    ) -> Accounting:
-        """Make an answer from any iterables of records and rejected ones."""
-        return cls(
-            source=source, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
-        )
 
 
 _ENTRIES: Final = (JobRecord, StepUse)  # a union would be constructed again for each record

@@ -329,7 +329,7 @@ def measure_slurmctld(nodes: int, jobs: int, rounds: int = 10) -> None:
     before = rpcs()
     for _ in range(rounds):
         ask = Scontrol(node_name=node).ask
-        SlurmSource(SystemClock(), ask, node_name=node, node_refresh_secs=300).poll_jobs(keys)
+        SlurmSource(SystemClock(), ask, node_name=node).poll_jobs(keys)
     count, total, text = difference(before, rounds)
     print(
         f"slurmctld    one node itself, {jobs} jobs, a refresh: {count:g} RPCs, {total / 1e3:.1f} ms: {text}"

@@ -27,6 +27,7 @@ from ways import compare, measure_one
 
 from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
+from jobfeatures.joblogs.loggedjob import Notes
 
 COLUMNS = (
     "JobIDRaw|JobID|User|UID|Group|Account|Partition|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|ExitCode|"
@@ -76,7 +77,7 @@ def split(path: str) -> int:
 
 def records(path: str) -> int:
     with reading(path) as stream:
-        return sum(1 for _ in read_records(bounded_lines(stream), source=path, zone=UTC))
+        return sum(1 for _ in read_records(bounded_lines(stream), source=path, zone=UTC, notes=Notes()))
 
 
 WAYS: dict[str, Callable[[str], int]] = {"split": split, "records": records}

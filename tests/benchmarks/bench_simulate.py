@@ -74,7 +74,7 @@ def one(way: str, path: str) -> None:
     from jobfeatures.analysis.schedule.logreading import read_log
     from jobfeatures.analysis.schedule.runs import Store
     from jobfeatures.analysis.simulate.engine import simulate
-    from jobfeatures.analysis.simulate.policies import Fairshare, Policy
+    from jobfeatures.analysis.simulate.policies import WAITING, Fairshare, Policy
     from jobfeatures.analysis.simulate.pools import parse_nodes
     from jobfeatures.analysis.simulate.workload import choose_pool, make_workload
 
@@ -84,7 +84,16 @@ def one(way: str, path: str) -> None:
     workload = make_workload(log, pool)
     machine, rules = workload.machine(), Fairshare(halving_secs=259200 if more else 0)
     started, used = time.perf_counter(), time.process_time()
-    starts = simulate(workload.jobs, machine, Policy(name), rules, ticks=workload.ticks)
+    starts = simulate(
+        workload.jobs,
+        machine,
+        Policy(name),
+        rules,
+        ticks=workload.ticks,
+        weights=[1] * (len(workload.users) + 1),
+        blank=lambda count: [WAITING] * count,
+        progress=lambda count: None,
+    )
     secs, cpu = time.perf_counter() - started, time.process_time() - used
     print(len(starts), secs, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 

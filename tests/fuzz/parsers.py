@@ -31,6 +31,7 @@ from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.values import Type, parse_value
 from jobfeatures.formats.swf.header import Header, parse_comment
+from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.logkinds import KINDS, KindError
 from jobfeatures.records.model import JobTable
 from jobfeatures_exporter.sampling.processes.scan import READ_BYTES
@@ -237,7 +238,9 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.slurm.json.accounting:parse_json_accounting": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
-    "jobfeatures.batch.slurm.json.accounting:parse_db_job": lambda f, data: f(_slurm(data)),
+    "jobfeatures.batch.slurm.json.accounting:parse_db_job": lambda f, data: f(
+        _slurm(data), version="", notes=Notes()
+    ),
     "jobfeatures_exporter.jobreport.jobstats:decode_summary": lambda f, data: f(
         "JS1:" + base64.b64encode(gzip.compress(data, mtime=0)).decode()  # what is packed is changed
     ),
@@ -340,8 +343,13 @@ def make_parser(name: str) -> Parser:
         for each in parameters.values()
         if each is not subject and each.default is each.empty and each.kind is not each.VAR_KEYWORD
     ]
-    others = {each: ARGUMENTS[each] for each in lacking}
-    return Parser(name, lambda data: _whole(function(**{subject.name: given(data)}, **others)), function)
+    others = {each: ARGUMENTS[each] for each in lacking if each != "notes"}
+
+    def call(data: bytes) -> object:
+        notes = {"notes": Notes()} if "notes" in lacking else {}
+        return _whole(function(**{subject.name: given(data)}, **others, **notes))
+
+    return Parser(name, call, function)
 
 
 def _whole(result: object) -> object:

@@ -117,9 +117,7 @@ def test_a_node_is_told_what_it_would_be_told_itself(slurm, controller_role, sco
         for node in (slurm.node, second):
             asked = controller_role(node)
             told = reported_since(asked, until, time.time())
-            itself = SlurmSource(
-                SystemClock(), Scontrol(node_name=node).ask, node_name=node, node_refresh_secs=1
-            )
+            itself = SlurmSource(SystemClock(), Scontrol(node_name=node).ask, node_name=node, refresh_secs=1)
             own = itself.poll_jobs(told.jobs.keys())
             assert comparable(told) == comparable(own)
             assert told.node == own.node

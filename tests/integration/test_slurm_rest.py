@@ -15,6 +15,7 @@ from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.batch.slurm.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
+from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
 
@@ -167,12 +168,12 @@ def test_accounting_by_text_and_by_json_are_the_same_log(slurm, rest, jobs, unti
     document = slurm.run("sacct", "-j", jobs["failed"], "--json")
     assert sacct.recognise(lines[0])
     assert jsonlog.recognise(document[:4096])
-    told = list(sacct.read_records(lines, source="sacct"))
+    told = list(sacct.read_records(lines, source="sacct", notes=Notes()))
     assert [str(each) for each in told if isinstance(each, Rejected)] == []
     by_text = [each for each in told if each.step is None]
     by_json = [
         each
-        for each in jsonlog.read_records([document], source="sacct --json")
+        for each in jsonlog.read_records([document], source="sacct --json", notes=Notes())
         if isinstance(each, Rejected) or (each.step is None and each.job_id == jobs["failed"])
     ]
     assert len(by_text) == len(by_json) == 1
@@ -197,6 +198,7 @@ def test_accounting_by_text_and_by_json_are_the_same_log(slurm, rest, jobs, unti
         ).splitlines(True),
         source="sacct",
         zone=UTC,
+        notes=Notes(),
     )
     assert next(iter(since)) == by_text[0]
 

@@ -14,7 +14,6 @@ from itertools import accumulate
 
 from jobfeatures.analysis.schedule.live.facts import from_queue, from_record
 from jobfeatures.analysis.schedule.live.ongoing import LiveSchedule
-from jobfeatures.analysis.schedule.live.outlook import OVERRUN_SECS
 from jobfeatures.analysis.schedule.live.userhistory import compute_begin, make_rules
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, make_shares
 from jobfeatures.batch.source import AnswerT, ClusterSource, HistorySource, KeeperStatus
@@ -114,7 +113,7 @@ class LiveQuality:
     def _begin(self) -> LiveSchedule:
         begin_secs = compute_begin(self._clock.now_secs(), self._config.schedule_history_secs)
         self._reported_secs = begin_secs
-        return LiveSchedule(begin_secs=begin_secs, overrun_secs=OVERRUN_SECS)
+        return LiveSchedule(begin_secs=begin_secs)
 
     def _make_shares(self, live: LiveSchedule) -> Shares:
         """Return the shares, fixed for the life of this process. Raises SourceError.

@@ -139,5 +139,9 @@ def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
 
 def _key(job: JobRecord, job_id: str) -> int:
     """Return a positive number for a job id on a cluster."""
-    text = repr((job.batch_system, job.cluster, job_id)).encode("utf-8", "surrogatepass")
-    return 1 + (int.from_bytes(blake2b(text, digest_size=8).digest()) >> 3)
+    return 1 + (digest(repr((job.batch_system, job.cluster, job_id))) >> 3)
+
+
+def digest(text: str) -> int:
+    """Return a number of 64 bits that is the same on all machines."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from jobfeatures.analysis.schedule.eligibility import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
-from jobfeatures.analysis.schedule.followers import Links
+from jobfeatures.analysis.schedule.followers import Links, digest
 from jobfeatures.analysis.schedule.runs import Array
 from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.columns import SwfColumns
@@ -132,9 +131,15 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
     """Return one line per job, and for how long each was swapped out."""
     header, table = columns.header, columns.columns
-    if is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any():
-        return _joined(table, header)
-    return table, 0
+    if not (is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any()):
+        return table, 0
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    joined = list(join_bursts((SwfJob._make(row) for row in rows), header.preemption()))
+    found = {
+        name: np.array([each.job[place] for each in joined], dtype=column.dtype)
+        for place, (name, column) in enumerate(table.items())
+    }
+    return found, np.array([each.swapped_secs for each in joined], dtype=found["run_secs"].dtype)
 
 
 def from_records(
@@ -204,25 +209,9 @@ def _runtime(job: JobRecord) -> Number:
     return job.run_secs if job.run_secs >= 0 else IMPOSSIBLE
 
 
-def digest(text: str) -> int:
-    """Return a number of 64 bits that is the same on all machines."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-
-
 def is_preempted(header: Header) -> bool:
     """Return whether a job may have several lines."""
     return header.readable(Header.preemption) in {Preemption.YES, Preemption.DOUBLE}
-
-
-def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], Array]:
-    """Return the table with one line per job, and how long each job was swapped out."""
-    rows = zip(*(column.tolist() for column in table.values()), strict=True)
-    joined = list(join_bursts((SwfJob._make(row) for row in rows), header.preemption()))
-    columns = {
-        name: np.array([each.job[place] for each in joined], dtype=column.dtype)
-        for place, (name, column) in enumerate(table.items())
-    }
-    return columns, np.array([each.swapped_secs for each in joined], dtype=columns["run_secs"].dtype)
 
 
 def _totals(header: Header) -> dict[str, int]:

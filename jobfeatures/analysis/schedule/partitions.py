@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from jobfeatures.analysis.schedule.document import Values, make_document
-from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog, digest
+from jobfeatures.analysis.schedule.followers import digest
+from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog
 from jobfeatures.analysis.schedule.logreading import TIMES, compute_shifts, moved
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.runs import Array

@@ -40,7 +40,7 @@ TICK_JOBS: Final = 4096  # jobs per step of a progress bar
 class Arrivals:
     """The jobs in order of arrival; `places` holds each job's place in it."""
 
-    def __init__(self, jobs: Jobs, blank: Blank | None = None, tick: Tick | None = None) -> None:
+    def __init__(self, jobs: Jobs, blank: Blank, tick: Tick) -> None:
         """Take jobs; `blank` allocates a column of numbers, all −1; `tick` reports progress."""
         everybody = range(len(jobs.submits))
         self.order: Sequence[int] = everybody
@@ -51,7 +51,6 @@ class Arrivals:
         self._is_linked = bool(jobs.preceding)
         self._came = 0  # how many have arrived, where jobs follow others
         if self._is_linked:
-            blank = blank or (lambda count: [-1] * count)
             self._order, self._places, self._follower, self._beside = (
                 blank(len(everybody)) for _ in range(4)
             )
@@ -59,7 +58,7 @@ class Arrivals:
                 if before >= 0:  # a linked list of each job's followers
                     self._beside[job] = self._follower[before]
                     self._follower[before] = job
-                if tick is not None and job % TICK_JOBS == 0:
+                if job % TICK_JOBS == 0:
                     tick(0)
             alone = (job for job in everybody if jobs.preceding[job] < 0)
             self._alone = jobs.alone or sorted(alone, key=jobs.submits.__getitem__)

@@ -20,24 +20,23 @@ def simulate(
     jobs: Jobs,
     machine: Machine,
     policy: Policy,
-    rules: Fairshare | None = None,
+    rules: Fairshare,
     *,
-    ticks: int = 1,
-    weights: Sequence[int] = (),
-    blank: Blank | None = None,
-    progress: Tick | None = None,
+    ticks: int,
+    weights: Sequence[int],
+    blank: Blank,
+    progress: Tick,
 ) -> Numbers:
     """Return when each job starts; each fits the empty machine. `ticks` per second; `rules` are in seconds.
 
-    A user's processors are charged multiplied by the user's weight, if `weights` are given. `blank` allocates
-    a column of one number per job, all `WAITING`.
+    A user's processors are charged multiplied by the user's weight. `blank` allocates a column of one number
+    per job, all `WAITING`.
     """
     runtimes = jobs.runtimes
-    blank = blank or (lambda count: [WAITING] * count)
     starts = blank(len(runtimes))
     coming = Arrivals(jobs, blank, progress)
     ends: list[tuple[int, int]] = []
-    fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks, weights) if policy.is_fair else None
+    fair = FairQueue(jobs, coming, starts, rules, ticks, weights) if policy.is_fair else None
     queue = FifoQueue(coming, starts) if fair is None else fair
     backfill = Backfill(jobs, coming, machine, queue, starts) if policy.backfills else None
     come = 0
@@ -78,7 +77,7 @@ def simulate(
             behind = coming.take(now)
             queue.add_all(come, behind)
             come = behind
-            if progress is not None and come - reported >= TICK_JOBS:
+            if come - reported >= TICK_JOBS:
                 progress(come - reported)
                 reported = come
         head = next_job()

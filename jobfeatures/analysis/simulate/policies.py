@@ -109,12 +109,12 @@ class FairQueue:
         starts: Numbers,
         rules: Fairshare,
         ticks: int,
-        weights: Sequence[int] = (),
+        weights: Sequence[int],
     ) -> None:
-        users = len(weights) or max(jobs.users, default=-1) + 1
+        users = len(weights)
         self._order, self._places = coming.order, coming.places
         self._users, self._starts = jobs.users, starts
-        self._cpus, self._weights = jobs.cpus, weights or [1] * users
+        self._cpus, self._weights = jobs.cpus, weights
         self._used: list[float] = [0] * users  # until `_since`
         self._since = [0] * users
         self._rate = [0] * users  # weighted processors in use by each user now

@@ -265,12 +265,7 @@ def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
 
 
 def run_policy(
-    log: ScheduleLog,
-    workload: Workload,
-    policy: Policy,
-    rules: Fairshare | None = None,
-    *,
-    progress: Tick | None = None,
+    log: ScheduleLog, workload: Workload, policy: Policy, rules: Fairshare, *, progress: Tick
 ) -> Outcome:
     """Return the schedule of a policy. Raises ScheduleError.
 
@@ -279,13 +274,12 @@ def run_policy(
     """
     jobs, columns = workload.jobs, workload.columns
     weights = [1] * (len(workload.users) + 1)
-    if policy.is_fair and rules is not None and (rules.shares.users or rules.shares.groups):
+    if policy.is_fair and (rules.shares.users or rules.shares.groups):
         weights = _weights(workload, rules.shares)
 
     def reported(count: int) -> None:
         columns.release()
-        if progress is not None:
-            progress(count)
+        progress(count)
 
     starts = np.asarray(
         simulate(

@@ -70,16 +70,13 @@ def recognise(head: str) -> bool:
     return False
 
 
-def read_records(
-    lines: Iterable[str], *, source: str, notes: Notes | None = None
-) -> Iterator[JobRecord | Rejected]:
+def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield one record per line; comments and empty lines are skipped.
 
     `restarts` counts the job's earlier runs that appear earlier in the lines.
     A task of a parallel job (``pe_taskid``) is a step.
     """
     reruns: dict[str, int] = {}
-    notes = notes or Notes()
     for number, line in enumerate(lines, 1):
         if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) skips these as well
             continue

@@ -99,7 +99,7 @@ class GridEngineCluster:
                 elif each.end_secs is not None and each.end_secs >= since_secs:  # else it did not start
                     records.append(each)
         rejected += notes.faults(self._accounting_file)
-        return Accounting.of(NAME, records[::-1], taken_at_secs, rejected)
+        return Accounting(NAME, tuple(records[::-1]), taken_at_secs, tuple(rejected))
 
     @staticmethod
     def _latest_records(path: str, since_secs: float, notes: Notes) -> Iterator[JobRecord | Rejected]:

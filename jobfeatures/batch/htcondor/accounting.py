@@ -63,11 +63,9 @@ def recognise(head: str) -> bool:
     return _LONG.search(head) is not None and not head.lstrip().startswith(("{", "[", "<"))
 
 
-def read_records(
-    lines: Iterable[str], *, source: str, notes: Notes | None = None
-) -> Iterator[JobRecord | Rejected]:
+def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield a history's jobs, ``-long`` or ``-json``."""
-    evaluate, notes = find_evaluator(), notes or Notes()
+    evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
         yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
 

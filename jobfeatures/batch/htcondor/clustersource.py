@@ -71,7 +71,7 @@ class CondorPool:
         queued = self._ask_queue(attributes)
         records = {each.job_id: each for each in _parse_records(queued, QUEUE_SOURCE, rejected)}
         records |= {each.job_id: each for each in _parse_records(ended, HISTORY_SOURCE, rejected)}
-        return Accounting.of(NAME, list(records.values()), taken_at_secs, rejected)
+        return Accounting(NAME, tuple(records.values()), taken_at_secs, tuple(rejected))
 
     def _ask_queue(self, attributes: Collection[str]) -> str:
         return self._programs.ask(

@@ -41,9 +41,7 @@ def recognise(head: str) -> bool:
     return _HEAD.match(head) is not None
 
 
-def read_records(
-    lines: Iterable[str], *, source: str, notes: Notes | None = None
-) -> Iterator[JobRecord | Rejected]:
+def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield the jobs of a file in order."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -131,7 +129,7 @@ class _Fields:
         return len(ahead) == 4 and are_whole and ahead[3][1]
 
 
-def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
+def parse_line(text: str, *, notes: Notes) -> JobRecord | None:
     """Return the job of one line, None for other record types. Raises ParseError.
 
     Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
@@ -141,8 +139,7 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     kind = fields.text("event type")
     if kind != JOB_FINISH:
         if kind in OTHER_RECORDS:
-            if notes is not None:
-                notes.not_taken[f"record {kind}"] += 1
+            notes.not_taken[f"record {kind}"] += 1
             return None
         raise ParseError("not a record of lsb.acct", text=text)
     version = _VERSION.match(fields.text("version"))
@@ -173,10 +170,9 @@ def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
     tail = _tail(fields) if int(version[1]) >= 10 else _Tail()
     if number <= 0 or index < 0:
         raise ParseError("not a job id", field="jobId", text=str(number))
-    if notes is not None:
-        notes.not_taken.update(fields.passed_over)
-        for unread, word in fields.unread:
-            notes.miss(unread, word)
+    notes.not_taken.update(fields.passed_over)
+    for unread, word in fields.unread:
+        notes.miss(unread, word)
     has_started = started > 0
     signal = exit_status & 0x7F if exit_status > 0 else 0  # exitStatus is a status of wait(2)
     slots = tail.slots or exec_slots

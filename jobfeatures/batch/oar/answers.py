@@ -159,9 +159,9 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
     ), resources
 
 
-def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str] = ()) -> JobRecord:
+def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
     """Return the record of a job; what it can do without may be unreadable. Raises ParseError."""
-    asked, notes = Values(values).asked, notes or Notes()
+    asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     # redundant, or only planned
     asked.names |= {"job_user", "cpuset_name", "scheduledStart", "reservation"}
@@ -200,9 +200,7 @@ def recognise(head: str) -> bool:
     return _HEAD.match(head) is not None
 
 
-def read_records(
-    lines: Iterable[str], *, source: str, notes: Notes | None = None
-) -> Iterator[JobRecord | Rejected]:
+def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Return the jobs of an answer."""
     try:
         found = parse_answer("".join(lines), source=source)

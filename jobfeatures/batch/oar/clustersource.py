@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from jobfeatures.batch.basics import find_host
 from jobfeatures.batch.oar import SYSTEM
 from jobfeatures.batch.oar.answers import (
     arrays_in,
@@ -24,6 +23,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.joblogs.loggedjob import Accounting, Notes
 from jobfeatures.records.model import Cluster, JobKey, JobTable, NodeNotice
+from jobfeatures.records.nodelist import is_same_host
 from jobfeatures.system.clock import Clock
 
 _job_of = itemgetter(0)  # of an item of an answer
@@ -42,14 +42,13 @@ class JobsByNode:
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
         """Return the answer for the node; None if OAR knows no node of this name."""
         del now_secs
-        name = find_host([each.name for each in self.cluster.nodes], node_name)
-        if name is None:
+        node = next((each for each in self.cluster.nodes if is_same_host(each.name, node_name)), None)
+        if node is None:
             return None
-        node = next(each for each in self.cluster.nodes if each.name == name)
         jobs = {
-            key: replace(job, allocated_cpus=self.shares.get(key, {}).get(name))
+            key: replace(job, allocated_cpus=self.shares.get(key, {}).get(node.name))
             for key, job in self.queue.jobs.items()
-            if name in job.nodes and job.state.is_on_node
+            if node.name in job.nodes and job.state.is_on_node
         }
         notice = NodeNotice(draining="DRAIN" in node.states, cpus=node.cpus)
         return JobTable(
@@ -124,7 +123,7 @@ class OarCluster:
         made = parse_each(lambda job: make_record(job[1], notes, arrays), jobs, rejected, "oarstat", _job_of)
         records = {record.job_id: record for record in made}
         rejected += notes.faults("oarstat")
-        return Accounting.of(NAME, records.values(), taken_at_secs, rejected)
+        return Accounting(NAME, tuple(records.values()), taken_at_secs, tuple(rejected))
 
     def _ask(self, *argv: str) -> dict[str, object]:
         with failing_source(self._programs.path("oarstat"), ParseError):

@@ -76,7 +76,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, zone: tzinfo | None = None, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes, zone: tzinfo | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Yield each job at its last line, and unfinished jobs at the end with their latest state.
 
@@ -84,7 +84,6 @@ def read_records(
     The batch system is torque if a line has keys that only Torque writes, else pbs. Array parents are left
     out: their subjobs have their own lines.
     """
-    notes = notes or Notes()
     book = _Book(zone, notes)
     for number, line in enumerate(lines, 1):
         if not line.strip():

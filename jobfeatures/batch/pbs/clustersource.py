@@ -78,7 +78,7 @@ class PbsCluster:
         except JobfeaturesError as error:
             raise SourceError(str(error)) from error
         rejected += notes.faults(folder)
-        return Accounting.of(self.name, records, now_secs, rejected)
+        return Accounting(self.name, tuple(records), now_secs, tuple(rejected))
 
 
 def local_day(secs: float) -> date:

@@ -29,26 +29,14 @@ class SlurmSource(PolledSource):
     name = NAME
     is_local = False
 
-    def __init__(
-        self,
-        clock: Clock,
-        ask: Ask,
-        *,
-        node_name: str | None,
-        refresh_secs: float = 300.0,
-        node_refresh_secs: float | None = None,
-    ) -> None:
-        """`ask` is that of `Scontrol` or of `JsonAsker`.
-
-        `node_refresh_secs` is the interval between queries about the node itself; None: there are none.
-        """
+    def __init__(self, clock: Clock, ask: Ask, *, node_name: str | None, refresh_secs: float = 300.0) -> None:
+        """`ask` is that of `Scontrol` or of `JsonAsker`; it is asked about the node every `refresh_secs`."""
         self._clock = clock
         self._node_name = node_name
         self._ask = ask
         self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs)
         self._difference = ClockDifference()
         self._complaints = News()
-        self._node_refresh_secs = node_refresh_secs
         self._node_asked_secs: float | None = None  # monotonic
         self._node: NodeNotice | None = None
         self._node_problem: tuple[Rejected, ...] = ()
@@ -77,10 +65,9 @@ class SlurmSource(PolledSource):
         )
 
     def _is_node_due(self, now_secs: float) -> bool:
-        if self._node_refresh_secs is None or not node_questions(self._node_name):
-            return False
         asked = self._node_asked_secs
-        return asked is None or now_secs - asked >= self._node_refresh_secs
+        is_due = asked is None or now_secs - asked >= self._jobs.refresh_secs
+        return is_due and bool(node_questions(self._node_name))
 
     def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
         """Keep the node's notice, or the last one if there is no new one. A problem is reported once."""
@@ -116,6 +103,4 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
         ask = JsonAsker(config, clock, node_name, timeout_secs).ask
     # Random, because a rollout starts the daemons of all nodes at the same time.
     refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
-    return SlurmSource(
-        clock, ask, node_name=node_name, refresh_secs=refresh_secs, node_refresh_secs=refresh_secs
-    )
+    return SlurmSource(clock, ask, node_name=node_name, refresh_secs=refresh_secs)

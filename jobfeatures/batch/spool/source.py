@@ -188,11 +188,11 @@ class SpoolSource:
 
         path = os.path.join(self._directory, shown_name(name))
         try:
-            self._check_status(status)
+            _check_status(status)
             if status.st_size > budget.bytes_left:
                 reason = f"left for the next poll, after {MAX_BYTES_PER_POLL} bytes"
                 return known.troubled(Rejected(path, reason))
-            status, data = read_document(folder, name, MAX_FILE_BYTES, self._check_status)
+            status, data = read_document(folder, name)
             budget.bytes_left -= len(data)
             digest = hashlib.blake2b(data).digest()
             if digest == known.digest:  # recently modified, same content: only its age has changed
@@ -218,13 +218,6 @@ class SpoolSource:
             is_whole=not document.rejected or known.is_whole,
             digest=digest,
         )
-
-    def _check_status(self, status: os.stat_result) -> None:
-        """Raise ParseError unless this is a regular file within the limit."""
-        if not stat.S_ISREG(status.st_mode):
-            raise ParseError("not a regular file")
-        if status.st_size > MAX_FILE_BYTES:
-            raise ParseError(f"larger than {MAX_FILE_BYTES} bytes")
 
     def _merge(self, notes: list[Rejected]) -> dict[JobKey, Job]:
         """Return the jobs of all files; add problems in files and conflicts between them to `notes`."""
@@ -253,22 +246,28 @@ def is_document_name(name: str) -> bool:
     return name.endswith(SUFFIX) and not name.startswith(".")
 
 
-def read_document(
-    folder: int, name: str, max_bytes: int, check: Callable[[os.stat_result], None]
-) -> tuple[os.stat_result, bytes]:
-    """Read a file of a folder if `check` accepts the status of the opened file.
+def _check_status(status: os.stat_result) -> None:
+    """Raise ParseError unless this is a regular file within the limit."""
+    if not stat.S_ISREG(status.st_mode):
+        raise ParseError("not a regular file")
+    if status.st_size > MAX_FILE_BYTES:
+        raise ParseError(f"larger than {MAX_FILE_BYTES} bytes")
+
+
+def read_document(folder: int, name: str) -> tuple[os.stat_result, bytes]:
+    """Read a regular file of a folder.
 
     The returned status is from before reading, so that any later change differs from it.
-    Raises OSError, what `check` raises, and ParseError if the file has grown past `max_bytes`.
+    Raises OSError, and ParseError for what is no regular file within the limit, or grows past it.
     """
     with opened(name, READ_UNFOLLOWED, folder) as file:
         status = os.fstat(file)
-        check(status)
+        _check_status(status)
         data = bytearray()
-        while chunk := os.read(file, max_bytes + 1 - len(data)):
+        while chunk := os.read(file, MAX_FILE_BYTES + 1 - len(data)):
             data += chunk
-            if len(data) > max_bytes:
-                raise ParseError(f"larger than {max_bytes} bytes")
+            if len(data) > MAX_FILE_BYTES:
+                raise ParseError(f"larger than {MAX_FILE_BYTES} bytes")
     return status, bytes(data)
 
 

@@ -60,7 +60,7 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
 
 def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
     """Yield the ads while reading lines; only brackets, commas and blanks may stand between two ads."""
-    depth = start = size = opened = 0
+    depth = size = opened = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):
         place = 0
@@ -84,9 +84,8 @@ def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
         size += len(line) - place
         if size <= MAX_AD_CHARACTERS:
             parts.append(line[place:])
-        start = opened
     if depth:
-        yield Rejected(source, "ad is cut off", start)
+        yield Rejected(source, "ad is cut off", opened)
 
 
 def _foreign(text: str, source: str, line: int) -> Iterator[Rejected]:

@@ -81,7 +81,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes, strict: bool = False
 ) -> Iterator[JobRecord | Rejected]:
     """Yield the jobs and steps of all envelopes, in order; a job may be reported several times.
 
@@ -122,7 +122,7 @@ def _chunks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _of_document(
-    found: Found, source: str, line: int, *, strict: bool, notes: Notes | None
+    found: Found, source: str, line: int, *, strict: bool, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
     """Yield the records of one envelope. Raises ParseError if it is unreadable or not a jobs document."""
     if found.reason:
@@ -135,7 +135,7 @@ def _of_document(
         job = found.value["data"]["attributes"]["slurm_jobs"][int(match[1])]
         *outer, name = match[2].split(".")
         value = (job[outer[0]] if outer else job).pop(name, None)
-        if value is not None and notes is not None:
+        if value is not None:
             notes.miss(match[2], str(value))
         return value is not None
 
@@ -151,9 +151,8 @@ def _of_document(
         if isinstance(job.get("sacct"), dict):
             values["sacct"] = Asked[Any](job["sacct"])
         yield make_record(values, reader, None if cluster == CLUSTER else cluster or None)
-        if notes is not None:
-            count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
-            _count_unreadable(values, notes)
+        count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
+        _count_unreadable(values, notes)
     yield from reader.rejected
 
 

@@ -39,7 +39,6 @@ class SlurmJobRecord:
     job: Job
     step: str
     node_count: int | None
-    exit_code: int | None
     allocated: Mapping[str, str]  # trackable resources by name, as Slurm writes them
     requested: Mapping[str, str]
 
@@ -113,7 +112,6 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
         ),
         step=short(job.get("job_step") or ""),
         node_count=job.get("requested_node_count") or None,
-        exit_code=job.get("exit_code") or 0 if state.is_finished else None,
         allocated=allocated,
         requested=requested,
     )

@@ -141,7 +141,13 @@ class _Reader:
             allocated_cpus=said.extended("allocated_cpus")
             if said.extension("allocated_cpus") is not None
             else (processors if is_one_node else None),
-            limits=_limits(said, is_used=state.is_finished),
+            limits=Limits(
+                wall_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
+                cpu_secs=said.limit("", "CPUTime"),
+                memory_bytes=said.memory_limit(),
+                swap_bytes=said.limit("Swap", "Swap"),
+                scratch_bytes=said.limit("Disk", "MaxDisk"),
+            ),
             processes=frozenset(places.processes),
             sessions=frozenset(places.sessions),
             restarts=starts - 1 if starts else None,
@@ -248,13 +254,3 @@ def _checked(each: Property, text: str) -> str:
         return values.checked_id(text) if each.name == "Id" else values.checked_text(text, each.name)
     except ParseError as error:
         raise each.error(error.reason, error.text or "(empty)") from None
-
-
-def _limits(said: Said, *, is_used: bool) -> Limits:
-    return Limits(
-        wall_secs=said.limit("Duration", "Duration", is_used=is_used),
-        cpu_secs=said.limit("", "CPUTime"),
-        memory_bytes=said.memory_limit(),
-        swap_bytes=said.limit("Swap", "Swap"),
-        scratch_bytes=said.limit("Disk", "MaxDisk"),
-    )

@@ -46,8 +46,8 @@ def read_records(
     lines: Iterable[str],
     *,
     source: str,
+    notes: Notes,
     strict: bool = False,
-    notes: Notes | None = None,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Yield the jobs of a log. Parts passed over under the document's own policy Warn are not taken.
@@ -55,7 +55,6 @@ def read_records(
     A tolerant reader accepts typographic quotes as straight ones. A strict one
     raises ParseError at the first fault.
     """
-    notes = notes or Notes()
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
         try:
             if isinstance(found, SssJob):

@@ -22,14 +22,13 @@ from jobfeatures.formats.sss.objects import Property, Reference, SssJob
 from jobfeatures.formats.sss.reader import read_container
 from jobfeatures.formats.sss.values import error_at
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
-from jobfeatures.formats.sss.xml import Element, ElementFeed, Event, repair_quotes
+from jobfeatures.formats.sss.xml import GROUP, Element, ElementFeed, Event, repair_quotes
 from jobfeatures.joblogs.loggedjob import Passage
 
 MAX_HELD: Final = 2000
 MAX_HELD_SIZE: Final = 2**25  # bytes, roughly
 KIND: Final = "sss"
 QUOTES: Final = "lines with typographic quotes"
-GROUP: Final = "JobGroup"
 GROUP_ID: Final = "log"  # of the groups that we write; not a workflow id
 GROUP_ID_NAME: Final = f"{GROUP} Id"
 
@@ -155,7 +154,7 @@ class _StreamReader:
 
     def _new_feed(self, number: int, *, in_group: bool = False) -> ElementFeed:
         self._forget()
-        return ElementFeed(line=number, group=GROUP, in_group=in_group)
+        return ElementFeed(line=number, in_group=in_group)
 
     def finish(self) -> Iterator[Found]:
         """Read what remains at the end of a document or of the stream."""

@@ -15,9 +15,9 @@ from xml.sax.saxutils import escape  # text only, nothing is parsed
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss import extensions
 from jobfeatures.formats.sss.extensions import state_word
-from jobfeatures.formats.sss.stream import GROUP, GROUP_ID
+from jobfeatures.formats.sss.stream import GROUP_ID
 from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id, checked_text
-from jobfeatures.formats.sss.xml import DECLARATION, NOT_XML
+from jobfeatures.formats.sss.xml import DECLARATION, GROUP, NOT_XML
 from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Lost, Passage, record_of, some_at_once
 from jobfeatures.records.model import UNLIMITED, Job, JobState
 

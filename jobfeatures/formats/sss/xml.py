@@ -26,6 +26,7 @@ MAX_BYTES: Final = 2**20
 MAX_DEPTH: Final = 64
 MAX_ELEMENTS: Final = 50_000
 CHUNK_CHARACTERS: Final = 2**16
+GROUP: Final = "JobGroup"  # whose children are read one by one
 
 _DECLARED_ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]*)")
 _UTF8_NAMES = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
@@ -179,12 +180,12 @@ class ElementFeed:
     lines continue a JobGroup that began earlier.
     """
 
-    def __init__(self, *, line: int, group: str, in_group: bool = False) -> None:
+    def __init__(self, *, line: int, in_group: bool) -> None:
         self._fed = 0
         before = "<_>\n"  # an element around all documents
         if in_group:
-            before += f"<{group}>\n"
-        self._builder = _StreamBuilder(group, line - before.count("\n"), len(before))
+            before += f"<{GROUP}>\n"
+        self._builder = _StreamBuilder(line - before.count("\n"), len(before))
         self._parser = _Parser(self._builder)
         self._builder.offset_now = self._parser.offset
         list(self.feed(before))
@@ -262,9 +263,8 @@ def _checked(text: str, field: str) -> str:
 class _StreamBuilder(_Builder):
     """Emits the parts of a stream as events instead of building one tree."""
 
-    def __init__(self, group: str, line: int, first_byte: int) -> None:
+    def __init__(self, line: int, first_byte: int) -> None:
         super().__init__("", MAX_DEPTH + 1, MAX_ELEMENTS)
-        self._group = group
         self._first_line = line
         self._first_byte = first_byte
         self._begun = [0, 0, 0]  # offsets of the open elements, outermost first
@@ -298,7 +298,7 @@ class _StreamBuilder(_Builder):
         depth = len(self._open)
         if depth <= 3:
             self._begun[depth - 1] = at = self.offset_now() - self._first_byte
-        if depth == 2 and name == self._group:
+        if depth == 2 and name == GROUP:
             group = self._open[1]
             element = Element(name, group.attributes, "", group.line, group.column)
             self._events.append(Event("open", element, at, at))
@@ -306,10 +306,10 @@ class _StreamBuilder(_Builder):
     def end(self) -> None:
         super().end()
         depth = len(self._open)
-        if depth not in {1, 2} or (depth == 2 and self._open[1].name != self._group):
+        if depth not in {1, 2} or (depth == 2 and self._open[1].name != GROUP):
             return
         element = self._open[-1].children.pop()
-        kind = "part" if depth == 2 else "close" if element.name == self._group else "root"
+        kind = "part" if depth == 2 else "close" if element.name == GROUP else "root"
         self._events.append(Event(kind, element, self._begun[depth], self.offset_now() - self._first_byte))
         self._elements_left = MAX_ELEMENTS
         around = "".join(self._open[-1].pieces)

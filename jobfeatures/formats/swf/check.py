@@ -79,8 +79,7 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
             if not text.isascii():
                 yield Fault(WARNING, "not ASCII", number, "a comment that is not ASCII")
             parse_comment(text, header, number)
-            if limits is not None:
-                limits = None  # a comment among the jobs may say more
+            limits = None  # a comment among the jobs may say more
             continue
         if not text:
             continue

@@ -46,8 +46,8 @@ def read_records(
     lines: Iterable[str],
     *,
     source: str,
+    notes: Notes,
     strict: bool = False,
-    notes: Notes | None = None,
     keep_text: bool = False,
     meaning: Meaning | None = None,
 ) -> Iterator[JobRecord | Rejected | Passage]:
@@ -56,7 +56,6 @@ def read_records(
     A start or a Preemption that cannot be read is rejected, and taken as
     absent. Raises ParseError in strict reading.
     """
-    notes = notes or Notes()
     reader = SwfReader(lines, source=source, strict=strict, keep_text=keep_text)
     names = Names(reader.header)
     start_secs: int | None = None

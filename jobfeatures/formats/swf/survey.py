@@ -98,8 +98,8 @@ class Different:
 class Survey:
     """Takes the jobs one by one, in the order in which they are written."""
 
-    def __init__(self, numbering: Numbering, wanted: Container[str], latest_secs: Number) -> None:
-        """`wanted` are the ids of jobs that others follow; later ends than `latest_secs` are none."""
+    def __init__(self, numbering: Numbering, wanted: Container[str]) -> None:
+        """`wanted` are the ids of jobs that others follow; ends after `LATEST_SECS` are none."""
         self.jobs = 0
         self.first_secs: Number | None = None  # the first submission
         self.end_secs: Number | None = None  # the last end
@@ -108,7 +108,6 @@ class Survey:
         self.places: dict[str, int] = {}  # of the jobs that others follow, from 1; 0: several have that id
         self._numbering = numbering
         self._wanted = wanted
-        self._latest_secs = latest_secs
         self._ids = Different()
         self._has_wall = self._has_cpu = False
         self._interactive: dict[str, None] = {}  # queues, in the order in which they come
@@ -124,11 +123,10 @@ class Survey:
         ids, submits, starts, ends, states, walls, cpu_limits, queues, *names = zip(
             *map(_VALUES, records), strict=True
         )
-        latest = self._latest_secs
         self.first_secs = min(
             (each for each in (self.first_secs, *submits) if each is not None), default=None
         )
-        known = (each for each in (self.end_secs, *ends) if each is not None and each <= latest)
+        known = (each for each in (self.end_secs, *ends) if each is not None and each <= LATEST_SECS)
         self.end_secs = max(known, default=None)
         if not self.is_measured:
             self.is_measured = {(None, None, JobState.UNKNOWN)} != set(zip(starts, ends, states, strict=True))

@@ -15,7 +15,6 @@ from jobfeatures.formats.swf.header import Header, format_header, parse_comment
 from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
 from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, KINDS, STATES, Names, make_record
 from jobfeatures.formats.swf.survey import (
-    LATEST_SECS,
     NUMBER,
     Numbering,
     Numbers,
@@ -125,7 +124,7 @@ def _write_anew(
         return (record for place, (_, record) in enumerate(kept) if place not in dropped)
 
     numbering = numbering_of(None if old is None or renumber else Names(old))
-    survey = Survey(numbering, followed, LATEST_SECS)
+    survey = Survey(numbering, followed)
     for some in some_at_once(jobs()):
         survey.add(some)
     survey.number_queues()

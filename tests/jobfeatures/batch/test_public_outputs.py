@@ -20,6 +20,7 @@ from jobfeatures.batch.slurm.json.log import read_records, recognise
 from jobfeatures.batch.slurm.json.values import JsonRecord
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import Rejected
+from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.records.model import JobState
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
@@ -41,7 +42,7 @@ def read(name):
 def records(name):
     text = read(name).decode()
     assert recognise(text[:4096])
-    return list(read_records(text.splitlines(keepends=True), source=name))
+    return list(read_records(text.splitlines(keepends=True), source=name, notes=Notes()))
 
 
 def one_line_each(name):
@@ -77,7 +78,7 @@ def test_no_job_of_slurm_web_is_rejected():
     for path in paths:
         text = path.read_text()
         if recognise(text[:4096]):
-            found = list(read_records([text], source=path.name))
+            found = list(read_records([text], source=path.name, notes=Notes()))
             assert not any(isinstance(each, Rejected) for each in found), (path, found)
             read += len(found)
     assert read > 300
@@ -106,7 +107,7 @@ def test_slurm_web_s_versions_tell_the_same_fields_but_for_restarts_in_accountin
         found = [parse_json_node(JsonRecord(each)) for each in document.get("nodes") or ()]
         found += [parse_json_partition(JsonRecord(each)) for each in document.get("partitions") or ()]
         if document.get("jobs"):
-            found += read_records([path.read_text()], source=path.name)
+            found += read_records([path.read_text()], source=path.name, notes=Notes())
         if found:
             each_of = set.intersection if len(found) < 3 else set.union
             told.setdefault(path.name, {})[path.parts[-3:-1]] = each_of(*map(known, found))

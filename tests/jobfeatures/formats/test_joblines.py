@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.joblines import format_line, read_records, recognise, write_records
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.jobrecords import any_records
 
@@ -17,7 +17,7 @@ FULL = JobRecord(
 
 
 def read(*lines):
-    return list(read_records(lines, source="jobs.jsonl"))
+    return list(read_records(lines, source="jobs.jsonl", notes=Notes()))
 
 
 def test_what_is_unknown_is_left_out_and_zero_is_not():

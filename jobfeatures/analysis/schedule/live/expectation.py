@@ -106,7 +106,7 @@ class Expectation:
             first = last = facts.end_secs
         elif self.state == RUNS and facts.start_secs is not None:
             first = max(self.now_secs, facts.start_secs + facts.suspended_secs)  # clocks may be apart
-            longest = most_runtime(facts, self.now_secs, self.mode, OVERRUN_SECS)
+            longest = most_runtime(facts, self.now_secs, self.mode)
             last = facts.start_secs + facts.suspended_secs + longest
         else:
             return None
@@ -132,7 +132,7 @@ def compute_expectation(
     *tasks, own_tasks = count_tasks((*earlier, facts))
     ones = [1] * len(earlier)
     _place(low, earlier, [least_runtime(each, now) for each in earlier], ones, scale)
-    most = [most_runtime(each, now, mode, OVERRUN_SECS) for each in earlier]
+    most = [most_runtime(each, now, mode) for each in earlier]
     latest = _place(high, earlier, most, tasks, scale)
     arrival = whole(facts.submit_secs or 0, mode)
     taken = [_whole(lanes.taken(arrival) / scale) for lanes in (low, high)]
@@ -140,14 +140,12 @@ def compute_expectation(
         each.tasks == count for each, count in zip(earlier, tasks, strict=True)
     )
     [lower] = _place(low.copy(), [facts], [least_runtime(facts, now)], [1], scale)
-    longest = most_runtime(facts, now, mode, OVERRUN_SECS)
+    longest = most_runtime(facts, now, mode)
     [full] = _place(low, [facts], [longest], [own_tasks], scale)
     [upper] = _place(high, [facts], [longest], [own_tasks], scale)
     verdict = None
     if facts.end_secs is None:
-        *_, outlook = compute_outlooks(
-            Lanes(share, mode), (*earlier, facts), now, scale=scale, overrun_secs=OVERRUN_SECS
-        )
+        *_, outlook = compute_outlooks(Lanes(share, mode), (*earlier, facts), now, scale=scale)
         verdict = outlook.verdict
         if is_partial and verdict is Verdict.CERTAINLY_LATE:
             verdict = Verdict.POSSIBLY_LATE

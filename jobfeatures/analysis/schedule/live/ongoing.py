@@ -66,13 +66,11 @@ class _User:
 class LiveSchedule:
     """Jobs of one batch system that are unfinished or ended since `begin_secs`. Not thread-safe."""
 
-    def __init__(self, *, begin_secs: int, mode: Mode = Mode.LITERAL, overrun_secs: int = 0) -> None:
-        """`overrun_secs`: by how much jobs may exceed their limits."""
+    def __init__(self, *, begin_secs: int, mode: Mode = Mode.LITERAL) -> None:
         self.begin_secs = begin_secs
         self.mode = mode
         self.shares: Shares | None = None
         self._scale = 1  # lanes per processor
-        self._overrun_secs = overrun_secs
         self._jobs: dict[str, JobFacts] = {}  # not settled yet
         self._aside: dict[str, str] = {}  # of these, ended jobs that do not count: why
         self._seen: dict[str, float] = {}  # of these, unfinished jobs: when last reported
@@ -296,11 +294,7 @@ class LiveSchedule:
         jobs = [user.open[job_id] for job_id in user.in_order()]
         while jobs and jobs[-1].end_secs is not None:  # jobs after the last unfinished one are not needed
             jobs.pop()
-        return list(
-            compute_outlooks(
-                lanes, jobs, math.floor(now_secs), scale=self._scale, overrun_secs=self._overrun_secs
-            )
-        )
+        return list(compute_outlooks(lanes, jobs, math.floor(now_secs), scale=self._scale))
 
     def quality(self, source: str, now_secs: float, *, top_users: int = 0) -> ScheduleQuality:
         """Return all figures; bounds and verdicts are as of `now_secs`, the time of the last queue sample."""

@@ -55,14 +55,14 @@ def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
 
 
 def compute_outlooks(
-    lanes: Lanes, jobs: Iterable[JobFacts], now_secs: Number, *, scale: int = 1, overrun_secs: int = 0
+    lanes: Lanes, jobs: Iterable[JobFacts], now_secs: Number, *, scale: int = 1
 ) -> Iterator[Outlook]:
     """Yield the outlooks of one user's unfinished jobs, each array task by itself.
 
     `lanes` is the user's share as earlier jobs left it, and is not changed. `jobs` are all jobs that count,
-    ended ones included, in order. Their processors times `scale` are the lanes they ask for. Jobs may exceed
-    their limit by `overrun_secs`. Tasks beyond `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of
-    all arrays, are left out, and jobs after them have no upper bound.
+    ended ones included, in order. Their processors times `scale` are the lanes they ask for. Tasks beyond
+    `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of all arrays, are left out, and jobs after
+    them have no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True
@@ -78,7 +78,7 @@ def compute_outlooks(
         else:
             least = [least_runtime(facts, now_secs) for facts in same]
             lowers = low.place(arrivals, requests, [whole(secs, mode) for secs in least])
-        most = [most_runtime(facts, now_secs, mode, overrun_secs) for facts in same]
+        most = [most_runtime(facts, now_secs, mode) for facts in same]
         tasks = list(islice(counts, len(same)))
         uppers = iter(
             high.place(_repeated(arrivals, tasks), _repeated(requests, tasks), _repeated(most, tasks))
@@ -120,11 +120,11 @@ def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
     return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
 
 
-def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode, overrun_secs: int) -> Number:
-    """Return the longest runtime that a job can have."""
+def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode) -> Number:
+    """Return the longest runtime that a job can have: jobs may exceed their limit by `OVERRUN_SECS`."""
     if facts.end_secs is not None:
         return whole(facts.runtime_secs, mode)
-    limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + overrun_secs
+    limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + OVERRUN_SECS
     return max(limit, math.ceil(compute_elapsed(facts, now_secs)))
 
 

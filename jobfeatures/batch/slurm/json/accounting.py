@@ -51,7 +51,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
         records += found
         rejected += [Rejected.from_error(error.at(source)) for error in bad]
     rejected += notes.faults(source)
-    return Accounting.of(NAME, records, taken_at_secs, rejected)
+    return Accounting(NAME, tuple(records), taken_at_secs, tuple(rejected))
 
 
 def version_of(document: JsonRecord) -> str:
@@ -64,13 +64,12 @@ def version_of(document: JsonRecord) -> str:
 
 
 def parse_db_job(
-    record: JsonRecord, *, version: str = "", notes: Notes | None = None
+    record: JsonRecord, *, version: str, notes: Notes
 ) -> tuple[list[JobRecord], list[ParseError]]:
     """Return a job followed by its steps, and the errors of those rejected; never raises.
 
     Without a value of `NEEDED` a job or step is rejected; any other may be unknown, and is counted.
     """
-    notes = notes or Notes()
     try:
         job = _read(partial(_parse_job, version=version), record.values, notes)
     except ParseError as error:

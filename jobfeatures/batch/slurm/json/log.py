@@ -39,11 +39,8 @@ def recognise(head: str) -> bool:
     return _META.match(head) is not None or _JOBS.match(head) is not None
 
 
-def read_records(
-    lines: Iterable[str], *, source: str, notes: Notes | None = None
-) -> Iterator[JobRecord | Rejected]:
+def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield the jobs, each followed by its steps."""
-    notes = notes or Notes()
     try:
         document = parse_document("".join(lines), source=source)
         jobs = document.listed("jobs", source)

@@ -38,8 +38,8 @@ def read_records(
     lines: Iterable[str],
     *,
     source: str,
+    notes: Notes,
     zone: tzinfo | None = None,
-    notes: Notes | None = None,
     folds_steps: bool = False,
 ) -> Iterator[JobRecord | StepUse | Rejected]:
     """Yield the jobs of a log, each followed by its steps.
@@ -54,9 +54,7 @@ def read_records(
     except ParseError as error:
         yield Rejected.from_error(error.at(source))
         return
-    rows = read_rows(
-        rest, delimiter, names, source=source, zone=zone, notes=notes or Notes(), folds_steps=folds_steps
-    )
+    rows = read_rows(rest, delimiter, names, source=source, zone=zone, notes=notes, folds_steps=folds_steps)
     requeued: dict[str, int] = {}  # earlier runs by job id
     job_id, earlier = "", None
     for each in rows:
@@ -88,4 +86,4 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
             elif isinstance(found, ParseError):
                 error = found.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")
                 rejected.append(Rejected.from_error(error))
-    return Accounting.of(NAME, records, taken_at_secs, [*rejected, *notes.faults(ACCOUNTING_SOURCE)])
+    return Accounting(NAME, tuple(records), taken_at_secs, (*rejected, *notes.faults(ACCOUNTING_SOURCE)))

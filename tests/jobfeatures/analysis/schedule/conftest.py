@@ -27,7 +27,7 @@ def read_through_records():
     from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 
     def read(*lines):
-        found = list(read_records(io.StringIO("\n".join(lines)), source="log"))
+        found = list(read_records(io.StringIO("\n".join(lines)), source="log", notes=Notes()))
         jobs = [each for each in found if isinstance(each, JobRecord)]
         return from_records(jobs, "log", notes=Notes(rejected=len(found) - len(jobs)))
 

@@ -3,7 +3,8 @@ from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals, Jobs
 
 def arrivals(submits, preceding=(), thinks=()):
     nothing = [0] * len(submits)
-    return Arrivals(Jobs(submits, nothing, nothing, nothing, nothing, preceding, thinks))
+    jobs = Jobs(submits, nothing, nothing, nothing, nothing, preceding, thinks)
+    return Arrivals(jobs, lambda count: [-1] * count, lambda count: None)
 
 
 def test_jobs_that_follow_none_come_when_they_were_submitted():

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.analysis.simulate import engine
 from jobfeatures.analysis.simulate.arrivals import Jobs
-from jobfeatures.analysis.simulate.engine import simulate
 from jobfeatures.analysis.simulate.placing import Nodes, Processors, Shape
-from jobfeatures.analysis.simulate.policies import Fairshare, Policy
+from jobfeatures.analysis.simulate.policies import WAITING, Fairshare, Policy
 from jobfeatures.analysis.simulate.pools import Node
 from tests.jobfeatures.analysis.simulate.oracle import Job, Oracle
 
@@ -62,6 +62,20 @@ PARTS = st.sampled_from(
 def node_jobs(*, is_exact=False):
     job = st.builds(lambda when, *size: Job(*when, *size), times(is_exact=is_exact), st.integers(0, 4), PARTS)
     return st.lists(job.filter(lambda job: Oracle.place(job, NODES) is not None), max_size=14).map(in_order)
+
+
+def simulate(jobs, machine, policy, rules=None, progress=lambda count: None):
+    weights = [1] * (max(jobs.users, default=-1) + 1)
+    return engine.simulate(
+        jobs,
+        machine,
+        policy,
+        rules or Fairshare(),
+        ticks=1,
+        weights=weights,
+        blank=lambda count: [WAITING] * count,
+        progress=progress,
+    )
 
 
 def run_pool(jobs, policy, rules=None):

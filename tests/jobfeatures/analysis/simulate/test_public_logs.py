@@ -32,7 +32,10 @@ def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part)
         return
     pool = one_pool(max(1, choose_pool(log, [log], Store()).processors // part))
     workload = make_workload(log, pool)
-    outcomes = {policy: run_policy(log, workload, policy) for policy in Policy}
+    outcomes = {
+        policy: run_policy(log, workload, policy, Fairshare(), progress=lambda count: None)
+        for policy in Policy
+    }
     waits_by = {}
     for policy, found in outcomes.items():
         [made] = make_logs(log, [log], workload, found, policy.value)

@@ -25,9 +25,13 @@ LINES = (
 )  # fmt: skip
 
 
+def run(log, workload, policy, rules=None):
+    return run_policy(log, workload, policy, rules or Fairshare(), progress=lambda count: None)
+
+
 def simulated(log, pool, policy):
     workload = make_workload(log, pool)
-    [made] = make_logs(log, [log], workload, run_policy(log, workload, policy), policy.value)
+    [made] = make_logs(log, [log], workload, run(log, workload, policy), policy.value)
     return made
 
 
@@ -141,7 +145,7 @@ def test_jobs_may_arrive_when_they_are_eligible(read_records):
     job = '{"batch_system": "slurm", "job_id": "%d", "total_cpus": 1, "submit_secs": 5, %s "start_secs": 96, "end_secs": 99}'
     log = read_records(job % (1, '"eligible_secs": 50,'), job % (2, "")).log
     workload = make_workload(log, one_pool(1), by_eligible=True)
-    outcome = run_policy(log, workload, Policy.FIFO)
+    outcome = run(log, workload, Policy.FIFO)
     assert (workload.position.tolist(), waits_of(outcome).tolist()) == ([1, 0], [0, 45])
 
 
@@ -181,7 +185,7 @@ def test_who_follows_a_job_that_is_not_simulated_comes_when_submitted_if_that_is
         "3 jobs follow one that is not simulated: they come when they were submitted" in each
         for each in remarks(workload)
     )
-    assert waits_of(run_policy(log, workload, Policy.FIFO)).tolist() == [0]
+    assert waits_of(run(log, workload, Policy.FIFO)).tolist() == [0]
 
 
 def test_a_dependency_without_think_time_holds_a_job_that_was_submitted_before(read_records):
@@ -215,7 +219,7 @@ def test_usage_converges_toward_the_designated_fraction_of_users_and_groups(jobs
         {f"g{group}": {CPU: share} for group, share in groups.items()},
     )
     workload = make_workload(log, one_pool(POOL))
-    found = run_policy(log, workload, policy, Fairshare(3, 0, rules))
+    found = run(log, workload, policy, Fairshare(3, 0, rules))
     exact = [job._replace(estimate=job.estimate or job.runtime) for job in jobs]
     first = exact[0]._replace(submit=0, runtime=0, estimate=0, user=9, parts=0)
     shares = {user: Fraction(users.get(user, groups.get(user % 2, 1000)), 1000) for user in range(3)}
@@ -240,7 +244,7 @@ def test_who_has_twice_the_share_may_have_used_twice_as_much(read_swf):
     def starts(**rules):
         workload = make_workload(log, one_pool(5))
         shares = Fairshare(10**6, 0, ShareRules({CPU: 1000}, **rules))
-        return (log.submit + waits_of(run_policy(log, workload, Policy.FAIRSHARE, shares))).tolist()
+        return (log.submit + waits_of(run(log, workload, Policy.FAIRSHARE, shares))).tolist()
 
     assert starts() == [0, 10, 17, 16]
     assert starts(users={"1": {CPU: 2000}}) == [0, 10, 16, 17]

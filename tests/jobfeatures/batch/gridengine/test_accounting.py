@@ -14,7 +14,7 @@ from jobfeatures.batch.gridengine.accounting import (
     recognise,
 )
 from jobfeatures.errors import Rejected
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import UNLIMITED, JobState
 
 TEXT = (Path(__file__).parents[3] / "fixtures/gridengine/accounting").read_text()
@@ -22,7 +22,7 @@ LINE = TEXT.splitlines()[-1]
 
 
 def read(*lines: str, **more):
-    return list(read_records(lines, source="accounting", **more))
+    return list(read_records(lines, source="accounting", **{"notes": Notes(), **more}))
 
 
 def changed(line: str = LINE, more: str = "", **values: str) -> str:

@@ -21,7 +21,7 @@ GOOD = "ClusterId = 1\nProcId = 0\nJobStatus = 4\n*** x\n"
 
 
 def read(text, **more):
-    return list(read_records(text.splitlines(keepends=True), source="history", **more))
+    return list(read_records(text.splitlines(keepends=True), source="history", **{"notes": Notes(), **more}))
 
 
 FIRST = JobRecord(

@@ -18,7 +18,7 @@ LINES = FIXTURE.read_text().splitlines()
 
 
 def records() -> list[JobRecord | Rejected]:
-    return list(read_records(LINES, source="lsb.acct"))
+    return list(read_records(LINES, source="lsb.acct", notes=Notes()))
 
 
 def test_a_parallel_job_is_read_whole() -> None:
@@ -80,7 +80,7 @@ def test_a_record_with_a_wrong_count_is_rejected_with_its_line_and_the_others_li
 
 
 def test_a_job_that_a_signal_ended_has_no_exit_status() -> None:
-    record = parse_line(LINES[1].replace(" 35072 ", " 9 "))
+    record = parse_line(LINES[1].replace(" 35072 ", " 9 "), notes=Notes())
     assert record is not None
     assert (record.exit_status, record.exit_signal) == (None, 9)
 
@@ -96,7 +96,7 @@ def test_the_manual_s_usage_of_hosts_without_pairs_is_read_too() -> None:
     line = LINES[0].replace(
         '2 "n1" 1306 0 300 6 0 "n2" 791 0 200 4 1 "key" "value"', '2 "n1" 1306 0 300 6 "n2" 791 0 200 4'
     )
-    record = parse_line(line)
+    record = parse_line(line, notes=Notes())
     assert record is not None
     assert (record.wall_limit_secs, record.total_cpus) == (86400, 6)
 
@@ -104,13 +104,13 @@ def test_the_manual_s_usage_of_hosts_without_pairs_is_read_too() -> None:
 def test_hosts_may_be_repeated_instead_of_counted() -> None:
     line = LINES[0].replace('2 "4*n1" "2*n2" 64', '6 "n1" "n1" "n1" "n1" "n2" "n2" 64')
     assert line != LINES[0]
-    record = parse_line(line)
+    record = parse_line(line, notes=Notes())
     assert record is not None
     assert (record.total_cpus, record.nodes) == (6, ("n1", "n2"))
 
 
 def test_what_newer_versions_add_at_the_end_is_left_out() -> None:
-    assert parse_line(LINES[0] + ' 7 "new" 1.5') == parse_line(LINES[0])
+    assert parse_line(LINES[0] + ' 7 "new" 1.5', notes=Notes()) == parse_line(LINES[0], notes=Notes())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_damaged_record_is_refused(old: str, new: str) -> None:
     damaged = LINES[0].replace(old, new, 1)
     assert damaged != LINES[0]
     with pytest.raises(ParseError):
-        parse_line(damaged)
+        parse_line(damaged, notes=Notes())
 
 
 def test_fields_are_texts_in_quotes_or_words() -> None:
@@ -163,16 +163,16 @@ def test_quoted_fields_come_back(texts: list[str]) -> None:
 @given(st.integers(0, len(LINES[0]) - 1))
 def test_a_line_that_is_cut_off_is_refused_or_has_lost_only_what_is_not_read(length: int) -> None:
     try:
-        record = parse_line(LINES[0][:length].strip() or '"')
+        record = parse_line(LINES[0][:length].strip() or '"', notes=Notes())
     except ParseError:
         return
-    assert record == parse_line(LINES[0])
+    assert record == parse_line(LINES[0], notes=Notes())
 
 
 @given(st.text())
 def test_any_text_is_records_or_rejected(text: str) -> None:
     for each in (text, LINES[0][:60] + text, LINES[0].replace("physics", text)):
-        for record in read_records(each.splitlines(), source="x"):
+        for record in read_records(each.splitlines(), source="x", notes=Notes()):
             assert isinstance(record, JobRecord | Rejected)
 
 

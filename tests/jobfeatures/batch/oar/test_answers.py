@@ -77,7 +77,7 @@ def test_each_end_in_oar_2_6_is_told(
     script: str, state: JobState, status: int | None, signal: int | None
 ) -> None:
     notes = Notes()
-    record = make_record(captured("ended")[script], notes)
+    record = make_record(captured("ended")[script], notes, ())
     assert (record.state, record.exit_status, record.exit_signal) == (state, status, signal)
     assert record.end_secs is not None
     assert not {"state", "events", "exit_code", "walltime", "reservation"} & notes.not_taken.keys()
@@ -127,7 +127,7 @@ def test_a_job_that_was_deleted_before_it_ran_ended_when_that_was_asked() -> Non
     record = make_record({
         **ENDED["96"], "startTime": 0, "stopTime": 0, "assigned_resources": [], "assigned_network_address": [],
         "events": [{"type": "FRAG_JOB_REQUEST", "description": "", "date": 1795246500}],
-    })  # fmt: skip
+    }, Notes(), ())  # fmt: skip
     assert (record.state, record.start_secs, record.end_secs) == (JobState.CANCELLED, None, 1795246500)
 
 
@@ -139,12 +139,12 @@ def test_a_job_of_an_array_names_it() -> None:
 def test_the_first_job_of_an_array_is_told_by_another_one_of_it() -> None:
     first = {**ENDED["91"], "Job_Id": 104, "array_id": 104, "array_index": 1}
     second = {**first, "Job_Id": 105, "array_index": 2}
-    alone = read_records([json.dumps({"104": first})], source="x")
+    alone = read_records([json.dumps({"104": first})], source="x", notes=Notes())
     assert [each.array_job_id for each in alone] == [None]
-    both = read_records([json.dumps({"104": first, "105": second})], source="x")
+    both = read_records([json.dumps({"104": first, "105": second})], source="x", notes=Notes())
     assert [(each.array_job_id, each.array_task_id) for each in both] == [("104", "1"), ("104", "2")]
     again = {**first, "Job_Id": 106, "resubmit_job_id": 104}  # a plain job's second run keeps its array
-    plain = read_records([json.dumps({"104": first, "106": again})], source="x")
+    plain = read_records([json.dumps({"104": first, "106": again})], source="x", notes=Notes())
     assert [each.array_job_id for each in plain] == [None, None]
 
 
@@ -168,23 +168,23 @@ def test_a_plain_job_that_was_resubmitted_is_in_no_array() -> None:
     ],
 )
 def test_each_end_is_told(job_id: str, state: JobState, status: int | None, signal: int | None) -> None:
-    record = make_record(ENDED[job_id])
+    record = make_record(ENDED[job_id], Notes(), ())
     assert (record.state, record.exit_status, record.exit_signal) == (state, status, signal)
 
 
 def test_a_reservation_that_was_refused_has_not_run() -> None:
-    record = make_record(ENDED["97"])
+    record = make_record(ENDED["97"], Notes(), ())
     assert (record.start_secs, record.end_secs, record.total_cpus) == (None, None, None)
 
 
 def test_a_job_that_was_cancelled_before_it_ran_has_its_end() -> None:
-    record = make_record({**ENDED["97"], "startTime": 0, "stopTime": 1795246500})
+    record = make_record({**ENDED["97"], "startTime": 0, "stopTime": 1795246500}, Notes(), ())
     assert (record.start_secs, record.end_secs, record.total_cpus) == (None, 1795246500, None)
 
 
 def test_what_is_not_taken_is_told() -> None:
     notes = Notes()
-    make_record(ENDED["95"], notes)
+    make_record(ENDED["95"], notes, ())
     assert {"types", "wanted_resources", "message"} <= notes.not_taken.keys()
     assert not {"owner", "queue", "state", "walltime", "events", "exit_code"} & notes.not_taken.keys()
 
@@ -223,7 +223,7 @@ def test_an_empty_answer_has_no_jobs() -> None:
 def test_what_is_no_answer_is_an_error(text: str) -> None:
     with pytest.raises(ParseError):
         parse_answer(text, source="oarstat")
-    assert [type(each) for each in read_records([text], source="x")] == [Rejected]
+    assert [type(each) for each in read_records([text], source="x", notes=Notes())] == [Rejected]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_is_no_answer_is_an_error(text: str) -> None:
 )  # fmt: skip
 def test_a_bad_value_costs_its_job_and_names_the_field(name: str, value: object) -> None:
     text = json.dumps({**ENDED, "91": {**ENDED["91"], name: value}})
-    found = list(read_records([text], source="x"))
+    found = list(read_records([text], source="x", notes=Notes()))
     [bad] = [each for each in found if isinstance(each, Rejected)]
     assert len(found) == 9
     assert bad.field == f"91.{name}"
@@ -246,5 +246,5 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(sorted(ENDED["94"])), VALUES))
 def test_any_values_are_a_job_or_refused(changes: dict[str, object]) -> None:
     with contextlib.suppress(ParseError):
-        make_record({**ENDED["94"], **changes})
+        make_record({**ENDED["94"], **changes}, Notes(), ())
     parse_cluster(json.dumps({"1": changes}), source="x", taken_at_secs=0.0)

@@ -21,7 +21,11 @@ UTC = ZoneInfo("UTC")
 
 
 def read(text: str, **arguments) -> list[JobRecord | Rejected]:
-    return list(read_records(text.splitlines(keepends=True), source="log", zone=UTC, **arguments))
+    return list(
+        read_records(
+            text.splitlines(keepends=True), source="log", zone=UTC, **{"notes": Notes(), **arguments}
+        )
+    )
 
 
 def records(text: str, **arguments) -> dict[str, JobRecord]:
@@ -156,7 +160,7 @@ def test_suspensions_are_added_up() -> None:
 
 def test_times_without_a_zone_are_those_of_the_zone_that_is_given() -> None:
     text = line("Q", "1.s", "queue=b")
-    there = list(read_records([text], source="log", zone=ZoneInfo("America/New_York")))
+    there = list(read_records([text], source="log", zone=ZoneInfo("America/New_York"), notes=Notes()))
     here = read(text)
     assert there[0].submit_secs - here[0].submit_secs == 5 * 3600
 
@@ -213,12 +217,12 @@ def test_accounting_is_recognised_by_its_first_line() -> None:
 
 @given(st.lists(st.text(max_size=60) | st.sampled_from(PBS.splitlines() + TORQUE.splitlines()), max_size=8))
 def test_any_lines_are_read(lines: list[str]) -> None:
-    for each in read_records(lines, source="log", zone=UTC):
+    for each in read_records(lines, source="log", zone=UTC, notes=Notes()):
         assert isinstance(each, JobRecord | Rejected)
 
 
 @given(st.integers(0, 900), st.text(max_size=3))
 def test_a_damaged_line_is_read(place: int, put: str) -> None:
     last = TORQUE.splitlines()[-1]
-    for each in read_records([last[:place] + put + last[place + 1 :]], source="log", zone=UTC):
+    for each in read_records([last[:place] + put + last[place + 1 :]], source="log", zone=UTC, notes=Notes()):
         assert isinstance(each, JobRecord | Rejected)

@@ -62,7 +62,7 @@ def test_the_cpus_available_to_jobs_are_reported(line, cpus):
 
 def test_an_unknown_node_name_is_reported_until_it_is_known(tmp_path, clock):
     controller = make_controller(tmp_path, "Node n1 not found")
-    source = SlurmSource(clock, Scontrol(controller, node_name="n1").ask, node_name="n1", node_refresh_secs=1)
+    source = SlurmSource(clock, Scontrol(controller, node_name="n1").ask, node_name="n1", refresh_secs=1)
     for _ in range(2):
         assert source.poll_jobs(()).node_problem == (
             "scontrol show node:n1: Slurm knows no node of this name: 'Node n1 not found'"
@@ -166,7 +166,7 @@ def test_the_node_is_asked_about_in_its_own_interval_also_without_jobs(tmp_path,
         "NodeName=n1 State=MIXED+DRAIN x",
         RESERVATION.format("m", int(clock.now) + 60, 2**31, "n1", "MAINT"),
     )
-    source = SlurmSource(clock, Scontrol(program, node_name="n1").ask, node_name="n1", node_refresh_secs=300)
+    source = SlurmSource(clock, Scontrol(program, node_name="n1").ask, node_name="n1")
     assert source.poll_jobs(()).node == NodeNotice(True, (int(clock.now) + 60,))
     (tmp_path / "node").write_text("NodeName=n1 State=MIXED x\n")
     clock.advance(299)
@@ -178,7 +178,7 @@ def test_the_node_is_asked_about_in_its_own_interval_also_without_jobs(tmp_path,
 
 def test_an_untrusted_record_is_reported_once_and_the_last_answer_stays(tmp_path, clock):
     program = make_controller(tmp_path, "NodeName=n1 State=IDLE+DRAIN x")
-    source = SlurmSource(clock, Scontrol(program, node_name="n1").ask, node_name="n1", node_refresh_secs=1)
+    source = SlurmSource(clock, Scontrol(program, node_name="n1").ask, node_name="n1", refresh_secs=1)
     assert source.poll_jobs(()).rejected == ()
     (tmp_path / "node").write_text("NodeName=n1 State=IDLE State=x\n")
     clock.advance(1)

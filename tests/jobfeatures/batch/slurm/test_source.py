@@ -142,8 +142,9 @@ def test_no_job_is_asked_about_twice_and_no_new_one_forgotten(
 
 
 def test_without_a_question_nothing_is_started(source: SlurmSource, controller: Controller) -> None:
+    source.poll_jobs(keys())  # asks about the node
     table = source.poll_jobs(keys())
-    assert (table.complete, dict(table.jobs), controller.starts()) == (True, {}, 0)
+    assert (table.complete, dict(table.jobs), controller.starts()) == (True, {}, 1)
 
 
 def test_all_questions_go_through_one_process(source: SlurmSource, controller: Controller) -> None:
@@ -203,7 +204,7 @@ def test_a_finished_job_that_is_still_seen_is_asked_about_until_it_runs_again(
 def test_a_requeued_job_that_runs_on_another_node_has_left_this_one(
     controller: Controller, clock: HandClock, seen: tuple[str, ...]
 ) -> None:
-    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300.0)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1")
     controller.put("1", nodes="n[1-2]")
     assert set(source.poll_jobs(keys("1")).jobs) == set(keys("1"))
     controller.put("1", "PENDING")
@@ -220,7 +221,7 @@ def test_no_job_is_elsewhere_where_slurm_does_not_know_the_node_by_its_name(
     controller: Controller, clock: HandClock
 ) -> None:
     (controller.path / "node").write_text("Node n1 not found\n")
-    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300.0)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1")
     controller.put("1", nodes="node0001")
     assert states(source, "1") == {"1": JobState.RUNNING}
 
@@ -280,14 +281,16 @@ def test_complaints_forbid_conclusions_and_are_told_once(
 
 def test_ids_that_cannot_be_asked_about_stay_unconcluded(source: SlurmSource, controller: Controller) -> None:
     odd = [JobKey("slurm", "s5K1KKYAYG5D00"), JobKey("slurm", "1\nshow config"), JobKey("slurm", "")]
+    source.poll_jobs(keys())  # asks about the node
     table = source.poll_jobs(odd)
     assert dict(table.jobs) == {key: Job(key=key) for key in odd}
-    assert controller.starts() == 0
+    assert controller.starts() == 1
 
 
 def test_jobs_of_other_batch_systems_are_not_asked_about(source: SlurmSource, controller: Controller) -> None:
+    source.poll_jobs(keys())  # asks about the node
     table = source.poll_jobs([JobKey("pbs", "1")])
-    assert (dict(table.jobs), controller.starts()) == ({}, 0)
+    assert (dict(table.jobs), controller.starts()) == ({}, 1)
 
 
 def test_settings_reach_the_source(controller: Controller, clock: HandClock) -> None:
@@ -378,7 +381,7 @@ def test_a_job_that_nobody_asked_about_is_not_gone(source: SlurmSource, controll
 
 
 def test_the_controller_s_clock_is_compared_with_ours(controller: Controller, clock: HandClock) -> None:
-    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1")
     (controller.path / "clock").write_text(str(int(clock.now_secs()) + 300))
     table = source.poll_jobs(keys())
     assert table.node is not None
@@ -388,7 +391,7 @@ def test_the_controller_s_clock_is_compared_with_ours(controller: Controller, cl
 def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
     controller: Controller, clock: HandClock
 ) -> None:
-    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1", node_refresh_secs=300)
+    source = SlurmSource(clock, controller.scontrol.ask, node_name="n1")
     assert source.poll_jobs(keys()).clock_ahead_secs is None
 
 

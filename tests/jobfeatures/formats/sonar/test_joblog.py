@@ -27,7 +27,9 @@ RECORD = JobRecord(
 
 
 def read(text, strict=False):
-    return list(read_records(text.splitlines(keepends=True), source="jobs.json", strict=strict))
+    return list(
+        read_records(text.splitlines(keepends=True), source="jobs.json", strict=strict, notes=Notes())
+    )
 
 
 def written(*records):

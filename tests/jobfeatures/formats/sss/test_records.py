@@ -25,7 +25,7 @@ MIB = 2**20
 
 
 def read(text: str, **options):
-    return list(read_records(io.StringIO(text, newline="\n"), source="f", **options))
+    return list(read_records(io.StringIO(text, newline="\n"), source="f", **{"notes": Notes(), **options}))
 
 
 def write(*records: JobRecord) -> tuple[str, list[str]]:
@@ -216,7 +216,7 @@ def test_few_large_jobs_wait_for_defaults(monkeypatch):
     text = f"<JobGroup>\n{large}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
     found = [
         each
-        for each in read_records(text.splitlines(keepends=True), source="f")
+        for each in read_records(text.splitlines(keepends=True), source="f", notes=Notes())
         if isinstance(each, Rejected)
     ]
     assert found[0].reason == "column 16: longer than 131072 characters"  # none is kept, all are told
@@ -292,10 +292,12 @@ def test_a_tolerant_reader_repairs_quotes_and_says_so(sss_fixtures):
 
 def test_a_part_that_never_ends_is_refused_and_memory_is_bounded():
     lines = ["<Job><Id>1</Id><Name>\n", *["x" * 1000 + "\n"] * 1200, "</Name></Job>\n", job("2")]
-    found = list(read_records(lines, source="f"))
+    found = list(read_records(lines, source="f", notes=Notes()))
     assert "larger than 1048576 characters" in found[0].reason
     assert ids(found)[-1] == "2"
-    found = list(read_records(['<Job><Id a="\n', *["x" * 1000 + "\n"] * 1200, job("2")], source="f"))
+    found = list(
+        read_records(['<Job><Id a="\n', *["x" * 1000 + "\n"] * 1200, job("2")], source="f", notes=Notes())
+    )
     assert ids(found)[-1] == "2"
 
 
@@ -310,7 +312,7 @@ def test_blank_lines_between_many_jobs_are_not_kept():
         yield "</JobGroup>\n"
 
     tracemalloc.start()
-    count = sum(isinstance(each, JobRecord) for each in read_records(lines(), source="f"))
+    count = sum(isinstance(each, JobRecord) for each in read_records(lines(), source="f", notes=Notes()))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 60
@@ -453,7 +455,7 @@ def test_what_has_no_place_is_told(changes, lost):
 )  # fmt: skip
 def test_any_stream_gives_records_and_rejections(parts, between):
     lines = between.join(parts).splitlines(keepends=True)
-    for each in read_records(lines, source="f"):
+    for each in read_records(lines, source="f", notes=Notes()):
         assert isinstance(each, JobRecord) or each.source == "f"
     with contextlib.suppress(ParseError):
-        list(read_records(lines, source="f", strict=True))
+        list(read_records(lines, source="f", strict=True, notes=Notes()))

@@ -7,6 +7,7 @@ import pytest
 from jobfeatures.features.job import job_features
 from jobfeatures.features.machine import Machine
 from jobfeatures.formats.sss.records import read_records
+from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.records.model import Job, JobState
 from tests.jobfeatures.formats.sss.documents import parse_jobs
 
@@ -36,7 +37,7 @@ def test_processors_and_memory_are_summed_over_task_groups_and_their_defaults(gr
     assert (job.total_cpus, job.allocated_cpus, job.limits.memory_bytes) == (16, 16, 800 * MIB)
     assert job_features(job, Machine())["allocated_cpu"] == "16"
     assert job_features(job, Machine())["max_rss_bytes"] == str(800 * MIB)
-    [record] = read_records([f"<Job><Id>1</Id>{RUNNING}{groups}</Job>"], source="f")
+    [record] = read_records([f"<Job><Id>1</Id>{RUNNING}{groups}</Job>"], source="f", notes=Notes())
     assert (record.total_cpus, record.requested_memory_bytes) == (16, 800 * MIB)
 
 
@@ -89,7 +90,7 @@ def test_the_second_job_of_the_elaborate_example_asks_for_at_least_thirteen_proc
     job = spool_job(content)
     assert (job.state, job.total_cpus, job.limits.memory_bytes) == (JobState.PENDING, 13, 2560 * MIB)
     assert job.allocated_cpus is None, "12 or 16 is nothing that was allocated"
-    [record] = read_records([f"<Job><Id>1</Id>{content}</Job>"], source="f")
+    [record] = read_records([f"<Job><Id>1</Id>{content}</Job>"], source="f", notes=Notes())
     assert (record.requested_cpus, record.total_cpus) == (13, None)
 
 
@@ -105,7 +106,9 @@ def test_the_second_job_of_the_elaborate_example_asks_for_at_least_thirteen_proc
     ],
 )  # fmt: skip
 def test_of_alternatives_the_least_is_asked_for_at_least(requests, least):
-    [record] = read_records([f"<Job><Id>1</Id><Requested>{requests}</Requested></Job>"], source="f")
+    [record] = read_records(
+        [f"<Job><Id>1</Id><Requested>{requests}</Requested></Job>"], source="f", notes=Notes()
+    )
     assert record.requested_cpus == least
 
 

@@ -177,11 +177,11 @@ def test_the_id_of_a_group_of_interdependent_jobs_is_that_of_their_workflow():
     """ "an optional element that aggregates one or more interdependent jobs" """
     group = "<JobGroup><Id>%s</Id>\n<Job><Id>%s</Id></Job>\n</JobGroup>\n"
     text = group % ("workflow1", "1") + "<Job><Id>2</Id></Job>\n" + group % ("log", "3")
-    found = list(read_records(text.splitlines(keepends=True), source="log"))
+    found = list(read_records(text.splitlines(keepends=True), source="log", notes=Notes()))
     assert [(each.job_id, each.workflow_id) for each in found] == [
         ("1", "workflow1"),
         ("2", None),
         ("3", None),
     ]
-    again = list(read_records(write_log(found, "sss", Notes()), source="log"))
+    again = list(read_records(write_log(found, "sss", Notes()), source="log", notes=Notes()))
     assert [each.workflow_id for each in again] == ["workflow1", None, None]

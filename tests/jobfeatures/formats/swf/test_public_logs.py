@@ -16,7 +16,7 @@ from jobfeatures.formats.swf.lines import SwfReader, format_job
 from jobfeatures.formats.swf.records import read_records
 from jobfeatures.formats.swf.write import write_records
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 
 FOLDER = os.environ.get("JOBFEATURES_DATA")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public logs")
@@ -65,10 +65,12 @@ def test_a_public_log_is_read_whole_and_its_faults_are_those_that_are_known(name
 @pytest.mark.parametrize("name", LOGS)
 def test_a_public_log_survives_conversion(name):
     with reading(path_of(name)) as stream:
-        records = list(read_records(bounded_lines(stream), source=name))
+        records = list(read_records(bounded_lines(stream), source=name, notes=Notes()))
     assert all(isinstance(each, JobRecord) for each in records)
     lost = Counter()
-    again = list(read_records(write_records(records, lambda field: lost.update([field])), source=name))
+    again = list(
+        read_records(write_records(records, lambda field: lost.update([field])), source=name, notes=Notes())
+    )
     assert set(lost) <= {"job_id", "wall_limit_secs"}
     assert len(again) == len(records)
     expected = sorted(records, key=lambda record: record.submit_secs)

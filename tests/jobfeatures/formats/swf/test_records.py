@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.swf.records import read_records, recognise
 from jobfeatures.formats.swf.write import write_records
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import UNLIMITED, JobState
 
 LOG = (
@@ -20,7 +20,7 @@ LOG = (
 
 
 def read(*lines, strict=False):
-    return list(read_records(lines, source="log.swf", strict=strict))
+    return list(read_records(lines, source="log.swf", strict=strict, notes=Notes()))
 
 
 def test_figures_per_processor_become_those_of_the_job():

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.fields import UNKNOWN
-from jobfeatures.formats.swf.survey import SMALL, Numbers, Survey, numbering_of
+from jobfeatures.formats.swf.survey import LATEST_SECS, SMALL, Numbers, Survey, numbering_of
 from jobfeatures.formats.swf.write import write_records
 from jobfeatures.joblogs.loggedjob import JobRecord, some_at_once
 from jobfeatures.records.model import JobState
@@ -11,8 +11,8 @@ from jobfeatures.records.model import JobState
 IDS = st.one_of(st.integers(0, 40), st.integers(SMALL - 2, SMALL + 2), st.just(2**63))
 
 
-def surveyed(*records, wanted=(), latest_secs=10**9):
-    survey = Survey(numbering_of(None), set(wanted), latest_secs)
+def surveyed(*records, wanted=()):
+    survey = Survey(numbering_of(None), set(wanted))
     for some in some_at_once(records):
         survey.add(some)
     survey.number_queues()
@@ -31,7 +31,9 @@ def test_ids_are_kept_where_all_are_different_whole_numbers_from_1(ids):
 
 
 def test_times_are_those_of_all_jobs_but_for_ends_after_all_dates():
-    found = surveyed(job(1, submit_secs=9, end_secs=30), job(2, submit_secs=5, end_secs=10**9 + 1), job(3))
+    found = surveyed(
+        job(1, submit_secs=9, end_secs=30), job(2, submit_secs=5, end_secs=LATEST_SECS + 1), job(3)
+    )
     assert (found.jobs, found.first_secs, found.end_secs, found.is_measured) == (3, 5, 30, True)
     assert not surveyed(job(1, submit_secs=9, run_secs=3)).is_measured
     assert surveyed(job(1, state=JobState.CANCELLED)).is_measured

@@ -443,7 +443,7 @@ def test_when_all_has_ended_it_is_the_algorithm(history, mode, share):
 @given(histories(), st.sampled_from(Mode), st.integers(1, 6), st.integers(0, 200))
 def test_bounds_and_verdicts_are_those_of_the_watch(history, mode, share, now):
     jobs = as_of(history, now)
-    for outlook in compute_outlooks(Lanes(share, mode), jobs, now, overrun_secs=120):
+    for outlook in compute_outlooks(Lanes(share, mode), jobs, now):
         found = expect(jobs, outlook.facts.job_id, now, share=share, mode=mode)
         assert (found.lower_secs, found.upper_secs, found.verdict) == outlook[1:]
 

@@ -13,6 +13,7 @@ from jobfeatures.analysis.schedule.choosing import ScheduleError
 from jobfeatures.analysis.schedule.eet import Mode
 from jobfeatures.analysis.schedule.jobarrays import from_records
 from jobfeatures.analysis.schedule.live import ongoing as module
+from jobfeatures.analysis.schedule.live import outlook as outlooks
 from jobfeatures.analysis.schedule.live.facts import JobFacts, from_record, order_of
 from jobfeatures.analysis.schedule.live.ongoing import LATE, NO_SHARE, LiveSchedule
 from jobfeatures.analysis.schedule.live.outlook import compute_outlooks
@@ -33,6 +34,14 @@ def shares(default=4000, **users):
     return Shares(
         resource="cpu", default=default, total=0, total_from="given", default_from="given", users=users
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def jobs_keep_to_their_limits():
+    """Bounds are then exact, and no wrong one hides behind the time that ending a job may take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outlooks, "OVERRUN_SECS", 0)
+        yield
 
 
 @pytest.fixture

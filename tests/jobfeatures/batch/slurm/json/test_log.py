@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jobfeatures.batch.slurm.json.log import read_records, recognise
 from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.errors import Rejected
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_db_job, newer_document, newer_job
 
@@ -30,7 +30,7 @@ def text(name: str) -> str:
 
 
 def read(content: str) -> list[JobRecord]:
-    found = list(read_records(content.splitlines(keepends=True), source="log"))
+    found = list(read_records(content.splitlines(keepends=True), source="log", notes=Notes()))
     assert not [each for each in found if isinstance(each, Rejected)]
     return found
 
@@ -66,7 +66,7 @@ def test_what_is_not_slurms_json_is_not_taken_for_it(head):
 
 def test_json_and_text_of_one_moment_have_the_same_jobs():
     lines = (FIXTURES / "accounting.txt").read_text().splitlines(keepends=True)
-    told = by_run(sacct.read_records(lines, source="log", zone=UTC))
+    told = by_run(sacct.read_records(lines, source="log", zone=UTC, notes=Notes()))
     found = by_run(read(text("accounting-v0.0.38")))
     compared = 0
     for key, job in told.items():
@@ -152,7 +152,7 @@ def test_a_bad_job_costs_itself_only():
     document["jobs"][0]["time"]["start"] = "now"
     document["jobs"].insert(1, 7)
     lines = [json.dumps(document)]
-    found = list(read_records(lines, source="log"))
+    found = list(read_records(lines, source="log", notes=Notes()))
     bad = [each.field for each in found if isinstance(each, Rejected)]
     assert bad == ["jobs[0].time.start", "jobs[1].job_id"]
     assert len(found) > 30
@@ -160,7 +160,7 @@ def test_a_bad_job_costs_itself_only():
 
 @pytest.mark.parametrize("content", ["", "{", '{"jobs": 1}', "{}", "\x00", "[" * 50_000])
 def test_what_is_no_document_is_rejected(content):
-    (found,) = read_records([content], source="log")
+    (found,) = read_records([content], source="log", notes=Notes())
     assert isinstance(found, Rejected)
 
 
@@ -178,6 +178,6 @@ JSON = st.recursive(
 @given(st.sampled_from(sorted(json.loads(text("accounting-v0.0.38"))["jobs"][0])), JSON)
 def test_any_value_anywhere_is_read_or_rejected(name, value):
     job = {**json.loads(text("accounting-v0.0.38"))["jobs"][0], name: value}
-    found = list(read_records([json.dumps({"jobs": [job]})], source="log"))
+    found = list(read_records([json.dumps({"jobs": [job]})], source="log", notes=Notes()))
     assert all(isinstance(each, JobRecord | Rejected) for each in found)
     assert found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.errors import Rejected
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "slurm"
 
@@ -23,7 +23,7 @@ def captured() -> list[str]:
 
 
 def read(*lines: str, zone=UTC) -> list[JobRecord | Rejected]:
-    return list(read_records([f"{line}\n" for line in lines], source="log", zone=zone))
+    return list(read_records([f"{line}\n" for line in lines], source="log", zone=zone, notes=Notes()))
 
 
 def records(*lines: str, zone=UTC) -> list[JobRecord]:

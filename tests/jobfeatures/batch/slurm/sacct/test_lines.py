@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.records import read_records, recognise
 from jobfeatures.errors import Rejected
-from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import UNLIMITED
 from tests.jobfeatures.batch.slurm.sacct.logs import COLUMNS, JOB, captured, jobs, one, read
 
 
 def test_names_with_the_delimiter_and_with_newlines_are_names():
-    found = jobs(read_records(captured(), source="log", zone=UTC))
+    found = jobs(read_records(captured(), source="log", zone=UTC, notes=Notes()))
     assert found["15"].name == "pipe|name|x"
     assert found["16"].name == "nl\nname"
     assert found["3"].name == "two\nlines`,`job_id`:1"
@@ -53,7 +53,7 @@ def test_columns_come_in_any_order_and_may_end_with_the_delimiter():
 )
 def test_what_is_no_log_of_sacct_is_not_taken_for_one(text):
     assert not recognise(text)
-    found = list(read_records([text], source="log"))
+    found = list(read_records([text], source="log", notes=Notes()))
     assert [each.reason for each in found] == ["not a header of sacct"]
 
 
@@ -83,7 +83,9 @@ def test_a_line_that_is_cut_off_is_rejected_and_the_next_one_lives():
 def test_a_row_that_somebody_imitates_in_a_name_is_not_joined():
     real = "6|x\n" + JOB.replace("7|a", "666|forged") + "\ny|FAILED|" + JOB.split("|", 3)[3]
     found = list(
-        read_records([f"{COLUMNS}\n", *real.splitlines(keepends=True), "\n"], source="log", zone=UTC)
+        read_records(
+            [f"{COLUMNS}\n", *real.splitlines(keepends=True), "\n"], source="log", zone=UTC, notes=Notes()
+        )
     )
     assert "6" not in jobs([each for each in found if isinstance(each, JobRecord)])
     assert len([each for each in found if isinstance(each, Rejected)]) == 2
@@ -97,7 +99,10 @@ def test_a_delimiter_in_one_of_two_texts_of_users_is_ambiguous():
 def test_a_log_of_two_headers_with_a_byte_order_mark_and_windows_ends_is_read():
     found = list(
         read_records(
-            [f"\ufeff{COLUMNS}\r\n", f"{JOB}\r\n", f"{COLUMNS}\r\n", f"{JOB}"], source="log", zone=UTC
+            [f"\ufeff{COLUMNS}\r\n", f"{JOB}\r\n", f"{COLUMNS}\r\n", f"{JOB}"],
+            source="log",
+            zone=UTC,
+            notes=Notes(),
         )
     )
     assert [each.job_id for each in found] == ["7", "7"]
@@ -106,7 +111,12 @@ def test_a_log_of_two_headers_with_a_byte_order_mark_and_windows_ends_is_read():
 @given(st.lists(st.text(st.sampled_from("|17.ab_+[]:-\nT26 \x00é"), max_size=60), max_size=6))
 def test_any_lines_are_read_or_rejected(lines):
     found = list(
-        read_records([f"{COLUMNS}\n", *(f"{line}\n" for line in lines), f"{JOB}\n"], source="log", zone=UTC)
+        read_records(
+            [f"{COLUMNS}\n", *(f"{line}\n" for line in lines), f"{JOB}\n"],
+            source="log",
+            zone=UTC,
+            notes=Notes(),
+        )
     )
     assert all(isinstance(each, JobRecord | Rejected) for each in found)
 
@@ -117,7 +127,11 @@ def test_any_lines_are_read_or_rejected(lines):
 def test_any_value_in_a_column_costs_its_line_at_most(place, value):
     fields = JOB.split("|")
     fields[place] = value
-    found = list(read_records([f"{COLUMNS}\n", f"{'|'.join(fields)}\n", f"{JOB}\n"], source="log", zone=UTC))
+    found = list(
+        read_records(
+            [f"{COLUMNS}\n", f"{'|'.join(fields)}\n", f"{JOB}\n"], source="log", zone=UTC, notes=Notes()
+        )
+    )
     assert found[-1] == one(COLUMNS, JOB)
 
 

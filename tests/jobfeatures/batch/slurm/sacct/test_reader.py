@@ -25,7 +25,11 @@ def test_steps_count_the_runs_before_their_own():
 
 
 def test_steps_come_behind_their_job_where_they_are_wanted():
-    found = [each for each in read_records(captured(), source="log", zone=UTC) if each.job_id == "12"]
+    found = [
+        each
+        for each in read_records(captured(), source="log", zone=UTC, notes=Notes())
+        if each.job_id == "12"
+    ]
     assert [each.step for each in found] == [None, "batch", "extern", "0", "1"]
     assert found[3].used_memory_bytes == 67008 * 1024
 
@@ -33,7 +37,7 @@ def test_steps_come_behind_their_job_where_they_are_wanted():
 def test_the_memory_of_steps_is_folded_into_their_job_also_across_batches():
     fold = {
         row.job_id: row.used_memory_bytes
-        for row in read_records(captured(), source="log", zone=UTC)
+        for row in read_records(captured(), source="log", zone=UTC, notes=Notes())
         if row.step is None
     }
     assert fold["12"] == 67008 * 1024
@@ -41,7 +45,7 @@ def test_the_memory_of_steps_is_folded_into_their_job_also_across_batches():
     lines = [header]
     for number in range(1, BATCH):  # at each position of a batch
         lines += [f"{number}|COMPLETED|", f"{number}.batch|COMPLETED|{number}K", f"{number}.0|COMPLETED|1K"]
-    rows = list(read_records([f"{line}\n" for line in lines], source="log", zone=UTC))
+    rows = list(read_records([f"{line}\n" for line in lines], source="log", zone=UTC, notes=Notes()))
     assert [(row.job_id, row.step, row.used_memory_bytes) for row in rows if row.step is None] == [
         (str(number), None, number * 1024) for number in range(1, BATCH)
     ]
@@ -49,7 +53,7 @@ def test_the_memory_of_steps_is_folded_into_their_job_also_across_batches():
 
 def test_a_step_whose_job_is_not_there_stays_a_step():
     lines = ["JobID|State|MaxRSS\n", "3.0|FAILED|5K\n", "4|FAILED|\n", "5.0|FAILED|6K\n", "5.1|FAILED|\n"]
-    rows = list(read_records(lines, source="log"))
+    rows = list(read_records(lines, source="log", notes=Notes()))
     assert [(row.job_id, row.step) for row in rows] == [("3", "0"), ("4", None), ("5", "0"), ("5", "1")]
     assert rows[1].used_memory_bytes is None
 

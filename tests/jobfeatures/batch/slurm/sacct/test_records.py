@@ -15,7 +15,7 @@ from tests.jobfeatures.batch.slurm.sacct.logs import COLUMNS, captured, jobs, on
 
 
 def test_a_captured_log_is_read_whole():
-    found = list(read_records(captured(), source="log", zone=UTC))
+    found = list(read_records(captured(), source="log", zone=UTC, notes=Notes()))
     assert not [each for each in found if isinstance(each, Rejected)]
     assert len([each for each in found if each.step is None]) == 15
     job = jobs(found)["12"]
@@ -48,7 +48,7 @@ def test_a_captured_log_is_read_whole():
 
 
 def test_arrays_heterogeneous_jobs_and_signals():
-    found = jobs(read_records(captured(), source="log", zone=UTC))
+    found = jobs(read_records(captured(), source="log", zone=UTC, notes=Notes()))
     assert (found["9"].array_job_id, found["9"].array_task_id) == ("2", "1")
     assert (found["6"].het_job_id, found["6"].het_offset) == ("5", 1)
     assert (found["11"].exit_status, found["11"].exit_signal) == (None, 9)
@@ -59,7 +59,7 @@ def test_arrays_heterogeneous_jobs_and_signals():
 def test_a_requeued_job_comes_twice_and_the_later_run_counts_the_earlier():
     found = [
         each
-        for each in read_records(captured(), source="log", zone=UTC)
+        for each in read_records(captured(), source="log", zone=UTC, notes=Notes())
         if each.job_id == "14" and not each.step
     ]
     assert [(each.state, each.restarts) for each in found] == [
@@ -70,7 +70,7 @@ def test_a_requeued_job_comes_twice_and_the_later_run_counts_the_earlier():
 
 
 def test_of_a_job_that_runs_end_and_cpu_time_are_not_known():
-    job = jobs(read_records(captured(), source="log", zone=UTC))["2"]
+    job = jobs(read_records(captured(), source="log", zone=UTC, notes=Notes()))["2"]
     assert (job.state, job.end_secs, job.used_cpu_secs, job.exit_status) == (
         JobState.RUNNING,
         None,
