@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.records.metrics import (
     JOB_CPUS,
     JOB_DRAINING_WASTE,
@@ -29,8 +30,6 @@ from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, Held, Waste
 ENDS_SOON_SECS = 600.0
 NEAR_LIMIT = 0.9  # of its memory
 IDLE_GPU = 0.05
-NOT_BATCH = frozenset({"none", "container", "service", "session"})  # label values that are no batch system
-OTHERS = "other"  # job_id of the sum over jobs beyond the series budget
 
 
 # The metrics that the view of a job is built from.
@@ -169,7 +168,7 @@ def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
     found = {}
     for job, samples in numbers.jobs(JOB_INFO).items():
         key = JobKey(*job)
-        if key.batch_system not in NOT_BATCH and key.job_id != OTHERS:
+        if key.batch_system not in NO_BATCH_SYSTEM and key.job_id != OTHERS:
             found[key] = next(iter(samples))
     return found
 
