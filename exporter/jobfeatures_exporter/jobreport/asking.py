@@ -82,10 +82,7 @@ def ask_all(ask: Ask, question: Question) -> JobReports:
     selector = queries.selector_of(found.batch_system, found.job_ids, more)
     runs = _find_runs(query, found, selector, more, question)
     answers = _ask_figures(query, runs, selector, question)
-    reports = tuple(
-        gather_report(found, job_id, run, answers, cluster_label=question.cluster_label)
-        for job_id, run in runs.items()
-    )
+    reports = tuple(gather_report(found, job_id, run, answers) for job_id, run in runs.items())
     if found.left_out:
         warnings[f"{found.left_out} tasks of this array are left out"] = None
     return JobReports(reports, tuple(warnings))

@@ -23,7 +23,6 @@ class Place:
 
     name: str  # the label node where it has one, else instance
     instance: str = ""
-    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

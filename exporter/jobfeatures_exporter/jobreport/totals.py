@@ -106,7 +106,6 @@ def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
             job_id,
             Run(start_secs, ended_secs, ended_secs),
             Answers(last=tuple(series), highest={jobs.USED: tuple(peaks.get(key, ()))}),
-            cluster_label=question.cluster_label,
         )
         name = report.info.get(by) or NOBODY
         totals.setdefault(name, Total(name)).add(report)
