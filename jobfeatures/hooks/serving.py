@@ -77,7 +77,7 @@ class Intake:
                 left_secs = BEAT_SECS - (self._clock.monotonic_secs() - beat_at)
                 if not self._is_watched:
                     left_secs = UNWATCHED_SECS
-                self._inotify.wait(BLOCKED_SECS if self._is_blocked else max(0.0, left_secs))
+                self._inotify.wait(BLOCKED_SECS if self._is_blocked else left_secs)
                 for _ in self._inotify.notices():
                     pass  # whatever changed: the next round scans the folder
         finally:
