@@ -56,21 +56,18 @@ class WebFile:
     def reload(self) -> str:
         """Load the file, changed or not. Return the error, empty on success."""
         with self._reading:
-            return self._reload()
-
-    def _reload(self) -> str:
-        try:
-            options, context = self._read()
-            _check_kept(self.options, options, self.path)
-        except ParseError as error:
-            if str(error) != self.problem:
-                log.error("web configuration stays as it was: %s", error)
-            self.failures += 1
-            self.problem = str(error)
-            return self.problem
-        self.options, self.context, self.problem = options, context, ""
-        log.info("web configuration read again", extra={"file": self.path})
-        return ""
+            try:
+                options, context = self._read()
+                _check_kept(self.options, options, self.path)
+            except ParseError as error:
+                if str(error) != self.problem:
+                    log.error("web configuration stays as it was: %s", error)
+                self.failures += 1
+                self.problem = str(error)
+                return self.problem
+            self.options, self.context, self.problem = options, context, ""
+            log.info("web configuration read again", extra={"file": self.path})
+            return ""
 
     def _read(self) -> tuple[WebOptions, ssl.SSLContext | None]:
         # Stamps come first: a write during the read, or a file created later, then shows as a change.
