@@ -121,7 +121,7 @@ def _find_runs(query: Query, found: Found, selector: str, more: str, question: Q
             seen = _last_seen(query, queries.selector_of(found.batch_system, [job_id], more), question)
             if seen is not None and at - seen > LOOKBACK_SECS:
                 end = seen
-                notes.append(f"its end was not seen: the last sample of it is of {format_time(seen, None)}")
+                notes.append(f"its end was not seen: the last sample of it is of {format_time(seen)}")
         if start is None:
             first = query(queries.seen("min_over_time", selector, since), at)
             start = min((each.value for each in first if _is_of(each, job_id)), default=None)
