@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,24 @@ def sockets():
     """Return a folder for sockets: their paths are limited to 107 bytes, whatever TMPDIR is."""
     with tempfile.TemporaryDirectory(prefix="jf-", dir="/tmp") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def set_zone():
+    """Return a function that sets the zone of local times, until the test's end."""
+
+    def set_to(name):
+        patch.setenv("TZ", name)
+        time.tzset()
+
+    with pytest.MonkeyPatch.context() as patch:
+        yield set_to
+    time.tzset()
+
+
+@pytest.fixture
+def in_utc(set_zone):
+    set_zone("UTC")
 
 
 @pytest.fixture

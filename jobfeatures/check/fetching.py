@@ -7,6 +7,7 @@ made it; another user's link may lead to a file that only the caller can read.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import stat
@@ -81,16 +82,14 @@ def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
 def _read_entry(directory: int, name: str) -> Entry:
     is_link = False
     try:
-        file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        try:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(opened(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, directory))
             found = os.fstat(file)
             if stat.S_ISLNK(found.st_mode):
                 is_link = True
                 if found.st_uid not in (0, os.geteuid()):
                     return Entry(trouble=Trouble.FOREIGN_LINK, is_link=True)
-                os.close(file)
-                file = -1
-                file = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+                file = stack.enter_context(opened(name, os.O_PATH | os.O_CLOEXEC, directory))
                 found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 kind = _TYPES.get(stat.filemode(found.st_mode)[0], "something else")
@@ -98,9 +97,6 @@ def _read_entry(directory: int, name: str) -> Entry:
                 return Entry(trouble=Trouble.NOT_A_FILE, detail=detail, is_link=is_link)
             with opened(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as readable:
                 content = os.read(readable, MAX_VALUE_BYTES + 1)
-        finally:
-            if file >= 0:
-                os.close(file)
     except OSError as error:
         return Entry(trouble=Trouble.UNREADABLE, detail=f"cannot be read: {error.strerror}", is_link=is_link)
     if len(content) > MAX_VALUE_BYTES:

@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, shown
-from jobfeatures.settings.resolve import load_config, settings_of
+from jobfeatures.settings.resolve import load_config
 
 JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if each.job_variable}
 
@@ -19,8 +19,7 @@ JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if ea
 def read_config(arguments: argparse.Namespace) -> Config:
     """Return the settings; ignore those in the file that only the daemon has."""
     given = vars(arguments)
-    flags = {each.key: given.get(each.key) for each in settings_of(Config)}
-    return load_config(Config, flags=flags, file=given.get("config.file"), strict=False)
+    return load_config(Config, flags=given, file=given.get("config.file"), strict=False)
 
 
 def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) -> None:

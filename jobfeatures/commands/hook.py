@@ -14,7 +14,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.hookreasons import reason_of
 from jobfeatures.settings.flags import add_flags
-from jobfeatures.settings.resolve import load_config, settings_of
+from jobfeatures.settings.resolve import load_config
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +69,11 @@ def read_hook_config(arguments: argparse.Namespace) -> Config:
         broken = error
     here = {name: value for name, value in os.environ.items() if name == ROOT_VARIABLE}
     kept = f"{here.get(ROOT_VARIABLE) or Config().features_root}/{KEPT_CONFIG}"
-    flags = {each.key: vars(arguments).get(each.key) for each in settings_of(Config)}
     for file, environ in ((kept, os.environ), (kept, here), (os.devnull, here)):
         try:
             if file == kept and not is_ours(kept):
                 continue
-            config = load_config(Config, flags=flags, environ=environ, file=file, strict=False)
+            config = load_config(Config, flags=vars(arguments), environ=environ, file=file, strict=False)
         except ConfigurationError:
             continue
         message = "%s; the last good configuration is used" if file == kept else "%s; defaults are used"

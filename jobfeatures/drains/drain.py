@@ -13,14 +13,11 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.records.jsontext import parse_own, text_of
 from jobfeatures.records.model import JobKey, JobTable
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
 
 # json and datetime are imported only where used: every prolog imports this file.
 OPERATOR = "operator"
@@ -88,11 +85,10 @@ NO_DRAINS = Drains()
 NOT_ANNOUNCED = Announced()
 
 
-def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
+def parse_when(text: str, *, now_secs: float) -> int:
     """Parse ``1800000000``, ``+3600``, ``+2h`` (s, m, h, d) or ISO 8601 into epoch seconds.
 
-    ISO times without a zone are local times of `tz` (None: this machine's zone).
-    Fractions of a second are dropped. Raises ParseError.
+    ISO times without a zone are local times. Fractions of a second are dropped. Raises ParseError.
     """
     relative = re.match(_RELATIVE, text)
     if relative is not None:
@@ -103,8 +99,7 @@ def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
         from datetime import datetime
 
         try:
-            when = datetime.fromisoformat(text)
-            at_secs = math.floor((when if when.tzinfo else when.replace(tzinfo=tz)).timestamp())
+            at_secs = math.floor(datetime.fromisoformat(text).timestamp())
         except (ValueError, OverflowError, OSError) as error:
             raise ParseError("must be a valid calendar date and time", source="TIME", text=text) from error
     else:

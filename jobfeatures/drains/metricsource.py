@@ -6,8 +6,9 @@ import argparse
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_answer, parse_page
+from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes
 from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.records.series import parse_lines, parse_vector
 from jobfeatures.settings.access import Access, access_of, add_access_flags
 
 DAEMON_URL = "http://127.0.0.1:9819/metrics"
@@ -39,10 +40,10 @@ def read_daemon(access: Access) -> tuple[SeenNode, ...]:
     """Fetch a daemon's node; its address may lack the path. Raises SourceError or ParseError."""
     if urlsplit(access.url).path in {"", "/"}:
         access = replace(access, url=access.url.rstrip("/") + "/metrics")
-    series = parse_page(access.get(), source=access.url)
+    series = parse_lines(access.get(), NAMES, source=access.url)
     if not series:
         raise SourceError(f"{access.url}: not a metrics page of jobfeatures-exporter on a node")
-    return gather_nodes(series)
+    return gather_nodes(series, access.url)
 
 
 def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenNode, ...]:
@@ -55,6 +56,6 @@ def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenN
     if instances is not None:
         escaped = instances.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         selector += f',instance=~"{escaped}"'
-    path = "/api/v1/query"
-    text = replace(access, url=access.url.rstrip("/")).get(path, {"query": f"{{{selector}}}"})
-    return gather_nodes(parse_answer(text, source=access.url.rstrip("/") + path))
+    source = access.url.rstrip("/") + "/api/v1/query"
+    text = replace(access, url=source).get(query={"query": f"{{{selector}}}"})
+    return gather_nodes(parse_vector(text, source=source).series, source)

@@ -31,7 +31,7 @@ from jobfeatures.records.metrics import (
     SOURCE_UP,
     Metric,
 )
-from jobfeatures.records.series import Series, parse_lines, parse_vector
+from jobfeatures.records.series import Series
 from jobfeatures.status.waste import Basis
 
 READ = (
@@ -85,25 +85,6 @@ class SeenNode:
     shutdowns: Mapping[str, float] = field(default_factory=dict)  # announced: epoch seconds, by source
 
 
-def parse_page(text: str, *, source: str = "") -> list[Series]:
-    """Parse the series in `NAMES` from a metrics page. Raises ParseError, also for a non-finite value."""
-    return check_finite(parse_lines(text, NAMES, source=source), source)
-
-
-def parse_answer(text: str, *, source: str = "") -> list[Series]:
-    """Parse the series of Prometheus's response to an instant query. Raises ParseError, as above."""
-    return check_finite(parse_vector(text, source=source).series, source)
-
-
-def check_finite(found: Iterable[Series], source: str) -> list[Series]:
-    """Return the series unchanged. Raises ParseError for a non-finite value."""
-    found = list(found)
-    for each in found:
-        if not math.isfinite(each.value):
-            raise ParseError("not a finite number", source=source, field=each.name, text=str(each.value))
-    return found
-
-
 @dataclass(slots=True)
 class _Gathered:
     total_cpus: int | None = None
@@ -115,14 +96,16 @@ class _Gathered:
     answered: set[str] = field(default_factory=set)
 
 
-def gather_nodes(series: Iterable[Series]) -> tuple[SeenNode, ...]:
+def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
     """Return the nodes of the series, sorted by name, with the jobs that occupy them.
 
     An instance with neither CPUs for jobs nor jobs is not a node. The jobs beyond a page's budget appear as
-    one, `OTHERS`, of which only the CPUs are known.
+    one, `OTHERS`, of which only the CPUs are known. Raises ParseError for a value that is not finite.
     """
     nodes: dict[str, _Gathered] = {}
     for each in series:
+        if not math.isfinite(each.value):
+            raise ParseError("not a finite number", source=source, field=each.name, text=str(each.value))
         node = nodes.setdefault(each.labels.get("instance", "this node"), _Gathered())
         if each.name == NODE_CPUS.sample_name:
             node.total_cpus = _whole(each.value)

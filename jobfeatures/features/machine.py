@@ -33,23 +33,16 @@ class Machine:
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
-def machine_features(
-    machine: Machine, *, profile: Profile = Profile.OF_2016, now_secs: float | None = None
-) -> Values:
+def machine_features(machine: Machine, *, profile: Profile = Profile.OF_2016, now_secs: float) -> Values:
     """Return key → value; unknown values and keys outside the profile are omitted.
 
     The profile of 2014 omits a shutdown time that has passed: it "must be removed if the shutdowntime has
-    arrived". The others keep it, as readers rely on it. So does every profile if `now_secs` is None.
+    arrived". The others keep it, as readers rely on it.
 
     Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """
     shutdown_secs = machine.shutdown_secs
-    if (
-        profile is Profile.OF_2014
-        and shutdown_secs is not None
-        and now_secs is not None
-        and shutdown_secs <= now_secs
-    ):
+    if profile is Profile.OF_2014 and shutdown_secs is not None and shutdown_secs <= now_secs:
         shutdown_secs = None
     known = {
         keys.TOTAL_CPU.name: machine.total_cpus,

@@ -20,7 +20,7 @@ import stat
 import threading
 from collections.abc import Callable
 
-from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, UnsafePathError
+from jobfeatures.errors import JobfeaturesError, Rejected
 from jobfeatures.hooks.request import MAX_REQUEST_BYTES, Request, is_finished, parse_request
 from jobfeatures.publish.folders import FAILURES, INTAKE
 from jobfeatures.publish.hookreasons import ACTIONS, UNREADABLE, reason_of
@@ -42,7 +42,7 @@ KEPT_SECS = 3600.0  # for which a request that failed is retried
 BLOCKED_SECS = 0.02  # until a request is retried whose job's lock another writer held
 UNWATCHED_SECS = 0.1  # between two scans of the folder where the kernel reports no changes
 
-REFUSED = b"\0end\0"  # stands for a file that is not ours or cannot be read; not a valid request
+REFUSED = b"\0end\0"  # stands for a file that is not ours, too large or unreadable; not a valid request
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Serve = Callable[[Request, Callable[[Rejected], None]], None]  # the callable receives each unreadable value
@@ -77,7 +77,7 @@ class Intake:
                 left_secs = BEAT_SECS - (self._clock.monotonic_secs() - beat_at)
                 if not self._is_watched:
                     left_secs = UNWATCHED_SECS
-                self._inotify.wait(BLOCKED_SECS if self._is_blocked else max(0.0, left_secs))
+                self._inotify.wait(BLOCKED_SECS if self._is_blocked else left_secs)
                 for _ in self._inotify.notices():
                     pass  # whatever changed: the next round scans the folder
         finally:
@@ -132,7 +132,7 @@ class Intake:
             data = _read(folder, name)
         except FileNotFoundError:
             return  # its hook has done the work itself, or its job has ended
-        except (JobfeaturesError, OSError):
+        except OSError:
             data = REFUSED
         if not is_finished(data) and age_secs < UNFINISHED_SECS:
             return  # it is being written
@@ -189,12 +189,9 @@ _ENDINGS = tuple(f".{action}" for action in ACTIONS)
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return a request's bytes. Raises OSError, ParseError, or UnsafePathError for a foreign file."""
+    """Return a request's bytes, `REFUSED` for a foreign file or one that is too large. Raises OSError."""
     with opened(name, READ_UNFOLLOWED, folder) as file:
         found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-            raise UnsafePathError(f"{name}: not a file of ours")
-        data = os.read(file, MAX_REQUEST_BYTES + 1)
-    if len(data) > MAX_REQUEST_BYTES:
-        raise ParseError("too large", source=name)
-    return data
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid())
+        data = os.read(file, MAX_REQUEST_BYTES + 1) if is_ours else REFUSED
+    return data if len(data) <= MAX_REQUEST_BYTES else REFUSED

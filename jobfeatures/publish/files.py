@@ -40,11 +40,8 @@ def update_directory(
         foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
     for name in foreign:
         _evict(directory, staging, name)
-    uids = {owner.uid} if owner else {os.geteuid(), 0}
     for key, value in values.items():
-        wanted = f"{value}\n".encode()
-        if _content(directory, key, uids) != wanted:
-            replace_file(directory, staging, key, wanted, 0o644, owner)
+        write_if_changed(directory, staging, key, f"{value}\n".encode(), owner=owner)
 
 
 def _evict(directory: int, staging: int, name: str) -> None:
@@ -57,12 +54,7 @@ def _evict(directory: int, staging: int, name: str) -> None:
 
 
 def _content(
-    directory: int,
-    name: str,
-    uids: set[int],
-    mode: int = 0o644,
-    max_names: int = 1,
-    max_bytes: int = MAX_VALUE_BYTES,
+    directory: int, name: str, uids: set[int], mode: int, max_bytes: int, max_names: int = 1
 ) -> bytes | None:
     """Return a file's content, None if it is absent or its type, owner or mode is not what we create."""
     try:
@@ -82,7 +74,7 @@ def write_if_changed(
 ) -> None:
     """Write a file of ours, or of `owner`, unless it already has this content."""
     uids = {owner.uid} if owner else {os.geteuid(), 0}
-    if _content(folder, name, uids, mode, max_bytes=len(content) + 1) != content:
+    if _content(folder, name, uids, mode, len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)
 
 
@@ -91,7 +83,7 @@ def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> by
 
     It may have a second link, the temporary one of `make_token` in another process.
     """
-    return _content(folder, name, {os.geteuid(), 0}, 0o600, max_names=2, max_bytes=max_bytes)
+    return _content(folder, name, {os.geteuid(), 0}, 0o600, max_bytes, max_names=2)
 
 
 def replace_file(

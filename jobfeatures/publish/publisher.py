@@ -14,7 +14,7 @@ from jobfeatures.jobs.jobrecords import format_record, parse_record
 from jobfeatures.jobs.roster import Roll
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
-from jobfeatures.publish.reconcile import Plan, plan_publication
+from jobfeatures.publish.reconcile import plan_publication
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
@@ -60,16 +60,13 @@ class Publisher:
         failures = int(
             self._attempt("machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now))
         )
-        present: set[JobKey] | None
+        present: set[JobKey] | None = None
         try:
-            published = self._tree.published()
+            present = set(self._tree.published())
         except OSError as error:  # then remove nothing, but still try to write each job
             log.error("cannot publish: %s", error, extra={"what": "jobs"})
-            present, failures = None, failures + 1
-            plan = Plan(plan_publication(roll, {}).write, ())
-        else:
-            plan = plan_publication(roll, published)
-            present = set(published)
+            failures += 1
+        plan = plan_publication(roll, present or ())
         for reported in plan.write:
             key = reported.job.key
             job = _with_swap_limit(reported.job, swap_limits.get(key))
@@ -78,7 +75,7 @@ class Publisher:
                 failures += 1
             elif present is not None:
                 present.add(key)
-        for key in plan.remove:
+        for key in () if present is None else plan.remove:
             if self._change(key, roll, lambda key=key: self._remove(key)):  # type: ignore[misc]
                 failures += 1
             elif present is not None:

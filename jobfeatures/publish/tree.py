@@ -109,13 +109,8 @@ class FeatureTree(Folders):
                     return
                 self._drop_token(name)
                 os.rename(name, unique_name(name), src_dir_fd=folder, dst_dir_fd=staging)
-            temporary = unique_name(name)
-            os.mkdir(temporary, 0o700, dir_fd=staging)
-            with opened(temporary, DIRECTORY, staging) as made:
-                if uid is not None and uid != os.geteuid() and os.geteuid() == 0:
-                    os.fchown(made, uid, gid)
-                os.fchmod(made, 0o755)
-            self._into_place(temporary, name, folder, staging)
+            owner = Owner(uid, gid) if uid and os.geteuid() == 0 else None
+            self._make_directory(folder, staging, name, {}, owner)
 
     def make_token(self, key: JobKey) -> str:
         """Return the secret in a job's URLs; the first call for a job creates it."""
@@ -308,25 +303,26 @@ class FeatureTree(Folders):
         if found_uid is not None and found_uid not in ({wanted_uid} if owner else {wanted_uid, 0}):
             os.rename(name, unique_name(name), src_dir_fd=folder, dst_dir_fd=staging)
             found_uid = None
-        if found_uid is None:
-            temporary = unique_name(name)
-            os.mkdir(temporary, 0o700, dir_fd=staging)
-            with opened(temporary, DIRECTORY, staging) as made:
-                for key, value in values.items():
-                    create_file(made, key, f"{value}\n".encode(), 0o644, owner)
-                os.fchmod(made, 0o755)
-                if owner:
-                    os.fchown(made, owner.uid, owner.gid)
-            if self._into_place(temporary, name, folder, staging):
-                return
+        if found_uid is None and self._make_directory(folder, staging, name, values, owner):
+            return
         with opened(name, DIRECTORY, folder) as directory:
             if not owner:
                 must_be_ours(directory, f"{self.root}/{JOBS}/{name}")
             update_directory(directory, staging, values, owner)
 
     @staticmethod
-    def _into_place(temporary: str, name: str, folder: int, staging: int) -> bool:
-        """Rename a finished directory to its place; False if another process was faster."""
+    def _make_directory(
+        folder: int, staging: int, name: str, values: Mapping[str, str], owner: Owner | None
+    ) -> bool:
+        """Rename a directory to its place once it holds these keys; False if another process was faster."""
+        temporary = unique_name(name)
+        os.mkdir(temporary, 0o700, dir_fd=staging)
+        with opened(temporary, DIRECTORY, staging) as made:
+            for key, value in values.items():
+                create_file(made, key, f"{value}\n".encode(), 0o644, owner)
+            os.fchmod(made, 0o755)
+            if owner:
+                os.fchown(made, owner.uid, owner.gid)
         try:
             os.rename(temporary, name, src_dir_fd=staging, dst_dir_fd=folder)
         except OSError:

@@ -24,7 +24,7 @@ from jobfeatures.records.model import Job, JobKey, fill_unknown
 log = logging.getLogger(__name__)
 
 
-def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float | None = None) -> None:
+def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float) -> None:
     """Write the machine's features: the site's values, and the shutdown time if there is one."""
     values = machine_features(machine, profile=site.profile, now_secs=now_secs)
     tree.write_machine(values)

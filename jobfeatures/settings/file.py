@@ -146,15 +146,7 @@ def at_line(data: bytes, key: Sequence[str]) -> str:
 
 def to_toml(table: Mapping[str, Any]) -> bytes:
     """Return tables as the text of an equivalent settings file."""
-    return "".join(f"{key} = {_value(value)}\n" for key, value in _leaves(table)).encode() or b"#\n"
-
-
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for name, value in table.items():
-        key = prefix + _value(name)
-        found += _leaves(value, f"{key}.") if isinstance(value, dict) and value else [(key, value)]
-    return found
+    return "".join(f"{_value(name)} = {_value(each)}\n" for name, each in table.items()).encode() or b"#\n"
 
 
 def _value(value: Any) -> str:

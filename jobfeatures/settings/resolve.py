@@ -7,7 +7,7 @@ the place in the TOML file (``[web] listen_address``).
 
 Settings that apply only to some jobs or machines are in tables of the file, declared by `tables()`:
 ``[partition.long] grace_secs = 7200``. They have neither flag nor variable.
-In a class with a field `origins`, that field says where each value comes from.
+A configuration's field `origins` says where each value comes from.
 """
 
 from __future__ import annotations
@@ -360,8 +360,7 @@ def load_config(
             continue
         chosen[each.field_name] = _parse(each.kind, origin, value)
         origins[each.key] = origin
-    if any(each.name == "origins" for each in fields(config)):  # type: ignore[arg-type]  # a dataclass
-        chosen["origins"] = origins
+    chosen["origins"] = origins
     return config(**chosen)
 
 

@@ -84,12 +84,8 @@ class DirectoryWatch:
         self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
-        """Wait for a change, a `wake`, or `timeout_secs`; return the changed directories."""
+        """Wait for a change, a `wake`, or `timeout_secs`; stop watching what has changed, and return it."""
         self._inotify.wait(timeout_secs)
-        return self.changed()
-
-    def changed(self) -> frozenset[str]:
-        """Return the directories that have changed, without waiting; they are no longer watched."""
         paths: set[str] = set()
         for notice in self._inotify.notices():
             path = self._paths.pop(notice.watch, None)

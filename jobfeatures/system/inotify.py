@@ -79,9 +79,9 @@ class Inotify:
         """Remove a watch; do nothing if it has ended by itself."""
         _libc.inotify_rm_watch(self._inotify, watch)
 
-    def wait(self, timeout_secs: float | None) -> None:
+    def wait(self, timeout_secs: float) -> None:
         """Wait for an event, a `wake` or the timeout."""
-        self._poll.poll(None if timeout_secs is None else max(0.0, timeout_secs) * 1000)
+        self._poll.poll(max(0.0, timeout_secs) * 1000)
 
     def notices(self) -> Iterator[Notice]:
         """Yield the pending events, without waiting."""

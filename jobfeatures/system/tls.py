@@ -5,24 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from jobfeatures.records.model import Version
 from jobfeatures.system.privatefile import closing, open_at_once, version_of
 
 MAX_FILE_BYTES = 1 << 20
-Stamps = tuple[Version | None, ...]
 
 
-def look_at(paths: Iterable[str]) -> Stamps:
-    """Return stamps that differ once the files have changed; None for a file that cannot be found."""
-    found: list[Version | None] = []
-    for path in paths:
-        try:
-            found.append(version_of(os.stat(path)))
-        except OSError:
-            found.append(None)
-    return tuple(found)
+def look_at(path: str) -> Version | None:
+    """Return a stamp that differs once the file has changed; None if it cannot be found."""
+    try:
+        return version_of(os.stat(path))
+    except OSError:
+        return None
 
 
 def new_context() -> ssl.SSLContext:

@@ -62,13 +62,13 @@ def make_queue(count: int) -> JobTable:
 
 
 def node_page(context: Context) -> str:
-    return render_node(context, showcase.families_of(context), showcase.TZ, history=HISTORIES[id(context)])
+    return render_node(context, showcase.families_of(context), history=HISTORIES[id(context)])
 
 
 def cluster_page(queue: JobTable, context: Context) -> str:
     cluster = showcase.make_cluster()
     view = compute_cluster_view("slurm", queue, cluster, now_secs=showcase.NOW)
-    return render_controller(context, showcase.families_of(context, "controller"), (view,), showcase.TZ)
+    return render_controller(context, showcase.families_of(context, "controller"), (view,))
 
 
 def measure(make: Callable[[], str], rounds: int) -> str:

@@ -132,7 +132,6 @@ VALUES: dict[str, tuple[bytes, ...]] = {
         json.dumps({**STATUS, "last_job_start": "now", "used_CPU": "none", "first_exp_job_end": "+1h"}).encode(),
         b'{"can_postpone_last_job": "True"}',
     ),
-    "jobfeatures.drains.nodemetrics:parse_answer": (NODE_VECTOR,),
     "jobfeatures.formats.joblines:parse_line": (
         format_line(RECORD).encode(),
     ),
@@ -149,7 +148,7 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.jobs.jobrecords:parse_record": (format_record(JOB, reported_at_secs=1795.25).encode(),),
     "jobfeatures.system.basiccredentials:parse_basic": (b"Basic YWxpY2U6c2VjcmV0", b"basic YTo="),
     "jobfeatures.publish.tokens:parse_token": (b"0123456789abcdef" * 3 + b"\n",),
-    "jobfeatures.records.series:parse_vector": (VECTOR,),
+    "jobfeatures.records.series:parse_vector": (VECTOR, NODE_VECTOR),
     "jobfeatures.publish.site:parse_cpu_model": (b"processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor\n",),
     "jobfeatures.system.watch:parse_mount_id": (b"pos:\t0\nflags:\t0100000\nmnt_id:\t22\n",),
     "jobfeatures.status.jobstatus:parse_status_body": (b"used_CPU=7\nlast_job_start=1795266000\n", b'{"used_CPU": 7, "last_job_start": null}'),

@@ -53,7 +53,7 @@ def node(make):
     def render() -> str:
         context = make()
         history = showcase.make_history(context)
-        return render_node(context, showcase.families_of(context), showcase.TZ, history=history)
+        return render_node(context, showcase.families_of(context), history=history)
 
     return render
 
@@ -62,7 +62,7 @@ def dense() -> str:
     context = showcase.make_busy_node()
     history, asked = showcase.make_history(context), Asked(view="dense", sort="wasted")
     families = showcase.families_of(context)
-    return render_node(context, families, showcase.TZ, history=history, asked=asked)
+    return render_node(context, families, history=history, asked=asked)
 
 
 def job() -> str:
@@ -71,13 +71,13 @@ def job() -> str:
     (view,) = view_context(context, Numbers(families), only=key).jobs
     course, details = showcase.make_history(context).job(key), showcase.make_details()
     # What it loads is served beside the page at /.
-    text = render_job(context, families, view, course, details, showcase.TZ)
+    text = render_job(context, families, view, course, details)
     return text.replace('"../page.', '"page.')
 
 
 def cluster() -> str:
     context, views = showcase.make_cluster_context()
-    return render_controller(context, showcase.families_of(context, "controller"), views, showcase.TZ)
+    return render_controller(context, showcase.families_of(context, "controller"), views)
 
 
 def gone() -> str:

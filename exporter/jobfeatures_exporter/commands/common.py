@@ -19,13 +19,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
     """Return the settings: from flags, else from `changes`, else from the file. Raises ConfigurationError."""
-    given, known = vars(arguments), settings_of(ExporterConfig)
-    flags = {each.key: given.get(each.key) for each in known}
+    flags, known = dict(vars(arguments)), settings_of(ExporterConfig)
     _warn_of_misspelt({each.variable for each in known}, set(map(variable_of, ExporterConfig.RETIRED)))
     for key, value in (changes or {}).items():
         if flags.get(key) is None:
             flags[key] = value
-    return load_config(ExporterConfig, flags=flags, file=given.get("config.file"))
+    return load_config(ExporterConfig, flags=flags, file=flags.get("config.file"))
 
 
 def _warn_of_misspelt(variables: Set[str], retired: Set[str]) -> None:

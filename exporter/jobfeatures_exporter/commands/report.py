@@ -14,9 +14,6 @@ from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
 
-DEFAULT_URL = "http://127.0.0.1:9090"
-DEFAULT_SINCE = "7d"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -32,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prometheus",
         metavar="URL",
-        default=DEFAULT_URL,
+        default="http://127.0.0.1:9090",
         help="the server that scrapes the nodes (default: %(default)s)",
     )
     add_access_flags(parser, "--prometheus")
@@ -47,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
         metavar="DURATION",
-        default=DEFAULT_SINCE,
+        default="7d",
         help="how far back to search (default: %(default)s)",
     )
     parser.add_argument(

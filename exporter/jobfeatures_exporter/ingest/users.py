@@ -69,7 +69,7 @@ class Users:
         """Raise ConfigurationError if the file cannot be used."""
         self._path = path
         self._pepper = os.urandom(16)
-        self._stamps = look_at([path])
+        self._stamp = look_at(path)
         try:
             self._known = self._digests(read_users(path))
         except (OSError, JobfeaturesError) as error:
@@ -86,10 +86,10 @@ class Users:
         return None
 
     def _refresh(self) -> None:
-        stamps = look_at([self._path])
-        if stamps == self._stamps:
+        stamp = look_at(self._path)
+        if stamp == self._stamp:
             return
-        self._stamps = stamps
+        self._stamp = stamp
         try:
             self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:

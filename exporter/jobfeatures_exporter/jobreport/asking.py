@@ -82,10 +82,7 @@ def ask_all(ask: Ask, question: Question) -> JobReports:
     selector = queries.selector_of(found.batch_system, found.job_ids, more)
     runs = _find_runs(query, found, selector, more, question)
     answers = _ask_figures(query, runs, selector, question)
-    reports = tuple(
-        gather_report(found, job_id, run, answers, cluster_label=question.cluster_label)
-        for job_id, run in runs.items()
-    )
+    reports = tuple(gather_report(found, job_id, run, answers) for job_id, run in runs.items())
     if found.left_out:
         warnings[f"{found.left_out} tasks of this array are left out"] = None
     return JobReports(reports, tuple(warnings))
@@ -124,7 +121,7 @@ def _find_runs(query: Query, found: Found, selector: str, more: str, question: Q
             seen = _last_seen(query, queries.selector_of(found.batch_system, [job_id], more), question)
             if seen is not None and at - seen > LOOKBACK_SECS:
                 end = seen
-                notes.append(f"its end was not seen: the last sample of it is of {format_time(seen, None)}")
+                notes.append(f"its end was not seen: the last sample of it is of {format_time(seen)}")
         if start is None:
             first = query(queries.seen("min_over_time", selector, since), at)
             start = min((each.value for each in first if _is_of(each, job_id)), default=None)

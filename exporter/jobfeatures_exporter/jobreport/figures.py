@@ -7,7 +7,7 @@ or a sum covers the nodes for which all of its terms are known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from jobfeatures.joblogs.loggedjob import TOO_MUCH_CPU_TIME, is_too_much_cpu_time
@@ -23,7 +23,6 @@ class Place:
 
     name: str  # the label node where it has one, else instance
     instance: str = ""
-    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,8 @@ class NodeUse:
     @property
     def gpu_secs(self) -> float | None:
         """Return the seconds that its cards computed for it; None if any card's are unknown."""
-        return _sum_all(each.busy_secs for each in self.gpus) if self.gpus else None
+        secs = [each.busy_secs for each in self.gpus if each.busy_secs is not None]
+        return sum(secs) if secs and len(secs) == len(self.gpus) else None
 
     @property
     def gpu_count(self) -> float | None:
@@ -241,8 +241,3 @@ def _times(one: float | None, other: float | None) -> float | None:
 
 def _minus(whole: float | None, part: float | None) -> float | None:
     return None if whole is None or part is None else max(0.0, whole - part)
-
-
-def _sum_all(values: Iterable[float | None]) -> float | None:
-    found = list(values)
-    return None if None in found else sum(each or 0.0 for each in found)

@@ -53,7 +53,6 @@ def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReport
                     },
                     cards=tuple(each for each in own if "job_id" not in each.labels),
                 ),
-                cluster_label="cluster",
             )
         )
     return JobReports(tuple(reports))

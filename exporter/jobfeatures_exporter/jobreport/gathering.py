@@ -56,13 +56,13 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
-def place_of(labels: Mapping[str, str], cluster_label: str) -> Place:
+def place_of(labels: Mapping[str, str]) -> Place:
     """Return the node of a series."""
     instance = labels.get("instance", "")
-    return Place(labels.get("node") or instance, instance, labels.get(cluster_label, ""))
+    return Place(labels.get("node") or instance, instance)
 
 
-def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, cluster_label: str) -> JobReport:
+def gather_report(found: Found, job_id: str, run: Run, answers: Answers) -> JobReport:
     """Return the report of one job. `answers` may include other jobs."""
     report = JobReport(
         batch_system=found.batch_system,
@@ -74,7 +74,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
         seen_until_secs=run.seen_until_secs,
     )
     notes = list(run.notes)
-    job = _Job(JobKey(found.batch_system, job_id), answers, cluster_label)
+    job = _Job(JobKey(found.batch_system, job_id), answers)
     # If a node is scraped twice, the higher values count.
     places = {
         place: Numbers.from_series(sorted(series, key=lambda each: each.value), queries.LAST)
@@ -129,22 +129,21 @@ def choose_state(states: Iterable[str], *, is_running: bool) -> str:
 class _Job:
     """One job's part of the answers, by node."""
 
-    def __init__(self, key: JobKey, answers: Answers, cluster_label: str) -> None:
+    def __init__(self, key: JobKey, answers: Answers) -> None:
         self._key = key
-        self._cluster_label = cluster_label
         self._step_secs = answers.step_secs
         self._highest = {metric: self.by_place(found) for metric, found in answers.highest.items()}
         self._average = {metric: self.by_place(found) for metric, found in answers.average.items()}
         self._steps, self._suspended = self.by_place(answers.steps), self.by_place(answers.suspended_steps)
         self._cards: dict[tuple[Place, str], dict[str, Series]] = {}
         for each in answers.cards:
-            place = place_of(each.labels, cluster_label), each.labels.get("uuid", "")
+            place = place_of(each.labels), each.labels.get("uuid", "")
             self._cards.setdefault(place, {})[each.name] = each
 
     def by_place(self, series: Iterable[Series]) -> dict[Place, list[Series]]:
         """Return the series of this job by node."""
         own = (each for each in series if each.labels.get("job_id") == self._key.job_id)
-        return grouped((place_of(each.labels, self._cluster_label), each) for each in own)
+        return grouped((place_of(each.labels), each) for each in own)
 
     def node(self, place: Place, numbers: Numbers, elapsed_secs: float | None) -> NodeUse:
         """Return what it was allocated and used on a node."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.records.series import Series
-from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
 
 MAX_DIGITS = 18
 MAX_JOBS = 200  # array tasks in one report
@@ -43,7 +43,7 @@ def choose_jobs(
     series = [
         each
         for each in found
-        if each.labels.get("batch_system", "") not in NOT_BATCH and each.labels.get("job_id") != OTHERS
+        if each.labels.get("batch_system", "") not in NO_BATCH_SYSTEM and each.labels.get("job_id") != OTHERS
     ]
     if not series:
         raise NoSuchJobError(

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 
 from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.quantities import counted
@@ -41,17 +40,16 @@ def format_reports(
     reports: Sequence[JobReport],
     *,
     notes: Sequence[str] = (),
-    tz: tzinfo | None = None,
     is_terminal: bool = False,
 ) -> str:
     """Return the text: one job in detail, array tasks as a table; colours and bars on a terminal."""
-    lines = _one(reports[0], tz, is_terminal) if len(reports) == 1 else _array(reports, is_terminal)
+    lines = _one(reports[0], is_terminal) if len(reports) == 1 else _array(reports, is_terminal)
     lines += _listed("Notes", notes)
     return "\n".join(lines).replace("\u202f", " ") + "\n"
 
 
-def _one(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[str]:
-    rows = [row for row in _rows(report, tz) if row.text]
+def _one(report: JobReport, is_terminal: bool) -> list[str]:
+    rows = [row for row in _rows(report) if row.text]
     wide = max(len(row.label) for row in rows)
     barred = max((width_of(row.text) for row in rows if row.share is not None), default=0)
     lines = [
@@ -70,7 +68,7 @@ def _listed(title: str, texts: Sequence[str], is_terminal: bool = False) -> list
     return ["", _bold(title, is_terminal), *(f"  - {clean(text)}" for text in texts)] if texts else []
 
 
-def _rows(report: JobReport, tz: tzinfo | None) -> list[_Row]:
+def _rows(report: JobReport) -> list[_Row]:
     info = {name: fit(text, 60) for name, text in report.info.items()}
     job = f"{report.batch_system} {fit(report.job_id, 60)}"
     if "array_job_id" in info:
@@ -89,8 +87,8 @@ def _rows(report: JobReport, tz: tzinfo | None) -> list[_Row]:
         _Row("Name", info.get("name", "")),
         _Row("User", who),
         _Row("State", _state(report) + (", figures so far" if report.is_running else "")),
-        _Row("Start", "" if report.start_secs is None else format_time(report.start_secs, tz)),
-        _Row("End", "" if report.end_secs is None else format_time(report.end_secs, tz)),
+        _Row("Start", "" if report.start_secs is None else format_time(report.start_secs)),
+        _Row("End", "" if report.end_secs is None else format_time(report.end_secs)),
         _Row("Time", _time(report), report.time_share, is_use=False),
         _Row("CPUs", _cpus(report), report.cpu_share),
         _Row("Memory", _memory(report), report.memory_share),

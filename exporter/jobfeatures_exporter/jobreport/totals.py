@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
@@ -15,7 +16,6 @@ from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 from jobfeatures_exporter.jobreport.selecting import Found
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.terminal.cells import align, fit
-from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
 from jobfeatures_exporter.view.units import format_share
 
 LAST = (
@@ -106,7 +106,6 @@ def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
             job_id,
             Run(start_secs, ended_secs, ended_secs),
             Answers(last=tuple(series), highest={jobs.USED: tuple(peaks.get(key, ()))}),
-            cluster_label=question.cluster_label,
         )
         name = report.info.get(by) or NOBODY
         totals.setdefault(name, Total(name)).add(report)
@@ -126,7 +125,7 @@ def _by_job(found: Iterable[Series], cluster_label: str) -> dict[tuple[str, str,
     jobs_found: dict[tuple[str, str, str], list[Series]] = {}
     for each in found:
         system, job_id = each.labels.get("batch_system", ""), each.labels.get("job_id", "")
-        if system not in NOT_BATCH and job_id != OTHERS:
+        if system not in NO_BATCH_SYSTEM and job_id != OTHERS:
             jobs_found.setdefault((system, each.labels.get(cluster_label, ""), job_id), []).append(each)
     return jobs_found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
 from jobfeatures.records.metrics import Metric
@@ -21,7 +22,7 @@ Values = tuple[str, ...]  # of labels
 Sample = tuple[Values, Number]
 
 SUM, COUNT = "sum", "count"  # take the place of `le` on a histogram's samples that are not buckets
-MAX_HEADS = 1024  # cached; beyond that, the cache is cleared
+MAX_HEADS = 2048  # cached, of both formats
 SPARE_TEXTS = 1024  # label texts that may be cached besides those in use
 
 
@@ -154,11 +155,10 @@ def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
     """Return the text of blocks, grouped by name."""
     parts: dict[str, list[str]] = {}
-    heads = _HEADS[openmetrics]
     for metric, lines in blocks:
         found = parts.get(metric.name)
         if found is None:
-            parts[metric.name] = [heads[metric], lines]
+            parts[metric.name] = [head(metric, openmetrics=openmetrics), lines]
         else:
             found.append(lines)
     text = "".join([part for found in parts.values() for part in found])
@@ -189,23 +189,7 @@ def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelT
     return f"{metric.name}_bucket{texts.of(metric.label_names)[values]} {format_value(value)}\n"
 
 
-class _Heads(dict[Metric, str]):
-    """The declarations of families in one format; made on first use."""
-
-    def __init__(self, *, openmetrics: bool) -> None:
-        super().__init__()
-        self._openmetrics = openmetrics
-
-    def __missing__(self, metric: Metric) -> str:
-        if len(self) >= MAX_HEADS:
-            self.clear()
-        text = self[metric] = head(metric, openmetrics=self._openmetrics)
-        return text
-
-
-_HEADS = (_Heads(openmetrics=False), _Heads(openmetrics=True))
-
-
+@lru_cache(MAX_HEADS)
 def head(metric: Metric, *, openmetrics: bool) -> str:
     """Return the lines that declare a family."""
     if openmetrics:

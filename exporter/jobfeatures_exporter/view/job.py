@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.records.metrics import (
     JOB_CPUS,
     JOB_DRAINING_WASTE,
@@ -24,13 +25,11 @@ from jobfeatures_exporter.sampling.cpurates import compute_rate
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs, remaining, status, waste
 from jobfeatures_exporter.scrape.exposition import Number, Values
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, Held, WasteNow, compute_waste_now
+from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, WasteNow, compute_unused
 
 ENDS_SOON_SECS = 600.0
 NEAR_LIMIT = 0.9  # of its memory
 IDLE_GPU = 0.05
-NOT_BATCH = frozenset({"none", "container", "service", "session"})  # label values that are no batch system
-OTHERS = "other"  # job_id of the sum over jobs beyond the series budget
 
 
 # The metrics that the view of a job is built from.
@@ -169,7 +168,7 @@ def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
     found = {}
     for job, samples in numbers.jobs(JOB_INFO).items():
         key = JobKey(*job)
-        if key.batch_system not in NOT_BATCH and key.job_id != OTHERS:
+        if key.batch_system not in NO_BATCH_SYSTEM and key.job_id != OTHERS:
             found[key] = next(iter(samples))
     return found
 
@@ -250,12 +249,13 @@ def waste_now(
         return UNKNOWN_WASTE
     if job.identity.state == JobState.SUSPENDED.value:
         return NO_WASTE
-    return compute_waste_now(
-        Held(job.allocated_cpus, job.cpus_used, cpus),
-        Held(job.memory_limit, job.memory, memory_bytes),
-        [each.share for each in job.gpus if each.is_allocated and each.share is not None],
-        gpus,
-    )
+    idle_cpus = compute_unused(job.allocated_cpus, job.cpus_used, cpus)
+    unused_bytes = compute_unused(job.memory_limit, job.memory, memory_bytes)
+    idle = [max(0.0, 1 - each.share) for each in job.gpus if each.is_allocated and each.share is not None]
+    idle_gpus = float(sum(idle)) if idle else None
+    pairs = ((idle_cpus, cpus), (unused_bytes, memory_bytes), (idle_gpus, gpus))
+    shares = [min(1.0, part / whole) for part, whole in pairs if part is not None and whole]
+    return WasteNow(idle_cpus, unused_bytes, idle_gpus, max(shares, default=None))
 
 
 def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:

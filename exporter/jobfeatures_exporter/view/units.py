@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 
 Form = Callable[[float], str]  # formats a number
 
@@ -110,10 +110,10 @@ def format_core_time(core_secs: float) -> str:
     return f"{format_figure(hours / 1e6)}{_THIN}M{_THIN}core{_THIN}h"
 
 
-def format_time(epoch_secs: float, tz: tzinfo | None) -> str:
-    """Return a date and time to the minute, with zone; the plain number if it is out of range."""
+def format_time(epoch_secs: float) -> str:
+    """Return a local date and time to the minute, with zone; the plain number if it is out of range."""
     try:
-        return datetime.fromtimestamp(epoch_secs, tz).astimezone(tz).strftime("%a %d %b %Y %H:%M %Z")
+        return datetime.fromtimestamp(epoch_secs).astimezone().strftime("%a %d %b %Y %H:%M %Z")
     except (ValueError, OverflowError, OSError):
         return f"{epoch_secs:.0f}"
 

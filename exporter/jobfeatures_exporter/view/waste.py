@@ -5,9 +5,7 @@ It does not depend on a job's age, so that jobs can be compared; waste so far is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from jobfeatures_exporter.view.units import format_bytes, format_cpus
 
@@ -41,28 +39,8 @@ UNKNOWN_WASTE = WasteNow()
 NO_WASTE = WasteNow(0.0, 0.0, 0.0, 0.0)
 
 
-class Held(NamedTuple):
-    """A resource: what a job is given, what it uses, what the node has; None: unknown."""
-
-    given: float | None
-    used: float | None
-    whole: float | None
-
-    @property
-    def unused(self) -> float | None:
-        """Return the unused amount; a limit above what the node has counts as what the node has."""
-        if self.given is None or self.used is None:
-            return None
-        given = self.given if self.whole is None else min(self.given, self.whole)
-        return max(0.0, float(given) - float(self.used))
-
-
-def compute_waste_now(
-    cpus: Held, memory: Held, gpu_shares: Sequence[float] = (), gpus: float | None = None
-) -> WasteNow:
-    """Return a job's current waste. `gpu_shares`: how busy its GPUs are, 0 to 1; `gpus`: all of the node."""
-    idle_cpus, unused_bytes = cpus.unused, memory.unused
-    idle_gpus = float(sum(max(0.0, 1 - each) for each in gpu_shares)) if gpu_shares else None
-    pairs = ((idle_cpus, cpus.whole), (unused_bytes, memory.whole), (idle_gpus, gpus))
-    shares = [min(1.0, part / whole) for part, whole in pairs if part is not None and whole]
-    return WasteNow(idle_cpus, unused_bytes, idle_gpus, max(shares, default=None))
+def compute_unused(given: float | None, used: float | None, whole: float | None) -> float | None:
+    """Return what is unused of a resource; a limit above what the node has counts as what the node has."""
+    if given is None or used is None:
+        return None
+    return max(0.0, float(given if whole is None else min(given, whole)) - float(used))

@@ -19,7 +19,7 @@ from jobfeatures.system.rates import Rates
 log = logging.getLogger(__name__)
 
 IDLE_SECS = 15.0  # timeout since the last answer, for a client that is slow or silent or does not read
-HEAD_SECS = 10.0  # timeout from the first byte of a request's head to its last
+HEAD_SECS = 10.0  # timeout from the first byte of a request's head to its last, and to read an answer
 LOOK_SECS = 1.0  # between two checks of all connections
 END_LOOK_SECS = 0.01  # how often a listener that shuts down checks whether all requests have been answered
 MAX_HEADER_BYTES = 4096
@@ -39,14 +39,10 @@ ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited.
-
-    `head_secs` is how long the client may take to send a request's head, and to read an answer.
-    """
+    """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited."""
 
     connections: int
     idle_secs: float = IDLE_SECS
-    head_secs: float = HEAD_SECS
     header_bytes: int = MAX_HEADER_BYTES
     client_rate: float = 0.0
 
@@ -99,7 +95,7 @@ class ConnectionTable:
     async def watch(self) -> None:
         """Periodically close connections that take too long to send, to read, or to do anything at all."""
         while True:
-            await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs, self._limits.head_secs))
+            await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs))
             try:
                 self._close_overdue(self._loop.time())
             except Exception:  # supervised: without these checks no slow client is disconnected
@@ -120,7 +116,7 @@ class ConnectionTable:
             transport.abort()
 
     def _close_overdue(self, now: float) -> None:
-        cutoff = now - self._limits.head_secs
+        cutoff = now - HEAD_SECS
         self._unsent = {
             one: self._unsent.get(one, now)
             for one, transport in self._open.items()

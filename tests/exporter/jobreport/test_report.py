@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import replace
-from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,8 @@ from jobfeatures_exporter.jobreport.gathering import choose_state
 from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
 from jobfeatures_exporter.jobreport.text import format_reports
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
+
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 START, END = NOW - 7200, NOW - 3600
@@ -109,18 +110,18 @@ def two_nodes():
 
 def test_a_job_on_two_nodes_as_text_and_as_json():
     told = ask_all(two_nodes(), QUESTION)
-    golden("report.txt", format_reports(told.reports, notes=told.notes, tz=UTC))
+    golden("report.txt", format_reports(told.reports, notes=told.notes))
     golden("report.json", json.dumps(make_document(told.reports, notes=told.notes), indent=2) + "\n")
 
 
 def test_on_a_terminal_there_are_bars_and_colours_and_else_neither_nor_any_escape_sequence():
     told = ask_all(two_nodes(), QUESTION)
-    shown = format_reports(told.reports, tz=UTC, is_terminal=True)
+    shown = format_reports(told.reports, is_terminal=True)
     assert "█" in shown
     assert "\x1b[32m" in shown or "\x1b[31m" in shown
     assert "\x1b]" not in shown
     assert "\x07" not in shown
-    plain = format_reports(told.reports, tz=UTC)
+    plain = format_reports(told.reports)
     assert "\x1b" not in plain
     assert "█" not in plain
 
@@ -173,7 +174,7 @@ def test_a_running_job_is_reported_as_far_as_it_was_seen():
     [report] = ask_all(server, QUESTION).reports
     assert (report.is_running, report.state, report.end_secs) == (True, "RUNNING", None)
     assert report.elapsed_secs == 7192
-    assert "figures so far" in format_reports([report], tz=UTC)
+    assert "figures so far" in format_reports([report])
 
 
 def test_a_job_that_ended_on_one_of_its_nodes_only_still_runs():
@@ -194,7 +195,7 @@ def test_an_earlier_run_of_the_id_is_told_and_its_cpu_time_taken_off():
     server = FakePrometheus(series, seen=END, firsts=START - 9000)
     [report] = ask_all(server, QUESTION).reports
     assert any(f"--at {START - 1:.0f}" in note for note in report.notes)
-    assert "run 2" in format_reports([report], tz=UTC)
+    assert "run 2" in format_reports([report])
     assert any(at == START and "batch_job_cpu_seconds_total" in text for text, at in server.asked)
 
 
@@ -234,7 +235,7 @@ def test_gaps_and_what_the_server_says_are_told():
     told = ask_all(server, QUESTION)
     assert any("22% of the job's time" in note for note in told.reports[0].notes)
     assert told.notes == ("the server says: store n7 is away",)
-    assert "store n7 is away" in format_reports(told.reports, notes=told.notes, tz=UTC)
+    assert "store n7 is away" in format_reports(told.reports, notes=told.notes)
 
 
 @pytest.mark.parametrize(("cpu_secs", "is_told"), [(8 * 3700, False), (8 * 3600 * 46, True)])
@@ -249,7 +250,7 @@ def test_what_is_not_known_is_no_zero():
     [report] = ask_all(server, QUESTION).reports
     assert report.start_secs == NOW - 9000
     assert (report.cpu_secs, report.cpu_share, report.memory_peak, report.gpu_count) == (None,) * 4
-    text = format_reports([report], tz=UTC)
+    text = format_reports([report])
     assert "CPUs" not in text
     assert "its start is not known" in text
 
@@ -268,7 +269,7 @@ def test_tasks_of_an_array_are_one_table():
         highest += highest_of(job_id)
     told = ask_all(FakePrometheus(series, highest=highest, seen=END, steps=500), replace(QUESTION, job="102"))
     assert [report.job_id for report in told.reports] == ["100", "101", "102"]
-    golden("report-array.txt", format_reports(told.reports, notes=told.notes, tz=UTC))
+    golden("report-array.txt", format_reports(told.reports, notes=told.notes))
     [one] = ask_all(FakePrometheus(series, seen=END), replace(QUESTION, job="102_1")).reports
     assert one.job_id == "101"
 
@@ -283,7 +284,7 @@ def test_an_array_may_be_larger_than_a_report(monkeypatch):
     told = ask_all(FakePrometheus(series, seen=END), replace(QUESTION, job="7"))
     assert len(told.reports) == 60
     assert any("5 tasks" in note for note in told.notes)
-    assert "more (--format json" in format_reports(told.reports, tz=UTC)
+    assert "more (--format json" in format_reports(told.reports)
 
 
 def test_several_clusters_or_batch_systems_are_asked_about():
@@ -392,7 +393,7 @@ def test_whatever_is_stored_there_is_a_report_or_words(series, seen, is_current)
     except AmbiguousJobError:
         return
     json.loads(json.dumps(make_document(told.reports, notes=told.notes), allow_nan=False))
-    text = format_reports(told.reports, notes=told.notes, tz=UTC)
+    text = format_reports(told.reports, notes=told.notes)
     assert all(line.isprintable() for line in text.split("\n"))
     for _, at in server.asked:
         assert 0 < at <= NOW

@@ -186,7 +186,6 @@ def test_the_report_of_that_moment_has_the_figures_of_the_page(both):
             job.key.job_id,
             Run(start, None if job.is_running else until, until),
             Answers(last=tuple(mine), highest=highest_of(mine)),
-            cluster_label="cluster",
         )
         assert report.memory_peak == job.memory
         assert report.allocated_memory == job.memory_limit

@@ -119,12 +119,8 @@ async def test_the_files_rate_limit_is_a_bucket_for_all(serve):
 
 
 async def test_a_head_that_takes_too_long_ends_its_connection(serve, monkeypatch):
-    original = connectiontable.ConnectionLimits.__init__
-    monkeypatch.setattr(
-        connectiontable.ConnectionLimits,
-        "__init__",
-        lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
-    )
+    monkeypatch.setattr(connectiontable, "HEAD_SECS", 0.2)
+    monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
     async with serve() as site:
         reader, writer = await asyncio.open_connection(site.host, site.port)
         writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: x.localhost\r\n\r\n")
@@ -152,12 +148,8 @@ def clients_that_do_not_read(site, count):
 
 async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
     monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
-    original = connectiontable.ConnectionLimits.__init__
-    monkeypatch.setattr(
-        connectiontable.ConnectionLimits,
-        "__init__",
-        lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
-    )
+    monkeypatch.setattr(connectiontable, "HEAD_SECS", 0.2)
+    monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
     async with serve() as site:
         with clients_that_do_not_read(site, 1):
             async with asyncio.timeout(60):

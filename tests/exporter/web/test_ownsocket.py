@@ -11,11 +11,11 @@ import socket
 import stat
 import tempfile
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http import connectiontable
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.cli import main
@@ -188,7 +188,8 @@ def test_one_user_asks_so_often_and_no_more_and_others_are_not_held_up(note_made
 
 def test_a_caller_that_does_not_read_is_sent_away(known, sockets, monkeypatch):
     own, path = OwnSocket(lambda: known, lambda *_: "x" * 2**23), sockets / "own"
-    monkeypatch.setattr(ownsocket, "ConnectionLimits", partial(ownsocket.ConnectionLimits, head_secs=0.05))
+    monkeypatch.setattr(connectiontable, "HEAD_SECS", 0.05)
+    monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
 
     async def run():
         async with serving_own(str(path), own), asyncio.timeout(PATIENCE_SECS):

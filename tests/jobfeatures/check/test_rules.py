@@ -242,7 +242,10 @@ def test_what_we_publish_in_each_profile_has_no_error(profile):
         key=JobKey("slurm", "7"), start_secs=int(NOW) - 100, allocated_cpus=4,
         limits=Limits(wall_secs=3600, cpu_secs=14_400, memory_bytes=4 * 10**9, scratch_bytes=10**10),
     )  # fmt: skip
-    made = {M: machine_features(machine, profile=profile), J: job_features(job, machine, profile=profile)}
+    made = {
+        M: machine_features(machine, profile=profile, now_secs=0),
+        J: job_features(job, machine, profile=profile),
+    }
     for kind, values in made.items():
         case = Case(listing(kind, values), NOW, listing(M, made[M]), listing(J, made[J]))
         assert case.listing.profile is profile

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.cli import main
-from jobfeatures.drains.nodemetrics import parse_page
+from jobfeatures.drains.nodemetrics import NAMES
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
+from jobfeatures.records.series import parse_lines
 
 GOLDEN = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
 PAGE = GOLDEN + 'batch_exporter_source_age_seconds{source="spool"} 1\n'  # there it has not answered yet
@@ -188,7 +189,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     "metric": {"__name__": each.name, "instance": name, **each.labels},
                     "value": [0, str(each.value)],
                 }
-                for each in parse_page(PAGE)
+                for each in parse_lines(PAGE, NAMES)
                 for name in ("n2:9819", "n1:9819")
             ]
             body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})

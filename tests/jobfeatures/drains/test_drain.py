@@ -1,7 +1,5 @@
 """Drains: times, promises, documents, and what batch systems announce."""
 
-from datetime import timedelta, timezone
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +26,6 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey, JobTable, NodeNotice
 
 NOW = 1_800_000_000.75  # 2027-01-15T08:00:00.75Z
-CET = timezone(timedelta(hours=1))
 KEY = JobKey("slurm", "12")
 
 
@@ -48,8 +45,9 @@ KEY = JobKey("slurm", "12")
         ("2027-01-15 09:00", 1_800_000_000),
     ],
 )
-def test_a_time_is_an_epoch_relative_or_iso(text, expected):
-    assert parse_when(text, now_secs=NOW, tz=CET) == expected
+def test_a_time_is_an_epoch_relative_or_iso(text, expected, set_zone):
+    set_zone("Europe/Berlin")
+    assert parse_when(text, now_secs=NOW) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.drains.nodemetrics import NAMES, Series, gather_nodes, parse_answer, parse_page
+from jobfeatures.drains.nodemetrics import NAMES, gather_nodes
 from jobfeatures.drains.plan import plan_drain
 from jobfeatures.errors import ParseError
+from jobfeatures.records.series import Series, parse_lines, parse_vector
 from jobfeatures.status.waste import Basis
 
 NOW = 1_800_000_000.0
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
 
 
+def nodes_of_page(text):
+    return gather_nodes(parse_lines(text, NAMES), "page")
+
+
+def nodes_of_answer(text):
+    return gather_nodes(parse_vector(text, source="http://p").series, "http://p")
+
+
 def test_the_daemons_page_is_understood():
-    [node] = gather_nodes(parse_page(GOLDEN.read_text(encoding="utf-8")))
+    [node] = nodes_of_page(GOLDEN.read_text(encoding="utf-8"))
     assert (node.name, node.total_cpus) == ("this node", 2)
     assert node.shutdowns == {"operator": 1_800_007_200, "slurm": 1_800_003_600}
     batch, pilot = node.jobs
@@ -38,16 +47,16 @@ def test_the_daemons_page_is_understood():
 
 
 def test_a_prometheus_server_gives_the_nodes_by_instance():
-    page = parse_page(GOLDEN.read_text(encoding="utf-8"))
+    page = parse_lines(GOLDEN.read_text(encoding="utf-8"), NAMES)
     result = [
         {"metric": {"__name__": each.name, "instance": name, **each.labels}, "value": [1.5, str(each.value)]}
         for each in page
         for name in ("b:9819", "a:9819")
     ]
     text = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
-    nodes = gather_nodes(parse_answer(text))
+    nodes = nodes_of_answer(text)
     assert [node.name for node in nodes] == ["a:9819", "b:9819"]
-    assert nodes[0].jobs == gather_nodes(page)[0].jobs
+    assert nodes[0].jobs == gather_nodes(page, "page")[0].jobs
 
 
 @pytest.mark.parametrize(
@@ -66,13 +75,13 @@ def test_a_prometheus_server_gives_the_nodes_by_instance():
 )
 def test_an_answer_that_is_none_is_named(text, reason):
     with pytest.raises(ParseError, match=reason):
-        parse_answer(text, source="http://p")
+        nodes_of_answer(text)
 
 
 def test_a_line_that_cannot_be_read_is_named_and_foreign_lines_are_passed_over():
-    assert parse_page('# HELP x\nother{a="b"} 1\nbatch_job_infox 7\n') == []
+    assert parse_lines('# HELP x\nother{a="b"} 1\nbatch_job_infox 7\n', NAMES) == []
     with pytest.raises(ParseError, match="page:2"):
-        parse_page("\nbatch_job_allocated_cpus{job_id=} 1", source="page")
+        parse_lines("\nbatch_job_allocated_cpus{job_id=} 1", NAMES, source="page")
 
 
 def test_process_groups_are_no_jobs_and_an_end_by_the_batch_system_beats_a_later_estimate():
@@ -83,7 +92,7 @@ def test_process_groups_are_no_jobs_and_an_end_by_the_batch_system_beats_a_later
         Series("batch_job_remaining_seconds", {**labels, "basis": "wall_limit"}, 400),
         Series("batch_job_remaining_seconds", {**labels, "basis": "shutdown"}, 10),
     ]
-    [node] = gather_nodes(series)
+    [node] = gather_nodes(series, "page")
     [job] = node.jobs
     assert (job.end_secs, job.end_basis) == (400, Basis.ESTIMATED)
 
@@ -104,7 +113,7 @@ def test_a_job_that_still_runs_long_after_an_end_does_not_end_then(remaining, en
         Series("batch_job_remaining_seconds", {**labels, "basis": basis}, secs)
         for basis, secs in remaining.items()
     ]
-    [node] = gather_nodes(series)
+    [node] = gather_nodes(series, "page")
     assert node.jobs[0].end_secs == end
 
 
@@ -119,7 +128,7 @@ lines = st.text(max_size=60) | st.builds(
 @given(st.lists(lines, max_size=5).map("\n".join))
 def test_any_page_gives_nodes_or_a_parse_error(text):
     try:
-        gather_nodes(parse_page(text))
+        nodes_of_page(text)
     except ParseError:
         pass
 
@@ -132,7 +141,7 @@ batch_job_end_time_seconds{batch_system="slurm",job_id="2"} 1795264114
 batch_job_allocated_cpus{batch_system="slurm",job_id="other"} 16
 batch_job_info{batch_system="service",job_id="sshd.service",user="root"} 1
 """
-    [node] = gather_nodes(parse_page(page.replace('job_id="other"', 'job_id="3"')))
+    [node] = nodes_of_page(page.replace('job_id="other"', 'job_id="3"'))
     assert [(job.name, job.allocated_cpus) for job in node.jobs] == [("slurm 1", 4), ("slurm 3", 16)]
 
 
@@ -144,7 +153,7 @@ batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="1",basis="estimat
 batch_job_allocated_cpus{batch_system="slurm",job_id="other"} 16
 batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="other",basis="estimated"} 9000
 """
-    [node] = gather_nodes(parse_page(page))
+    [node] = nodes_of_page(page)
     assert [(job.name, job.allocated_cpus, job.is_known) for job in node.jobs] == [
         ("slurm 1", 4, True),
         ("slurm other", 16, False),
@@ -162,7 +171,7 @@ batch_job_allocated_cpus{batch_system="slurm",job_id="1"} 4
 batch_job_start_time_seconds{batch_system="slurm",job_id="1"} 1000
 batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="1",basis="measured"} 500
 """
-    [node] = gather_nodes(parse_page(page))
+    [node] = nodes_of_page(page)
     assert (node.jobs[0].kill_core_secs, node.jobs[0].kill_rate_cpus) == (500, 0.5)
-    [node] = gather_nodes(parse_page(page.replace("start_time", "other_time")))
+    [node] = nodes_of_page(page.replace("start_time", "other_time"))
     assert node.jobs[0].kill_rate_cpus == 4  # all it was given, where that is not known

@@ -74,8 +74,11 @@ def test_a_job_s_rating_is_its_share_of_the_machine(machine, cpus, rating):
 
 
 def test_a_machine_tells_what_it_knows():
-    assert machine_features(Machine(total_cpus=16, hs06="171.04")) == {"total_cpu": "16", "hs06": "171.04"}
-    assert machine_features(Machine()) == {}
+    assert machine_features(Machine(total_cpus=16, hs06="171.04"), now_secs=0) == {
+        "total_cpu": "16",
+        "hs06": "171.04",
+    }
+    assert machine_features(Machine(), now_secs=0) == {}
 
 
 numbers = st.none() | st.integers(0, 2**63 - 1) | st.just(UNLIMITED)
@@ -149,7 +152,7 @@ FULL_TERMS = Terms(grace_secs=600, cpu_factor="2.5", scratch_bytes_per_cpu=10**1
 def test_a_profile_publishes_every_key_of_its_text_and_no_other(make_job, profile, machine_keys, job_keys):
     limits = Limits(wall_secs=34560, cpu_secs=17280, memory_bytes=2**31, swap_bytes=1)
     job = make_job(allocated_cpus=4, start_secs=1, limits=limits)
-    assert machine_features(FULL_MACHINE, profile=profile).keys() == machine_keys
+    assert machine_features(FULL_MACHINE, profile=profile, now_secs=0).keys() == machine_keys
     told = job_features(job, FULL_MACHINE, profile=profile, terms=FULL_TERMS, shutdown_secs=2_000_000_000)
     assert told.keys() == job_keys
 
@@ -176,19 +179,21 @@ def test_less_than_a_unit_of_2014_is_not_told_as_nothing(make_job):
 
 
 def test_job_slots_that_nobody_states_are_one_for_each_processor():
-    assert machine_features(Machine(total_cpus=16), profile=Profile.OF_2014) == {"jobslots": "16"}
-    assert machine_features(Machine(total_cpus=16, jobslots=4), profile=Profile.OF_2014) == {"jobslots": "4"}
+    assert machine_features(Machine(total_cpus=16), profile=Profile.OF_2014, now_secs=0) == {"jobslots": "16"}
+    assert machine_features(Machine(total_cpus=16, jobslots=4), profile=Profile.OF_2014, now_secs=0) == {
+        "jobslots": "4"
+    }
 
 
 def test_cores_are_told_as_they_are_counted():
-    told = machine_features(FULL_MACHINE, profile=Profile.OF_2014)
+    told = machine_features(FULL_MACHINE, profile=Profile.OF_2014, now_secs=0)
     assert (told["phys_cores"], told["log_cores"]) == ("8", "0")
 
 
 def test_hs23_is_told_in_every_profile_once_it_is_stated(make_job):
     machine = Machine(total_cpus=16, hs23="200")
     for profile in Profile:
-        assert machine_features(machine, profile=profile)["hs23"] == "200"
+        assert machine_features(machine, profile=profile, now_secs=0)["hs23"] == "200"
         assert job_features(make_job(allocated_cpus=4), machine, profile=profile)["hs23_job"] == "50"
 
 

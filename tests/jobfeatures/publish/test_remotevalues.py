@@ -182,12 +182,8 @@ def test_whatever_happens_a_read_gives_what_the_file_holds(tmp_path_factory, ste
 
 
 @pytest.fixture(params=["UTC", "America/New_York", "Asia/Tokyo"])
-def _zone(request, monkeypatch):
-    monkeypatch.setenv("TZ", request.param)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+def _zone(request, set_zone):
+    set_zone(request.param)
 
 
 # RFC 9110, 5.6.7: the present form of a date, and the two obsolete ones, all in GMT.

@@ -52,7 +52,7 @@ def test_reading_and_locking_is_no_change(watch, folders, tmp_path):
     watch.watch(folders)
     (tmp_path / "one/used_CPU").read_text()
     os.listdir(tmp_path / "one")
-    assert watch.changed() == frozenset()
+    assert watch.wait(0) == frozenset()
 
 
 def test_a_directory_is_told_once_until_it_is_watched_again(watch, folders, tmp_path):
@@ -60,27 +60,27 @@ def test_a_directory_is_told_once_until_it_is_watched_again(watch, folders, tmp_
     watch.watch(folders)
     for number in range(100):
         (tmp_path / "one" / str(number)).write_text("1")
-    assert watch.changed() == {folders[0][0]}
+    assert watch.wait(0) == {folders[0][0]}
     (tmp_path / "one/more").write_text("1")
-    assert watch.changed() == frozenset()
+    assert watch.wait(0) == frozenset()
     assert watch.watched == {folders[1][0]}
     watch.watch(folders)
     (tmp_path / "one/more").write_text("2")
-    assert watch.changed() == {folders[0][0]}
+    assert watch.wait(0) == {folders[0][0]}
 
 
 def test_what_happens_below_a_directory_s_directories_is_not_watched(watch, folders, tmp_path):
     (tmp_path / "one/deep").mkdir()
     watch.watch(folders)
     (tmp_path / "one/deep/file").write_text("1")
-    assert watch.changed() == frozenset()
+    assert watch.wait(0) == frozenset()
 
 
 def test_a_directory_that_is_not_given_any_more_is_not_watched(watch, folders, tmp_path):
     watch.watch(folders)
     watch.watch(folders[1:])
     (tmp_path / "one/file").write_text("1")
-    assert watch.changed() == frozenset()
+    assert watch.wait(0) == frozenset()
     assert watch.watched == {folders[1][0]}
 
 
@@ -90,9 +90,9 @@ def test_a_directory_replaced_under_its_name_is_found(watch, folders, tmp_path):
     (tmp_path / "one").mkdir()
     watch.watch(folders, anew=True)
     (tmp_path / "old/file").write_text("1")
-    assert watch.changed() == frozenset()
+    assert watch.wait(0) == frozenset()
     (tmp_path / "one/file").write_text("1")
-    assert watch.changed() == {folders[0][0]}
+    assert watch.wait(0) == {folders[0][0]}
 
 
 def test_links_files_and_nothing_are_passed_over(watch, folders, tmp_path):

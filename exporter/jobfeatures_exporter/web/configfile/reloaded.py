@@ -9,8 +9,9 @@ import stat
 import threading
 
 from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.records.model import Version
 from jobfeatures.system.privatefile import open_at_once
-from jobfeatures.system.tls import Stamps, look_at
+from jobfeatures.system.tls import look_at
 from jobfeatures_exporter.web.configfile.options import ClientAuth, WebOptions, parse_web_config
 from jobfeatures_exporter.web.configfile.tlscontext import make_context
 
@@ -33,7 +34,7 @@ class WebFile:
         self.failures = 0
         self.problem = ""
         self._reading = threading.Lock()
-        self._read_from: dict[str, Stamps] = {}  # each file's stamps, taken before it was last read
+        self._read_from: dict[str, Version | None] = {}  # each file's stamp, taken before it was last read
         try:
             self.options, self.context = self._read()
         except ParseError as error:
@@ -50,34 +51,31 @@ class WebFile:
 
     def refresh(self) -> None:
         """Reload the file if it, or a file it names, has changed."""
-        if any(look_at([path]) != stamps for path, stamps in self._read_from.items()):
+        if any(look_at(path) != stamp for path, stamp in self._read_from.items()):
             self.reload()
 
     def reload(self) -> str:
         """Load the file, changed or not. Return the error, empty on success."""
         with self._reading:
-            return self._reload()
-
-    def _reload(self) -> str:
-        try:
-            options, context = self._read()
-            _check_kept(self.options, options, self.path)
-        except ParseError as error:
-            if str(error) != self.problem:
-                log.error("web configuration stays as it was: %s", error)
-            self.failures += 1
-            self.problem = str(error)
-            return self.problem
-        self.options, self.context, self.problem = options, context, ""
-        log.info("web configuration read again", extra={"file": self.path})
-        return ""
+            try:
+                options, context = self._read()
+                _check_kept(self.options, options, self.path)
+            except ParseError as error:
+                if str(error) != self.problem:
+                    log.error("web configuration stays as it was: %s", error)
+                self.failures += 1
+                self.problem = str(error)
+                return self.problem
+            self.options, self.context, self.problem = options, context, ""
+            log.info("web configuration read again", extra={"file": self.path})
+            return ""
 
     def _read(self) -> tuple[WebOptions, ssl.SSLContext | None]:
         # Stamps come first: a write during the read, or a file created later, then shows as a change.
-        read_from = {self.path: look_at([self.path])}
+        read_from = {self.path: look_at(self.path)}
         try:
             options = parse_web_config(_content(self.path), self.path)
-            read_from |= {each: look_at([each]) for each in _pem_files(options)}
+            read_from |= {each: look_at(each) for each in _pem_files(options)}
             return options, None if options.tls is None else make_context(options.tls, self.path)
         finally:
             self._read_from = read_from

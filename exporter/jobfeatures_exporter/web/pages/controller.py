@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import tzinfo
 
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job
@@ -59,14 +58,13 @@ def render_controller(
     context: Context,
     families: Sequence[Family],
     views: Sequence[ClusterView],
-    tz: tzinfo | None = None,
     *,
     found: Found = NOTHING,
     find: str = "",
     node_url: str | None = None,
 ) -> str:
-    """Return the page; `families` are those of /metrics, times are shown in `tz`."""
-    data = PageData(context, families, tz)
+    """Return the page; `families` are those of /metrics."""
+    data = PageData(context, families)
     systems = ", ".join(view.source for view in views)
     troubles = [each for each in view_sources(data.numbers, words_of(context)) if each.is_failing]
     return page(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
 
 from jobfeatures.jobs.evidence import Finding, Presence
 from jobfeatures.records.model import JobKey
@@ -89,10 +88,9 @@ def render_job(
     shown: JobView,
     course: Course | None,
     details: JobDetails,
-    tz: tzinfo | None = None,
 ) -> str:
     """Return the page of a job on this node."""
-    data, key = PageData(context, families, tz), shown.key
+    data, key = PageData(context, families), shown.key
     sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
     hints = [tag("p", badge(each.words, each.kind), " ", each.reason) for each in find_hints(shown)]
     return page(
@@ -305,10 +303,9 @@ def render_gone(
     node_name: str,
     *,
     grafana: str = "",
-    tz: tzinfo | None = None,
 ) -> str:
     """Return the page of a job that has left the node: its identity, last figures, last hour."""
-    data = PageData(Context(now_secs=now_secs), (), tz)
+    data = PageData(Context(now_secs=now_secs), ())
     end_secs = now_secs if span.end_secs is None else span.end_secs
     ran_secs = max(0.0, end_secs - span.start_secs)
     parts: list[Child] = [span.key.batch_system]

@@ -22,6 +22,7 @@ from jobfeatures_exporter.view.units import (
     format_part_of,
     format_share,
     format_span,
+    format_time,
     machine_time,
     natural,
 )
@@ -247,7 +248,7 @@ def _time(each: JobView, data: PageData) -> Cell:
 
 def _ended(at_secs: Number, data: PageData) -> Html:
     said = f"ended {data.ago(at_secs)}"
-    return tag("time", said, datetime=machine_time(at_secs), title=data.time(at_secs))
+    return tag("time", said, datetime=machine_time(at_secs), title=format_time(at_secs))
 
 
 def _processes(each: JobView) -> Cell:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
 from jobfeatures.records.combining import grouped
@@ -69,13 +68,12 @@ MAX_LEFTOVERS = 8  # listed in the notice
 def render_node(
     context: Context,
     families: Sequence[Family],
-    tz: tzinfo | None = None,
     *,
     history: History | None = None,
     asked: Asked = FRONT,
 ) -> str:
-    """Return the page; `families` are those of /metrics, times are shown in `tz`."""
-    data = PageData(context, families, tz)
+    """Return the page; `families` are those of /metrics."""
+    data = PageData(context, families)
     shown = view_context(context, data.numbers, MAX_ROWS)
     past = history or History()
     if asked.sort == WASTED:

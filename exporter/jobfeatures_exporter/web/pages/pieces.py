@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from urllib.parse import quote
 
 from jobfeatures.records.metrics import Metric
@@ -123,14 +122,13 @@ def numeric(content: Child, order: float | str | None = None) -> Cell:
 
 
 class PageData:
-    """The data of a page: the context, the figures of /metrics, and the time zone."""
+    """The data of a page: the context, and the figures of /metrics."""
 
-    def __init__(self, context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> None:
+    def __init__(self, context: Context, families: Sequence[Family]) -> None:
         self.context = context
         self.families = families
         self.numbers = Numbers(families)
         self.now_secs = context.now_secs
-        self._tz = tz
 
     def figure(self, metric: Metric, form: Form, *labels: str) -> Html:
         """Return the figure with these label values."""
@@ -142,11 +140,7 @@ class PageData:
 
     def moment(self, epoch_secs: float) -> Html:
         """Return a point in time."""
-        return tag("time", self.time(epoch_secs), datetime=machine_time(epoch_secs))
-
-    def time(self, epoch_secs: float) -> str:
-        """Return a point in time as text."""
-        return format_time(epoch_secs, self._tz)
+        return tag("time", format_time(epoch_secs), datetime=machine_time(epoch_secs))
 
     def ago(self, at_secs: float) -> str:
         """Return how long ago a time was; times in the future, by a clock ahead of ours, are 0 s ago."""

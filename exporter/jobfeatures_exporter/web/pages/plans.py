@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jobfeatures.drains.nodemetrics import READ, SeenNode, check_finite, gather_nodes
+from jobfeatures.drains.nodemetrics import READ, SeenNode, gather_nodes
 from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import counted
@@ -127,7 +127,7 @@ def _seen_node(families: Sequence[Family]) -> SeenNode | None:
         for values, value in samples
     )
     try:
-        nodes = gather_nodes(check_finite(series, "metrics"))
+        nodes = gather_nodes(series, "metrics")
     except ParseError:
         return None  # an infinite time, for example
     return nodes[0] if nodes else None

@@ -6,6 +6,11 @@ from tests.exporter.web.pages.drawn import PAGES, page_of, text_of
 from tests.exporter.web.pages.reading import Element
 
 
+@pytest.fixture(autouse=True)
+def times_are_shown_in_utc(in_utc):
+    """Show them so whatever zone this machine is in."""
+
+
 @pytest.fixture(params=PAGES)
 def drawn(request) -> str:
     return request.param

@@ -43,7 +43,7 @@ NODES = {
 
 def node_page(context: Context) -> str:
     history = showcase.make_history(context)
-    return render_node(context, showcase.families_of(context), showcase.TZ, history=history)
+    return render_node(context, showcase.families_of(context), history=history)
 
 
 def controller_page(context: Context | None = None, views=None, **found) -> str:
@@ -51,20 +51,20 @@ def controller_page(context: Context | None = None, views=None, **found) -> str:
     context = known if context is None else context
     families = showcase.families_of(context, "controller")
     views = all_views if views is None else views
-    return render_controller(context, families, views, showcase.TZ, **found)
+    return render_controller(context, families, views, **found)
 
 
 def job_page(context: Context, key: JobKey, **details) -> str:
     families = showcase.families_of(context)
     (view,) = view_context(context, Numbers(families), only=key).jobs
     course = showcase.make_history(context).job(key)
-    return render_job(context, families, view, course, showcase.make_details(**details), showcase.TZ)
+    return render_job(context, families, view, course, showcase.make_details(**details))
 
 
 def dense_page(context: Context) -> str:
     history = showcase.make_history(context)
     asked = Asked(view="dense", sort="wasted")
-    return render_node(context, showcase.families_of(context), showcase.TZ, history=history, asked=asked)
+    return render_node(context, showcase.families_of(context), history=history, asked=asked)
 
 
 PAGES = {

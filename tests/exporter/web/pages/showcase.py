@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import UTC
 
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
@@ -43,7 +42,6 @@ from jobfeatures_exporter.view.processes import Placed
 from jobfeatures_exporter.web.pages.job import JobDetails
 
 NOW = 1_800_000_000.0
-TZ = UTC
 GIB = 2**30
 MODEL = "NVIDIA H100 80GB HBM3"
 

@@ -11,7 +11,6 @@ from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.web.pages.job import render_gone, render_unknown
 from tests.exporter.state.test_history import NOW, look, sample
 from tests.exporter.web.pages.reading import read_page
-from tests.exporter.web.pages.showcase import TZ
 
 KEY = JobKey("slurm", "1")
 HOSTILE = "<script>alert(1)</script>"
@@ -25,7 +24,7 @@ def page_of(**known) -> str:
     ended = {KEY: EndedJob(sample(cpu_secs=1440.0, memory=3 * 2**30), job, NOW + 200)}
     history.update(look(210), {}, ended)
     span, past = history.ended("1")
-    return render_gone(span, past, history.job(KEY), NOW + 1500, "n1", tz=TZ)
+    return render_gone(span, past, history.job(KEY), NOW + 1500, "n1")
 
 
 def tiles_of(text: str) -> dict[str, list[str]]:
@@ -65,6 +64,6 @@ def test_what_is_not_known_of_it_is_left_out_or_a_dash():
     history.update(look(20), {}, {KEY: EndedJob(sample(), Job(key=KEY), NOW + 17)})
     span, past = history.ended("1", "slurm")
     unknown = replace(past, sample=JobSample(key=KEY, accounting=Accounting.CGROUP))
-    tiles = tiles_of(render_gone(span, unknown, history.job(KEY), NOW + 60, "", tz=TZ))
+    tiles = tiles_of(render_gone(span, unknown, history.job(KEY), NOW + 60, ""))
     assert (tiles["CPU time"][0], tiles["Memory"][0]) == ("–", "–")
-    assert tiles_of(render_gone(span, None, None, NOW + 60, "", tz=TZ)).keys() == {"Ran for"}
+    assert tiles_of(render_gone(span, None, None, NOW + 60, "")).keys() == {"Ran for"}

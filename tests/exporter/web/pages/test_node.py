@@ -96,6 +96,6 @@ def test_a_collector_that_is_off_leaves_its_figures_unknown():
     families = [
         each for each in showcase.families_of(context) if not each.metric.name.startswith("batch_job_memory")
     ]
-    rows = rows_of(read_page(render_node(context, families, showcase.TZ)), "jobs-table")
+    rows = rows_of(read_page(render_node(context, families)), "jobs-table")
     assert rows["48307"]["Memory"].text == f"– of 96{THIN}GiB"  # what it was given is the allocation's
     assert rows["48307"]["CPUs"].text.startswith("9.9 of 16")

@@ -91,7 +91,7 @@ def make_many(count: int) -> Context:
 
 def page_with(count: int, asked: Asked) -> str:
     context = make_many(count)
-    return render_node(context, showcase.families_of(context), showcase.TZ, asked=asked)
+    return render_node(context, showcase.families_of(context), asked=asked)
 
 
 @pytest.mark.parametrize(

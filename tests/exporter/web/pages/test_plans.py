@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jobfeatures.drains.nodemetrics import gather_nodes
-from jobfeatures.drains.nodemetrics import parse_page as parse_series
+from jobfeatures.drains.nodemetrics import NAMES, gather_nodes
 from jobfeatures.drains.plan import compute_choice, plan_drain
 from jobfeatures.records.model import JobKey
+from jobfeatures.records.series import parse_lines
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.view import units
 from tests.exporter.web.pages import showcase
@@ -19,7 +19,7 @@ def test_the_plan_of_a_node_is_that_of_the_command():
     """`jobfeatures drain plan` reads the same page of metrics."""
     context = showcase.make_draining_node()
     text = render(showcase.families_of(context), openmetrics=False).decode()
-    (node,) = gather_nodes(parse_series(text))
+    (node,) = gather_nodes(parse_lines(text, NAMES), "page")
     plan = plan_drain(node, context.now_secs)
     page = read_page(node_page(context))
     facts = section_of(page, "draining").all("figcaption")[0].text.replace(THIN, " ")

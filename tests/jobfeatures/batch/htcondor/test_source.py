@@ -367,7 +367,7 @@ def test_machine_ads_rate_processors_and_jobs_get_their_shares(
     assert "SiteHS06,SiteHS23" in (tmp_path / "calls").read_text()
     announced = parse_announced(format_announced(compute_announced(NOT_ANNOUNCED, [found], now_secs=0.0)))
     machine = with_announced(Machine(total_cpus=64), NO_DRAINS, announced)
-    assert machine_features(machine) == {"total_cpu": "64", "hs06": "684.16", "hs23": "768"}
+    assert machine_features(machine, now_secs=0) == {"total_cpu": "64", "hs06": "684.16", "hs23": "768"}
     assert machine.origins["hs06"] == "the machine's ads * total_cpu"
     told = job_features(make_job(allocated_cpus=4), machine)
     assert (told["hs06_job"], told["hs23_job"]) == ("42.76", "48")

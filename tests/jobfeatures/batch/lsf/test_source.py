@@ -138,7 +138,9 @@ def test_job_slots_are_those_of_the_batch_system_as_they_change(lsf: Lsf, now: F
     def told() -> tuple[str, str]:
         announced = compute_announced(NOT_ANNOUNCED, [polled.poll_jobs(())], now_secs=now.now)
         machine = with_announced(site, NO_DRAINS, announced)
-        return machine_features(machine, profile=Profile.OF_2014)["jobslots"], machine.origins["jobslots"]
+        return machine_features(machine, profile=Profile.OF_2014, now_secs=0)["jobslots"], machine.origins[
+            "jobslots"
+        ]
 
     assert told() == ("8", "lsf")
     lsf.answer("bhosts", (FIXTURES / "bhosts.json").read_text().replace('"MAX":"8"', '"MAX":"12"'))
