@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import threading
+import time
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
@@ -92,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         window_secs=parse_duration_flag("--window", arguments.window),
         per_second=_rate(arguments.per_second),
         pause=ended.wait,
+        now=time.time,
     )
     if interval_secs is None:
         print(f"{writer.round()} summaries written")
