@@ -70,16 +70,16 @@ class Sampler:
         reader: Choice = PROCFS_ALONE,
         budget: DescriptorBudget | None = None,
     ) -> None:
-        procfs, sysfs, root = settings.procfs, settings.sysfs, settings.cgroup_root
+        procfs, sysfs = settings.procfs, settings.sysfs
         self._clock, self._jobs, self._gpus, self._reader = clock, jobs, gpus, reader
         self._unreadable = unreadable = Unreadable()
         self._budget = budget = DescriptorBudget() if budget is None else budget
         is_here = partial(_is_here, settings.node_name)
-        members = Members(procfs, unreadable, root=root)
+        members = Members(procfs, unreadable)
         steps = StepBook(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
-        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, prefix=root)
+        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here)
         self._last_words = last_words
         self._attributor = Attributor(procfs, members, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)

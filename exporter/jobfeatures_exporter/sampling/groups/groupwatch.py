@@ -65,11 +65,9 @@ class JobArrivals:
         *,
         interval_secs: float,
         on_ending: Callable[[str], None] = lambda path: None,
-        prefix: str = "",
         max_watches: int = MAX_WATCHES,
     ) -> None:
         self._root = root
-        self._prefix = prefix.rstrip("/")
         self._clock = clock
         self._on_due = on_due
         self._on_ending = on_ending
@@ -110,7 +108,7 @@ class JobArrivals:
             return  # sampling itself counts it
         known, self._places, self._watches = self._places, {}, {}
         for top in set(tops):
-            self._watch(f"{top}{self._prefix}", JOB_SHAPES)
+            self._watch(top, JOB_SHAPES)
         for watch in known.keys() - self._places.keys():
             self._inotify.remove(watch)
 

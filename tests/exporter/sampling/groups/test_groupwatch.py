@@ -240,8 +240,8 @@ def group_below(tops, tmp_path):
 
 
 @pytest.fixture(params=["v1", "v2"])
-def real(request, tmp_path):
-    """Return (root, prefix, the directory in which a job of Slurm's stands) on a real hierarchy."""
+def real(request, tmp_path, monkeypatch):
+    """Return the root of a real hierarchy, a group of its own, and the directory in which a job of Slurm's stands."""
     if request.param == "v1":
         tops, below = ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup/cpu,cpuacct"], "slurm/uid_6001"
     else:
@@ -251,16 +251,16 @@ def real(request, tmp_path):
     for name in below.split("/"):
         made.append(f"{made[-1]}/{name}")
         os.mkdir(made[-1])
-    is_v2_root = os.path.exists(f"{os.path.dirname(top)}/cgroup.controllers")
-    root = os.path.dirname(top) if is_v2_root else "/sys/fs/cgroup"
-    yield root, f"/{os.path.basename(top)}", made[-1]
+    if request.param == "v1":
+        monkeypatch.setattr(arrivals, "find_hierarchies", lambda root: {"cpuacct": root})
+    yield top, made[-1]
     for path in reversed(made):
         os.rmdir(path)
 
 
 def test_the_real_kernel_tells_of_jobs_and_their_figures_end_with_them(real, watch, clock):
-    root, prefix, parent = real
-    watcher, asked = watch(root=root, prefix=prefix)
+    root, parent = real
+    watcher, asked = watch(root=root)
     job = f"{parent}/job_5"
     os.mkdir(job)
     try:
@@ -286,11 +286,11 @@ def test_the_real_kernel_tells_of_jobs_and_their_figures_end_with_them(real, wat
 
 @pytest.mark.parametrize("real", ["v2"], indirect=True)
 def test_on_v2_the_real_kernel_tells_when_a_job_runs_empty_and_its_figures_are_whole_then(real, watch, clock):
-    root, prefix, parent = real
-    watcher, asked = watch(root=root, prefix=prefix)
+    root, parent = real
+    watcher, asked = watch(root=root)
     job = f"{parent}/job_5"
     os.mkdir(job)
-    sampler = Sampler(SamplerSettings(cgroup=root, cgroup_root=prefix), clock)
+    sampler = Sampler(SamplerSettings(cgroup=root), clock)
     try:
         watcher.follow()
         clock.advance(60)
