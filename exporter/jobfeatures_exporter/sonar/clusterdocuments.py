@@ -26,7 +26,6 @@ from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
-from jobfeatures_exporter.sonar.node import make_origin
 from jobfeatures_exporter.sonar.sender import Sender
 
 log = logging.getLogger(__name__)
@@ -136,9 +135,8 @@ def add_cluster_documents(
     cluster: Callable[[], Cluster | None],
 ) -> None:
     """Add the jobs and cluster documents of one batch system to a sender."""
-    origin = make_origin(config)
     jobs = JobsDocuments(
-        origin,
+        sender.origin,
         source,
         clock,
         history_secs=history_secs,
@@ -152,7 +150,7 @@ def add_cluster_documents(
         found = cluster()
         if found is None:
             raise SourceError("the batch system has not reported its nodes yet")
-        return [cluster_document(origin, found)]
+        return [cluster_document(sender.origin, found)]
 
     sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)
     sender.add(CLUSTER, config.sonar_cluster_interval_secs, make_cluster)

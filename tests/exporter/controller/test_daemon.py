@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ConfigurationError, SourceError
-from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Origin
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, ClusterNode, JobState, Limits, Partition
 from jobfeatures_exporter.cli import main
@@ -214,6 +214,7 @@ class StandInSender:
     """Keeps what is to be sent."""
 
     sinks, faulty = (), {}  # never changed
+    origin = Origin(cluster="hpc.example.org", node="m1")
 
     def __init__(self):
         self.makers = {}
