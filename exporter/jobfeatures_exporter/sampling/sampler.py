@@ -9,7 +9,6 @@ from functools import partial
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
@@ -38,7 +37,6 @@ from jobfeatures_exporter.sampling.values import (
     Listed,
     LookFacts,
     NodeLook,
-    ProcessesRead,
     find_populated,
     gather,
     list_groups,
@@ -121,7 +119,16 @@ class Sampler:
         jobs = self._jobs()
         read = every or self._processes.read_due(listed, sums, jobs, last)
         read_at_secs = self._clock.monotonic_secs()
-        found = self._attribute(listed, read, sums, jobs, node)
+        attribution = self._attributor.attribute(
+            read.processes,
+            listed.groups.directories,
+            jobs,
+            by_group=node.epoch is not None,
+            now_secs=read_at_secs,
+            are_all=read.are_all,
+            populated=find_populated(listed, sums),
+        )
+        found = gather(attribution, listed, read.processes)
         counted = self._counting.count(read, sums, found, node.node.boot_time_secs)
         if self._first is not None:
             self._first.follow(listed, read, found)
@@ -168,26 +175,6 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         self._closing.close()
-
-    def _attribute(
-        self,
-        listed: Listed,
-        read: ProcessesRead,
-        sums: Mapping[str, Sums],
-        jobs: Mapping[JobKey, Job],
-        node: NodeLook,
-    ) -> Attributed:
-        """Return which processes and control groups belong to which job."""
-        found = self._attributor.attribute(
-            read.processes,
-            listed.groups.directories,
-            jobs,
-            by_group=node.epoch is not None,
-            now_secs=self._clock.monotonic_secs(),
-            are_all=read.are_all,
-            populated=find_populated(listed, sums),
-        )
-        return gather(found, listed, read.processes)
 
 
 def _is_here(node_name: str | None, membership: Membership) -> bool:
