@@ -87,7 +87,8 @@ def test_a_job_in_directories_made_with_it_is_seen(node, watch):
 def test_groups_that_have_been_removed_need_no_watch(node, watch, monkeypatch, caplog):
     """A control group's removal ends its watch without a notification: 50 jobs a second would use them up."""
     node.job_v2("job_0")
-    watcher, asked = watch(max_watches=8)
+    monkeypatch.setattr(arrivals, "MAX_WATCHES", 8)
+    watcher, asked = watch()
     all_notices = inotify.Inotify.notices
     told = lambda own: (each for each in all_notices(own) if not each.mask & inotify.IGNORED)  # noqa: E731
     monkeypatch.setattr(inotify.Inotify, "notices", told)
@@ -132,9 +133,10 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
     assert len(asked) <= BURST_LOOKS
 
 
-def test_watches_go_with_the_jobs(node, watch, caplog):
+def test_watches_go_with_the_jobs(node, watch, caplog, monkeypatch):
+    monkeypatch.setattr(arrivals, "MAX_WATCHES", 8)  # of which none is used up by jobs that have ended
     node.job_v2("job_1")
-    watcher, _ = watch(max_watches=8)  # of which none is used up by jobs that have ended
+    watcher, _ = watch()
     before = count_watches()
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
@@ -147,11 +149,12 @@ def test_watches_go_with_the_jobs(node, watch, caplog):
     assert caplog.records == []
 
 
-def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog):
+def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog, monkeypatch):
+    monkeypatch.setattr(arrivals, "MAX_WATCHES", 5)
     for number in range(1, 20):
         node.job_v2(f"job_{number}")
     before = count_watches()
-    watcher, _ = watch(max_watches=5)
+    watcher, _ = watch()
     watcher.rescan()
     assert count_watches() == before + 5
     assert len(caplog.records) == 1
