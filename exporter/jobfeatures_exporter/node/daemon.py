@@ -248,7 +248,7 @@ class Daemon:
             kinds=frozenset(map(Kind, self._config.jobs_kinds)),
             drains=self._drains.view,
             cpu_rates=sampling.cpu_rates,
-            node_busy_cpus=sampling.node_busy_cpus,
+            node_busy_cpus=sampling.rates.node_busy_cpus,
             node_name=self._name,
             reload=self.reload,
             feature_answers=dict(self.feature_answers),
