@@ -81,12 +81,9 @@ class Sampler:
         self._last_words = last_words
         self._attributor = Attributor(procfs, members, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)
+        scanner = ProcessScanner(procfs, budget=budget, unreadable=unreadable)
         self._processes = ProcessReading(
-            ProcessScanner(procfs, budget=budget, unreadable=unreadable),
-            self._attributor,
-            self._kernel,
-            unreadable,
-            always_all=self._counting.needs_all,
+            scanner, self._attributor, self._kernel, unreadable, always_all=self._counting.needs_all
         )
         self._first = None if last_words is None else FirstProcesses(last_words)
         self._book = JobRecorder(members, steps, tells_io=settings.process_io)
@@ -96,7 +93,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._last = LastLook()
         self._closing = ExitStack()
-        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, self._energy):
+        for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
             if each is not None:
                 self._closing.callback(each.close)
 

@@ -73,10 +73,6 @@ class ProcessReading:
         self._scanner.close()  # its open descriptors only pay off in consecutive samples of all processes
         return ProcessesRead(processes, are_all=False)
 
-    def close(self) -> None:
-        """Close all descriptors."""
-        self._scanner.close()
-
     def _read_all(self) -> ProcessesRead:
         try:
             self._processes = self._scanner.scan()
