@@ -101,12 +101,6 @@ def parse_oom_kills(text: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
-    """Return the OOM kills in vmstat below `procfs`; a missing file is not a failure."""
-    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
-    return None if text is None else parse_oom_kills(text)
-
-
 def read_stat(procfs: str) -> NodeSample:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
     return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
@@ -148,6 +142,7 @@ def read_node(
         entities = unreadable.tried("node_loadavg", parse_entities, text, source=source)
     load1, load5, load15 = loads or (None, None, None)
     runnable, existing = entities or (None, None)
+    vmstat = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return replace(
         stat,
         memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
@@ -157,7 +152,7 @@ def read_node(
         runnable_entities=runnable,
         existing_entities=existing,
         pressure_secs=read_pressure(procfs, unreadable),
-        oom_kills=read_oom_kills(procfs, unreadable),
+        oom_kills=None if vmstat is None else parse_oom_kills(vmstat),
         disks=disks,
     )
 
