@@ -109,7 +109,7 @@ class Controller:
                 cluster=lambda: cluster.status,
             )
             self._qualities.append(quality)
-            self._schedules.append(self._keep(f"{quality.name}-schedule", quality.ask))
+            self._schedules.append(self._keep(f"{source.name}-schedule", quality.ask))
         if sender is not None:
             add_cluster_documents(
                 sender,
