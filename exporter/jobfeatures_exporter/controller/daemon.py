@@ -82,7 +82,7 @@ class Controller:
         self._queue_sums: tuple[QueueSums, ...] = ()
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
-        self._sender = make_sender(config, self._clock)
+        self._sender = make_sender(config, self._clock) if config.sonar_sinks else None
         self._qualities: list[LiveQuality] = []
         self._schedules: list[Keeper[ScheduleQuality]] = []
         for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):

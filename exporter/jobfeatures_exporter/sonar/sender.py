@@ -169,10 +169,8 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
     return due_secs if due_secs > now_secs else due_secs + interval_secs
 
 
-def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
-    """Return a sender with its sinks but no documents; None without sinks. Raises ConfigurationError."""
-    if not config.sonar_sinks:
-        return None
+def make_sender(config: SonarConfig, clock: Clock) -> Sender:
+    """Return a sender with its sinks but no documents. Raises ConfigurationError."""
     origin = make_origin(config)
     if config.sonar_spool_max_bytes == 0:
         raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
@@ -199,11 +197,10 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
 
 def make_node_sender(
     config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
-) -> Sender | None:
-    """Return the sender of this node's documents; None without sinks. Raises ConfigurationError."""
+) -> Sender:
+    """Return the sender of this node's documents. Raises ConfigurationError."""
     sender = make_sender(config, clock)
-    if sender is not None:
-        documents = NodeDocuments(config, sender.origin, clock, look, unreadable)
-        sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
-        sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
+    documents = NodeDocuments(config, sender.origin, clock, look, unreadable)
+    sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
+    sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
     return sender
