@@ -15,10 +15,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it; SIGHUP reloads the settings."""
     config = config_of(arguments)
     configure_logging(config.log_level, config.log_format)
-    from jobfeatures_exporter.sampling.bpf.choice import begin_choice, choose_reader
+    from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, begin_choice
     from jobfeatures_exporter.web.sockets import find_kept
 
-    choose = begin_choice(config, find_kept()) if config.role == NODE else choose_reader
+    choose = begin_choice(config, find_kept()) if config.role == NODE else lambda: PROCFS_ALONE
     from jobfeatures_exporter.startup.keptsettings import find_settings_file
     from jobfeatures_exporter.startup.serve import serve  # meanwhile
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
+from jobfeatures.batch.source import AdministrationSource, AnswerT, ClusterSource, Keeper
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.records.administration import Answer
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.records.schedulequality import ScheduleQuality
 from jobfeatures.system.clock import Clock, SystemClock
@@ -22,7 +23,6 @@ from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums, compute_cl
 from jobfeatures_exporter.config import AUTO, DaemonConfig
 from jobfeatures_exporter.context import Context, LastReload
 from jobfeatures_exporter.controller.livequality import LiveQuality
-from jobfeatures_exporter.controller.questions import make_keepers
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import collect
 from jobfeatures_exporter.scrape.exposition import render
@@ -34,6 +34,15 @@ from jobfeatures_exporter.sonar.sender import make_sender
 from jobfeatures_exporter.web.asked import FRONT, Asked
 
 STOP_SECS = 2.0
+
+# Administrative data besides queue and nodes, by collector; disabled collectors cause no queries.
+QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], Answer]]] = {
+    "scheduler": lambda source: source.poll_scheduler,
+    "licences": lambda source: source.poll_licences,
+    "fairshare": lambda source: source.poll_shares,
+    "reservations": lambda source: source.poll_reservations,
+}
+RARELY = {"fairshare": 5, "reservations": 5}  # times controller.interval; the others at each interval
 
 
 class Controller:
@@ -54,7 +63,13 @@ class Controller:
             self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
             for source in self.sources
         ]
-        self._administration = list(make_keepers(config, self.sources, self._clock))
+        self._administration: list[Keeper[Answer]] = [
+            self._keep(f"{source.name}-{name}", ask_of(source), times=RARELY.get(name, 1))
+            for source in self.sources
+            if isinstance(source, AdministrationSource)
+            for name, ask_of in QUESTIONS.items()
+            if name in config.enabled_collectors()
+        ]
         self.node_answers: NodeAnswers | None = None  # of the first batch system
         if config.controller_listen is not None:
             self.node_answers = NodeAnswers(
@@ -67,7 +82,7 @@ class Controller:
         self._queue_sums: tuple[QueueSums, ...] = ()
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
-        self._sender = make_sender(config, self._clock)
+        self._sender = make_sender(config, self._clock) if config.sonar_sinks else None
         self._qualities: list[LiveQuality] = []
         self._schedules: list[Keeper[ScheduleQuality]] = []
         for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
@@ -94,22 +109,21 @@ class Controller:
                 cluster=lambda: cluster.status,
             )
             self._qualities.append(quality)
-            self._schedules.append(self._keep(f"{quality.name}-schedule", quality.ask))
+            self._schedules.append(self._keep(f"{source.name}-schedule", quality.ask))
         if sender is not None:
             add_cluster_documents(
                 sender,
                 config,
                 feed if watches_schedule else source,  # nobody else would take the answers
                 self._clock,
-                history_secs=config.controller_history_secs,
                 queue=lambda: queue.status.table,
                 cluster=lambda: cluster.status.table,
             )
 
     def _keep(
-        self, name: str, ask: Callable[[], Any], on_change: Callable[[], None] = lambda: None
+        self, name: str, ask: Callable[[], Any], on_change: Callable[[], None] = lambda: None, times: int = 1
     ) -> Keeper[Any]:
-        interval_secs = self._config.controller_interval_secs
+        interval_secs = self._config.controller_interval_secs * times
         return Keeper(
             name,
             ask,

@@ -49,7 +49,6 @@ class LiveQuality:
         cluster: Callable[[], KeeperStatus[Cluster]],
     ) -> None:
         """Raise ConfigurationError. `fed_secs`: how often another consumer queries the feed; None: never."""
-        self.name = source.name
         self._source = source
         self._clock = clock
         self._config = config

@@ -97,12 +97,9 @@ class JobsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord:
-    """An envelope that holds errors instead of data."""
+    """An envelope that holds errors instead of data: it is only counted."""
 
     cluster: str
-    node: str
-    time_secs: int | None
-    details: tuple[str, ...]
     rejected: tuple[Rejected, ...] = ()
 
 

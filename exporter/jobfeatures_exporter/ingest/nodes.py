@@ -68,20 +68,13 @@ class _Node:
 
 
 @dataclass(slots=True)
-class _Cluster:
-    jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first
-    times: dict[JobKey, float] = field(default_factory=dict)
-    state: Cluster | None = None
-    jobs_at_secs: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """The known jobs and nodes of a cluster."""
 
-    jobs: Mapping[JobKey, Job]
-    jobs_at_secs: float
-    state: Cluster | None
+    jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first
+    times: dict[JobKey, float] = field(default_factory=dict)  # when they were reported
+    state: Cluster | None = None
+    jobs_at_secs: float = 0.0
 
 
 class SonarNodes:
@@ -93,7 +86,7 @@ class SonarNodes:
         self._silence_secs = silence_secs
         self._lock = threading.Lock()
         self._nodes: dict[NodeName, _Node] = {}
-        self._clusters: dict[str, _Cluster] = {}
+        self._clusters: dict[str, ClusterState] = {}
         self._counts: Counter[str] = Counter()
         self.dropped_nodes = 0
 
@@ -140,10 +133,7 @@ class SonarNodes:
         with self._lock:
             for cluster in self._clusters.values():
                 self._forget_ended(cluster, now)
-            return {
-                name: ClusterState(jobs=dict(each.jobs), jobs_at_secs=each.jobs_at_secs, state=each.state)
-                for name, each in self._clusters.items()
-            }
+            return {name: replace(each, jobs=dict(each.jobs)) for name, each in self._clusters.items()}
 
     def _is_heard(self, node: _Node, now: float) -> bool:
         return node.state.sample is not None and now - node.state.seen_at_secs <= self._silence_secs
@@ -206,8 +196,8 @@ class SonarNodes:
             snapshot = complete(snapshot, state.sample, record)
         node.state = replace(state, sysinfo=record, snapshot=snapshot)
 
-    def _cluster(self, name: str) -> _Cluster:
-        cluster = self._clusters.pop(name, None) or _Cluster()
+    def _cluster(self, name: str) -> ClusterState:
+        cluster = self._clusters.pop(name, None) or ClusterState()
         self._clusters[name] = cluster
         return cluster
 
@@ -230,7 +220,7 @@ class SonarNodes:
         if cluster.state is None or record.state.taken_at_secs >= cluster.state.taken_at_secs:
             cluster.state = record.state
 
-    def _forget_ended(self, cluster: _Cluster, now: float) -> None:
+    def _forget_ended(self, cluster: ClusterState, now: float) -> None:
         for key, job in list(cluster.jobs.items()):
             if job.state.is_finished and now - cluster.times[key] > self._silence_secs:
                 del cluster.jobs[key], cluster.times[key]

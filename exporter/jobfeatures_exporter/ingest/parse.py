@@ -54,15 +54,8 @@ def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
 
 
 def _errors(document: Json, reader: Reader) -> ErrorRecord:
-    errors = [each for each, _ in reader.items(document, "errors", "")]
-    first: Json = errors[0] if errors else {}
-    return ErrorRecord(
-        cluster=first.get("cluster") or "",
-        node=first.get("node") or "",
-        time_secs=secs_of(first, "time"),
-        details=tuple(short(each["detail"]) for each in errors[:100]),
-        rejected=reader.rejected,
-    )
+    first: Json = next((each for each, _ in reader.items(document, "errors", "")), {})
+    return ErrorRecord(cluster=first.get("cluster") or "", rejected=reader.rejected)
 
 
 def _sample(attributes: Json, reader: Reader) -> SampleRecord:

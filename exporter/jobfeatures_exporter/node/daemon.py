@@ -87,9 +87,6 @@ class Daemon:
         self._pages = PageMaker(
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )
-        self._people = NodePages(config, self._privacy, self.known, self._pages.collected, self.listing)
-        self.html = self._people.html  # HTML pages
-        self.own_html = self._people.own_html
         self._drains_lock = threading.Lock()
         self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, clock)
         self.publishing = self._make_publishing() if config.features_publish else None
@@ -103,6 +100,10 @@ class Daemon:
             gives_up_counters=self._gives_up_counters,
             on_sample=self._sampled,
         )
+        look = self.sampling.listing
+        self._people = NodePages(config, self._privacy, self.known, self._pages.collected, look)
+        self.html = self._people.html  # HTML pages
+        self.own_html = self._people.own_html
         self._sender = self._make_sender()
         loops = [("status", self._statuses.run)]
         if self.publishing is not None:
@@ -130,7 +131,7 @@ class Daemon:
             return None
         from jobfeatures_exporter.sonar.sender import make_node_sender
 
-        return make_node_sender(self._config, self._clock, self.listing, self.sampling.unreadable)
+        return make_node_sender(self._config, self._clock, self.sampling.listing, self.sampling.unreadable)
 
     # --- life -------------------------------------------------------------------
 
@@ -200,7 +201,7 @@ class Daemon:
         self.sampling.reconfigure(config)
         self.hooks.reconfigure(config)
         if self.publishing is not None:
-            self.publishing.reconfigure(self._site)
+            self.publishing.publisher.site = self._site
         if replace_sources is not None:
             replace_sources()
         self._tables_changed()
@@ -247,7 +248,7 @@ class Daemon:
             kinds=frozenset(map(Kind, self._config.jobs_kinds)),
             drains=self._drains.view,
             cpu_rates=sampling.cpu_rates,
-            node_busy_cpus=sampling.node_busy_cpus,
+            node_busy_cpus=sampling.rates.node_busy_cpus,
             node_name=self._name,
             reload=self.reload,
             feature_answers=dict(self.feature_answers),
@@ -258,10 +259,6 @@ class Daemon:
             web=self.web(),
             findings=self._knowledge.roll.findings,
         )
-
-    def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
-        """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
-        return self.sampling.listing(fresh_secs)
 
     # --- what follows from news ---------------------------------------------------
 

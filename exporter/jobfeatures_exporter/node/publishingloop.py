@@ -10,7 +10,6 @@ from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.publisher import Publisher
-from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey, JobTable
 from jobfeatures.system.clock import Clock
@@ -74,10 +73,6 @@ class PublishingLoop:
         """Make `run` return."""
         self._stopping = True
         self.wanted.set()
-
-    def reconfigure(self, site: Site) -> None:
-        """Apply new settings."""
-        self.publisher.site = site
 
     def run(self) -> None:
         """Publish until `stop`."""

@@ -92,7 +92,7 @@ class SamplingLoop:
             interval_secs=config.sample_interval_secs,
             on_ending=self._last_words.note,
         )
-        self._rates = CpuRates()
+        self.rates = CpuRates()
         self.cpu_rates: Mapping[JobKey, float] = {}
         self._retention = Retention(config.jobs_retain_secs)
         self.ended: Mapping[JobKey, EndedJob] = {}
@@ -107,11 +107,6 @@ class SamplingLoop:
                 ("last words", self._last_words.run),
             )
         ]
-
-    @property
-    def node_busy_cpus(self) -> float | None:
-        """Return the CPUs that were busy between the last two samples."""
-        return self._rates.node_busy_cpus
 
     def start(self) -> None:
         """Start all threads."""
@@ -181,7 +176,7 @@ class SamplingLoop:
                 now_secs=snapshot.taken_at_secs,
                 unreadable=self.unreadable,
             )
-        self.cpu_rates = self._rates.update(snapshot)
+        self.cpu_rates = self.rates.update(snapshot)
         self.looks.put(snapshot)
         self._on_sample(snapshot)
 

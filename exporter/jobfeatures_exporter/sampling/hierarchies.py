@@ -12,6 +12,7 @@ from jobfeatures_exporter.snapshot import Kind, UnitKey
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
     each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
 )
+_DELETED = " (deleted)"  # follows the path of a removed group
 MAX_REMEMBERED = 4096  # cached job paths, and texts of /proc/PID/cgroup, which processes of a job share
 
 # Names of groups of containers, services and sessions, see `match_unit`.
@@ -46,23 +47,20 @@ _USER = re.compile(r"/user\.slice/(?P<name>user-[0-9]{1,10})\.slice(?:/|\Z)", re
 
 
 @lru_cache(MAX_REMEMBERED)
-def match_path(path: str, *, root: str = "") -> Membership | None:
+def match_path(path: str) -> Membership | None:
     """Return the batch job that a path from the hierarchy's root belongs to, None if it is no job's.
 
     Only the start of a path is trusted: users may create groups of any name below groups delegated to them.
-    `root` is the only prefix allowed before it, for a node that is itself a container.
     """
-    below = _below(path, root)
-    if below is None:
-        return None
+    path = path.removesuffix(_DELETED)
     for hierarchy in BATCH_HIERARCHIES:
-        if membership := hierarchy.match(below):
+        if membership := hierarchy.match(path):
             return membership
     return None
 
 
 @lru_cache(MAX_REMEMBERED)
-def parse_process_cgroup(text: str, *, root: str = "") -> Membership | UnitKey | None:
+def parse_process_cgroup(text: str) -> Membership | UnitKey | None:
     """Return what a process belongs to by the text of its /proc/PID/cgroup, None if no group is recognised.
 
     Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1: a batch
@@ -73,13 +71,12 @@ def parse_process_cgroup(text: str, *, root: str = "") -> Membership | UnitKey |
     unit: UnitKey | None = None
     for line in text.split("\n"):
         _, _, rest = line.partition(":")
-        _, colon, path = rest.partition(":")
-        if not colon:
+        path = rest.partition(":")[2]
+        if not path.startswith("/"):
             continue
-        membership = match_path(path, root=root)
+        membership = match_path(path)
         if membership is None:
-            below = _below(path, root)
-            found = None if below is None else match_unit(below)
+            found = match_unit(path.removesuffix(_DELETED))
             if found and (unit is None or (found.kind is Kind.CONTAINER and unit.kind is not Kind.CONTAINER)):
                 unit = found
         elif membership.step is not None:
@@ -87,13 +84,6 @@ def parse_process_cgroup(text: str, *, root: str = "") -> Membership | UnitKey |
         else:
             job = job or membership
     return job or unit
-
-
-def _below(path: str, root: str) -> str | None:
-    prefix = root.rstrip("/")
-    if not path.startswith(f"{prefix}/"):
-        return None
-    return path[len(prefix) :].removesuffix(" (deleted)")
 
 
 def match_unit(path: str) -> UnitKey | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -54,7 +54,7 @@ class _State:
 class JobRecorder:
     """Makes the records of jobs, and drops the state of jobs that have ended."""
 
-    def __init__(self, members: Members, steps: StepBook | None = None, *, tells_io: bool = False) -> None:
+    def __init__(self, members: Members, steps: StepBook | None, *, tells_io: bool) -> None:
         self._members = members
         self._tells_io = tells_io
         self._steps = steps
@@ -91,16 +91,13 @@ class JobRecorder:
             elif epoch is not None:
                 group = GroupKey(key, epoch)
                 records[group] = self.unit(group, members[key], ticks[key])
-        self._forget_others(records.keys())
-        return records, final
-
-    def _forget_others(self, keys: Collection[WorkKey]) -> None:
         if self._steps is not None:
             self._steps.forget_others()
-        for ended in self._states.keys() - keys:
+        for ended in self._states.keys() - records.keys():
             del self._states[ended]
-        for gone in self._units.keys() - keys:
-            del self._units[gone]
+        for over in self._units.keys() - records.keys():
+            del self._units[over]
+        return records, final
 
     def job(
         self,

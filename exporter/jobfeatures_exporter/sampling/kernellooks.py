@@ -99,10 +99,6 @@ class KernelLooks:
         """Return the kernel programs' counts of their own errors, None if they cannot be read."""
         return self._unreadable.tried("kernel_sums", self._kernel.checks)
 
-    def close(self) -> None:
-        """End the counting."""
-        self._kernel.close()
-
     def _list(self, directory: JobDirectory) -> frozenset[int]:
         found: set[int] = set()
         for top in self._kernel.paths_of(directory):

@@ -9,7 +9,6 @@ from functools import partial
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
@@ -38,7 +37,6 @@ from jobfeatures_exporter.sampling.values import (
     Listed,
     LookFacts,
     NodeLook,
-    ProcessesRead,
     find_populated,
     gather,
     list_groups,
@@ -70,25 +68,22 @@ class Sampler:
         reader: Choice = PROCFS_ALONE,
         budget: DescriptorBudget | None = None,
     ) -> None:
-        procfs, sysfs, root = settings.procfs, settings.sysfs, settings.cgroup_root
+        procfs, sysfs = settings.procfs, settings.sysfs
         self._clock, self._jobs, self._gpus, self._reader = clock, jobs, gpus, reader
         self._unreadable = unreadable = Unreadable()
         self._budget = budget = DescriptorBudget() if budget is None else budget
         is_here = partial(_is_here, settings.node_name)
-        members = Members(procfs, unreadable, root=root)
+        members = Members(procfs, unreadable)
         steps = StepBook(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
-        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, prefix=root)
+        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here)
         self._last_words = last_words
         self._attributor = Attributor(procfs, members, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)
+        scanner = ProcessScanner(procfs, budget=budget, unreadable=unreadable)
         self._processes = ProcessReading(
-            ProcessScanner(procfs, budget=budget, unreadable=unreadable),
-            self._attributor,
-            self._kernel,
-            unreadable,
-            always_all=self._counting.needs_all,
+            scanner, self._attributor, self._kernel, unreadable, always_all=self._counting.needs_all
         )
         self._first = None if last_words is None else FirstProcesses(last_words)
         self._book = JobRecorder(members, steps, tells_io=settings.process_io)
@@ -98,7 +93,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._last = LastLook()
         self._closing = ExitStack()
-        for each in (self._processes, self._cgroups, self._counting, self._kernel, steps, self._energy):
+        for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
             if each is not None:
                 self._closing.callback(each.close)
 
@@ -121,7 +116,16 @@ class Sampler:
         jobs = self._jobs()
         read = every or self._processes.read_due(listed, sums, jobs, last)
         read_at_secs = self._clock.monotonic_secs()
-        found = self._attribute(listed, read, sums, jobs, node)
+        attribution = self._attributor.attribute(
+            read.processes,
+            listed.groups.directories,
+            jobs,
+            by_group=node.epoch is not None,
+            now_secs=read_at_secs,
+            are_all=read.are_all,
+            populated=find_populated(listed, sums),
+        )
+        found = gather(attribution, listed, read.processes)
         counted = self._counting.count(read, sums, found, node.node.boot_time_secs)
         if self._first is not None:
             self._first.follow(listed, read, found)
@@ -168,26 +172,6 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         self._closing.close()
-
-    def _attribute(
-        self,
-        listed: Listed,
-        read: ProcessesRead,
-        sums: Mapping[str, Sums],
-        jobs: Mapping[JobKey, Job],
-        node: NodeLook,
-    ) -> Attributed:
-        """Return which processes and control groups belong to which job."""
-        found = self._attributor.attribute(
-            read.processes,
-            listed.groups.directories,
-            jobs,
-            by_group=node.epoch is not None,
-            now_secs=self._clock.monotonic_secs(),
-            are_all=read.are_all,
-            populated=find_populated(listed, sums),
-        )
-        return gather(found, listed, read.processes)
 
 
 def _is_here(node_name: str | None, membership: Membership) -> bool:

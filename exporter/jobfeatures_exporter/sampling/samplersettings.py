@@ -16,14 +16,12 @@ class SamplerSettings:
     """Where the node's files are, and which optional readings are made.
 
     With `node_name`, control groups that name another node (several emulated on one host) are ignored, and
-    their processes belong to no job; else all count, and a job on several nodes is summed. `cgroup_root` is
-    the path at which the batch systems' control groups begin, if not ``/`` because the node is a container.
+    their processes belong to no job; else all count, and a job on several nodes is summed.
     """
 
     procfs: str = "/proc"
     cgroup: str = "/sys/fs/cgroup"
     sysfs: str | None = None  # None: no joules are read
-    cgroup_root: str = ""
     node_name: str | None = None
     batch: BatchSettings = field(default_factory=BatchSettings)
     taskstats: bool = False  # the CPU time of processes by their exit records

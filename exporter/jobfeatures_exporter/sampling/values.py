@@ -22,8 +22,6 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
 )
 
-NO_SUMS: Mapping[str, Sums] = MappingProxyType({})
-
 
 class LastLook(NamedTuple):
     """What a sample needs of the one before it."""
@@ -82,12 +80,12 @@ class Counted(NamedTuple):
 class LookFacts(NamedTuple):
     """What records of jobs are made from besides each job's own groups and processes."""
 
-    signs: NodeSigns = NodeSigns()
-    sums: Mapping[str, Sums] = NO_SUMS
-    heard: Mapping[str, JobFigures] = MappingProxyType({})
-    other_devices: Collection[str] = ()
-    reads_cores: bool = False
-    counts_network: bool = False
+    signs: NodeSigns
+    sums: Mapping[str, Sums]
+    heard: Mapping[str, JobFigures]
+    other_devices: Collection[str]
+    reads_cores: bool
+    counts_network: bool
 
 
 def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:

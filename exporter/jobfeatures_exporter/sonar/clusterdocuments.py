@@ -24,9 +24,8 @@ from jobfeatures.records.model import Cluster, JobState, JobTable
 from jobfeatures.records.nodelist import fold_ranges
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
-from jobfeatures_exporter.sonar.node import make_origin
 from jobfeatures_exporter.sonar.sender import Sender
 
 log = logging.getLogger(__name__)
@@ -127,21 +126,19 @@ class JobsDocuments:
 
 def add_cluster_documents(
     sender: Sender,
-    config: SonarConfig,
+    config: DaemonConfig,
     source: ClusterSource | AccountingFeed,
     clock: Clock,
     *,
-    history_secs: float,
     queue: Callable[[], JobTable | None],
     cluster: Callable[[], Cluster | None],
 ) -> None:
     """Add the jobs and cluster documents of one batch system to a sender."""
-    origin = make_origin(config)
     jobs = JobsDocuments(
-        origin,
+        sender.origin,
         source,
         clock,
-        history_secs=history_secs,
+        history_secs=config.controller_history_secs,
         # To find jobs that ended between two rounds or reached accounting late.
         overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.sonar_jobs_interval_secs),
         queue=queue,
@@ -152,7 +149,7 @@ def add_cluster_documents(
         found = cluster()
         if found is None:
             raise SourceError("the batch system has not reported its nodes yet")
-        return [cluster_document(origin, found)]
+        return [cluster_document(sender.origin, found)]
 
     sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)
     sender.add(CLUSTER, config.sonar_cluster_interval_secs, make_cluster)

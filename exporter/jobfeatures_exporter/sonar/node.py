@@ -93,8 +93,6 @@ class NodeDocuments:
         self._sample_origin = replace(origin, attributes={**origin.attributes, **attributes_of(config)})
         self._clock = clock
         self._look = look
-        self._procfs = config.path_procfs
-        self._sysfs = config.path_sysfs
         # The older form has no place for hwloc's text.
         self._topology = [each for each in config.sonar_topology if origin.profile != SEED or each != TEXT]
         self._users = Users()
@@ -125,8 +123,8 @@ class NodeDocuments:
             time.sleep(_LOOK_SECS)
             snapshot = self._look()
         sample = read_sysinfo(
-            procfs=self._procfs,
-            sysfs=self._sysfs,
+            procfs=self._config.path_procfs,
+            sysfs=self._config.path_sysfs,
             now_secs=self._clock.now_secs(),
             unreadable=self._unreadable,
             topology=self._topology,
@@ -138,7 +136,7 @@ class NodeDocuments:
 
     def _read(self, snapshot: Snapshot) -> SampleInput:
         # Details are read a moment later: a process that has ended meanwhile is left out.
-        details = read_details(self._procfs, snapshot.processes.values(), self._unreadable)
+        details = read_details(self._config.path_procfs, snapshot.processes.values(), self._unreadable)
         users = self._users.names(each.uid for each in details.values() if each.uid is not None)
         monotonic_secs = self._monotonic_of(snapshot)
         previous, elapsed_secs = None, None

@@ -46,7 +46,7 @@ class Sender:
     ) -> None:
         """`hide` returns a document with private data hidden."""
         self._hide = hide
-        self._origin = origin
+        self.origin = origin
         self._sinks = sinks
         self._clock = clock
         self._faulty: Counter[str] = Counter()
@@ -101,7 +101,7 @@ class Sender:
         """Build the documents of one kind now, check them and queue them for every sink."""
         for document in self._made(kind, make):
             body = encode(self._hide(document))
-            faults = validate_envelope(json.loads(body), profile=self._origin.profile, strict=True)
+            faults = validate_envelope(json.loads(body), profile=self.origin.profile, strict=True)
             if faults:
                 self._faulty[kind] += 1
                 log.error(
@@ -113,8 +113,8 @@ class Sender:
                 continue
             message = Message(
                 kind=kind,
-                cluster=self._origin.cluster,
-                node=self._origin.node,
+                cluster=self.origin.cluster,
+                node=self.origin.node,
                 made_at_secs=self._clock.now_secs(),
                 body=body,
             )
@@ -130,7 +130,7 @@ class Sender:
         except Exception as error:  # supervised: the next round may work
             log.exception("document could not be made", extra={"type": kind})
             words = f"internal error: {type(error).__name__}"
-        return [error_envelope(self._origin, words, self._clock.now_secs())]
+        return [error_envelope(self.origin, words, self._clock.now_secs())]
 
     def _run(
         self, kind: str, interval_secs: float, make: Callable[[], Iterable[Document]], at_start: bool
@@ -169,10 +169,8 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
     return due_secs if due_secs > now_secs else due_secs + interval_secs
 
 
-def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
-    """Return a sender with its sinks but no documents; None without sinks. Raises ConfigurationError."""
-    if not config.sonar_sinks:
-        return None
+def make_sender(config: SonarConfig, clock: Clock) -> Sender:
+    """Return a sender with its sinks but no documents. Raises ConfigurationError."""
     origin = make_origin(config)
     if config.sonar_spool_max_bytes == 0:
         raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
@@ -199,11 +197,10 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
 
 def make_node_sender(
     config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
-) -> Sender | None:
-    """Return the sender of this node's documents; None without sinks. Raises ConfigurationError."""
+) -> Sender:
+    """Return the sender of this node's documents. Raises ConfigurationError."""
     sender = make_sender(config, clock)
-    if sender is not None:
-        documents = NodeDocuments(config, make_origin(config), clock, look, unreadable)
-        sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
-        sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
+    documents = NodeDocuments(config, sender.origin, clock, look, unreadable)
+    sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
+    sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
     return sender

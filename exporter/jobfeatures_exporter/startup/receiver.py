@@ -49,14 +49,13 @@ class Ingest:
         return [web.get(PATH, handler_of(self._metrics))]
 
     @contextlib.asynccontextmanager
-    async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:
+    async def running(self, listeners: Listeners) -> AsyncIterator[str | None]:
         """Accept documents until the context is left; yields the address of the listener."""
         async with contextlib.AsyncExitStack() as stack:
             address = None
             config = self._config
             if config.sonar_listen is not None:
                 listener = SonarListener(self._intake, self._users, self._clock)
-                listeners = listeners or Listeners()
                 where = listeners.where(SONAR, config.sonar_listen)
                 opened = listening(listener, where, listeners.tls_of(SONAR), on_open=listeners.count(SONAR))
                 address = await stack.enter_async_context(opened)

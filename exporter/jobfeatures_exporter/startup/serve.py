@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.errors import ConfigurationError
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ReaderChooser = Callable[[DaemonConfig, Mapping[str, int]], Choice]
-
 
 def serve(
     config: ExporterConfig,
@@ -47,7 +45,7 @@ def serve(
     settings_file: str | None = None,
     duration_secs: float | None = None,
     on_listening: Callable[[str], None] = lambda _address: None,
-    choose_reader: ReaderChooser = lambda _config, _kept: PROCFS_ALONE,
+    choose_reader: Callable[[], Choice] = lambda: PROCFS_ALONE,
 ) -> None:
     """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
@@ -72,10 +70,10 @@ async def _serve(
     settings_file: str | None,
     duration_secs: float | None,
     on_listening: Callable[[str], None],
-    choose_reader: ReaderChooser,
+    choose_reader: Callable[[], Choice],
 ) -> None:
     # Before any listener or other thread: a reader needs privileges that are then dropped permanently.
-    served = make_served(config, lambda: _choose(config, choose_reader, notifier))
+    served = make_served(config, lambda: _choose(choose_reader, notifier))
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
     served.web = listeners.status
@@ -120,10 +118,10 @@ async def _serve(
     log.info("stopped")
 
 
-def _choose(config: DaemonConfig, choose_reader: ReaderChooser, notifier: Notifier) -> Choice:
+def _choose(choose_reader: Callable[[], Choice], notifier: Notifier) -> Choice:
     """Return how processes are read; the service manager stores descriptors for the next start."""
     kept = find_kept()
-    choice = choose_reader(config, kept)
+    choice = choose_reader()
     if choice.descriptors.keys() != kept.keys():
         notifier.drop(kept.keys() - choice.descriptors.keys())
         notifier.keep(choice.descriptors)

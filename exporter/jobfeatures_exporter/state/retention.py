@@ -7,7 +7,7 @@ the last scrape before its end, or never.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.snapshot import JobGpu, JobSample, Snapshot
@@ -23,7 +23,7 @@ class EndedJob:
     sample: JobSample
     job: Job
     ended_at_secs: float  # since the epoch: by its batch system, else when it was noticed
-    gpus: tuple[JobGpu, ...] = field(default=())
+    gpus: tuple[JobGpu, ...] = ()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ConfigurationError, SourceError
-from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Origin
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, ClusterNode, JobState, Limits, Partition
 from jobfeatures_exporter.cli import main
@@ -214,6 +214,7 @@ class StandInSender:
     """Keeps what is to be sent."""
 
     sinks, faulty = (), {}  # never changed
+    origin = Origin(cluster="hpc.example.org", node="m1")
 
     def __init__(self):
         self.makers = {}
@@ -232,7 +233,7 @@ class StandInSender:
 def test_jobs_and_cluster_records_are_sent_on_their_own_cadences(source, clock, monkeypatch):
     sender = StandInSender()
     monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
-    served = Controller(config(sonar_cluster="hpc.example.org", sonar_jobs_interval_secs=60.0), clock)
+    served = Controller(config(sonar_sinks=("stdout",), sonar_jobs_interval_secs=60.0), clock)
     with pytest.raises(SourceError, match="has not reported its nodes yet"):
         sender.makers[CLUSTER][1]()
     poll(served)
@@ -252,7 +253,7 @@ def test_jobs_and_cluster_records_are_sent_on_their_own_cadences(source, clock, 
 def test_answers_of_accounting_are_kept_only_where_somebody_takes_them(source, clock, monkeypatch, watched):
     sender = StandInSender()
     monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
-    settings = {"sonar_cluster": "hpc.example.org", "collector_schedule": watched}
+    settings = {"sonar_sinks": ("stdout",), "collector_schedule": watched}
     feeds = []
 
     def make_feed(*given, **named):
@@ -269,7 +270,7 @@ def test_answers_of_accounting_are_kept_only_where_somebody_takes_them(source, c
 def test_the_sender_lives_as_long_as_the_controller(source, monkeypatch):
     sender = StandInSender()
     monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
-    served = Controller(config(sonar_cluster="hpc.example.org"))
+    served = Controller(config(sonar_sinks=("stdout",)))
     served.start()
     assert sender.running
     served.stop()

@@ -9,9 +9,12 @@ import pytest
 from jobfeatures.batch.source import Keeper
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.controller import questions
-from jobfeatures_exporter.controller.questions import QUESTIONS, make_keepers
+from jobfeatures_exporter.controller import daemon
+from jobfeatures_exporter.controller.daemon import QUESTIONS, Controller
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER, collect
+from tests.exporter.controller.polled import poll
+
+CLUSTER = ["slurm-queue", "slurm-nodes"]  # what is asked in any case
 
 
 class StandIn:
@@ -41,33 +44,42 @@ def source():
     return StandIn()
 
 
-def names(source, clock, **changes):
-    return [
-        each.status.name for each in make_keepers(ExporterConfig(role=CONTROLLER, **changes), [source], clock)
-    ]
+@pytest.fixture
+def make(source, clock, monkeypatch):
+    """Return a function that makes a controller with these settings, which asks the stand-in."""
+
+    def make(asked=source, **changes):
+        monkeypatch.setattr(daemon, "make_cluster_sources", lambda _config, _clock: [asked])
+        return Controller(ExporterConfig(role=CONTROLLER, collector_schedule=False, **changes), clock)
+
+    return make
 
 
-def test_only_what_is_shown_is_asked(source, clock):
-    assert names(source, clock) == ["slurm-scheduler", "slurm-licences", "slurm-reservations"]
+def names(controller):
+    return [each.name for each in controller.context().sources]
+
+
+def test_only_what_is_shown_is_asked(source, make):
+    assert names(make()) == [*CLUSTER, "slurm-scheduler", "slurm-licences", "slurm-reservations"]
     off = {f"collector_{name}": False for name in QUESTIONS}
-    assert names(source, clock, **off) == []
-    assert names(source, clock, **{**off, "collector_fairshare": True}) == ["slurm-fairshare"]
+    assert names(make(**off)) == CLUSTER
+    assert names(make(**{**off, "collector_fairshare": True})) == [*CLUSTER, "slurm-fairshare"]
     assert source.asked == []
 
 
-def test_each_is_asked_once_at_its_own_interval(source, clock, monkeypatch):
-    config = ExporterConfig(role=CONTROLLER, collector_fairshare=True, controller_interval_secs=30.0)
+def test_each_is_asked_once_at_its_own_interval(source, make, monkeypatch):
     intervals = {}
 
     def keep(name, ask, *, interval_secs, **more):
         intervals[name] = interval_secs
         return Keeper(name, ask, interval_secs=interval_secs, **more)
 
-    monkeypatch.setattr(questions, "Keeper", keep)
-    for each in make_keepers(config, [source], clock):
-        each.poll_once()
-    assert source.asked == ["poll_scheduler", "poll_licences", "poll_shares", "poll_reservations"]
+    monkeypatch.setattr(daemon, "Keeper", keep)
+    poll(make(collector_fairshare=True, controller_interval_secs=30.0))
+    assert source.asked[2:] == ["poll_scheduler", "poll_licences", "poll_shares", "poll_reservations"]
     assert intervals == {
+        "slurm-queue": 30.0,
+        "slurm-nodes": 30.0,
         "slurm-scheduler": 30.0,
         "slurm-licences": 30.0,
         "slurm-fairshare": 150.0,
@@ -75,14 +87,16 @@ def test_each_is_asked_once_at_its_own_interval(source, clock, monkeypatch):
     }
 
 
-def test_a_batch_system_that_tells_nothing_of_it_is_not_asked(clock):
+def test_a_batch_system_that_tells_nothing_of_it_is_not_asked(make):
     class Other:
         name = "oar"
 
         def poll_queue(self):
             raise AssertionError
 
-    assert names(Other(), clock) == []
+        poll_cluster = poll_queue
+
+    assert names(make(Other())) == ["oar-queue", "oar-nodes"]
 
 
 def test_every_question_has_its_collector():

@@ -51,7 +51,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
     ingest = Ingest(made, site.clock)
     async with (
         Listeners().serving(Scraped(), "127.0.0.1:0", ingest.routes) as web,
-        ingest.running() as address,
+        ingest.running(Listeners()) as address,
         aiohttp.ClientSession() as session,
     ):
         headers = {"Content-Type": "application/json"}
@@ -94,7 +94,7 @@ async def test_the_producer_of_limits_in_minutes_is_taken_from_the_settings(make
     ingest = Ingest(made, site.clock)
     async with (
         Listeners().serving(Scraped(), "127.0.0.1:0", ingest.routes) as web,
-        ingest.running() as address,
+        ingest.running(Listeners()) as address,
         aiohttp.ClientSession() as session,
     ):
         for kind, each in (("sample", make.sample()), ("job", document)):

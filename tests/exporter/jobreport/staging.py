@@ -66,30 +66,29 @@ class Staged:
 
 
 class Node:
-    """Control groups below a directory of their own, as if it was the root of a node."""
+    """Control groups of one node, as if there were several on this machine."""
 
     def __init__(self, name: str, staged: Mapping[str, Staged]) -> None:
         self.name = name
         self.staged = {job_id: each for job_id, each in staged.items() if name in each.nodes}
         self.pages: list[tuple[float, list[Series]]] = []
-        self._top = f"staged-{os.getpid()}-{name}"
+        node = f"staged-{os.getpid()}-{name}"
+        self._top = f"slurm_{node}"
         self._made: list[Path] = []
         self._processes: list[subprocess.Popen] = []
         self._jobs: dict[JobKey, Job] = {}
         self._board = StatusBoard(SystemClock())
-        self._sampler = Sampler(
-            SamplerSettings(cgroup_root=f"/{self._top}"), SystemClock(), jobs=lambda: self._jobs
-        )
+        self._sampler = Sampler(SamplerSettings(node_name=node), SystemClock(), jobs=lambda: self._jobs)
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         """Start all jobs; the stack ends them."""
         stack.callback(self._close)
-        for path in ("", "/slurm", "/slurm/uid_0"):
+        for path in ("", "/uid_0"):
             self._make(path)
         # Whatever else this machine does, the staged jobs come first.
         (CGROUP / "cpu" / self._top / "cpu.shares").write_text("65536")
         for job_id, staged in self.staged.items():
-            groups = self._make(f"/slurm/uid_0/job_{job_id}", staged)
+            groups = self._make(f"/uid_0/job_{job_id}", staged)
             key = JobKey("slurm", job_id)
             limits = Limits(wall_secs=600, memory_bytes=staged.memory)
             self._jobs[key] = Job(
@@ -111,9 +110,7 @@ class Node:
 
     def wait(self) -> None:
         """Wait until all processes are in their control groups."""
-        tasks = [
-            CGROUP / f"unified/{self._top}/slurm/uid_0/job_{job_id}/cgroup.procs" for job_id in self.staged
-        ]
+        tasks = [CGROUP / f"unified/{self._top}/uid_0/job_{job_id}/cgroup.procs" for job_id in self.staged]
         until(lambda: sum(len(each.read_text().split()) for each in tasks) == len(self._processes))
 
     def go(self, start_secs: float) -> None:
@@ -129,7 +126,7 @@ class Node:
             key = JobKey("slurm", job_id)
             if staged.suspended and part > 0.5:
                 self._jobs[key] = replace(self._jobs[key], state=JobState.SUSPENDED)
-                frozen = CGROUP / f"unified/{self._top}/slurm/uid_0/job_{job_id}/cgroup.freeze"
+                frozen = CGROUP / f"unified/{self._top}/uid_0/job_{job_id}/cgroup.freeze"
                 frozen.write_text("1")
         told = {
             JobKey("slurm", job_id): StatusTarget(staged.status, 0, staged.cpus)

@@ -37,15 +37,6 @@ def slurm(job_id: str | None = None, **more) -> Membership:
     return Membership(batch_system="slurm", job_id=job_id, **more)
 
 
-def test_a_prefix_is_allowed_where_it_is_asked_for_only():
-    path = "/docker/abc/slurm/uid_1000/job_12"
-    assert (
-        match_path(path, root="/docker/abc") == match_path(path, root="/docker/abc/") == slurm("12", uid=1000)
-    )
-    assert match_path("/docker/abcd/slurm/uid_1000/job_12", root="/docker/abc") is None
-    assert match_path("/slurm/uid_1000/job_12", root="/docker/abc") is None
-
-
 def test_the_line_that_names_a_step_is_best(fixtures):
     task = (fixtures / "proc/6663/cgroup").read_text()
     assert parse_process_cgroup(task) == slurm("10", uid=6001, step="batch", node="n1")
@@ -93,12 +84,6 @@ def test_a_job_goes_before_a_unit_and_a_container_before_a_service():
     assert parse_process_cgroup(service + container) == UnitKey(Kind.CONTAINER, "docker-0123456789ab")
     assert parse_process_cgroup(container + service) == UnitKey(Kind.CONTAINER, "docker-0123456789ab")
     assert parse_process_cgroup(service + "4:cpu:/\n") == UnitKey(Kind.SERVICE, "a.service")
-
-
-def test_a_unit_is_looked_for_below_the_prefix_too():
-    assert parse_process_cgroup("0::/lxc/node7/system.slice/a.service\n", root="/lxc/node7") == UnitKey(
-        Kind.SERVICE, "a.service"
-    )
 
 
 @pytest.mark.parametrize(

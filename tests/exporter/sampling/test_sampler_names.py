@@ -113,8 +113,7 @@ def test_a_user_cannot_pass_for_a_job(node, make):
     assert make().sample().jobs.keys() == {UnitKey(Kind.SESSION, "user-1000")}
 
 
-def test_a_node_that_is_a_container_names_its_own_prefix(node, make):
+def test_what_stands_below_a_container_is_no_job_of_the_node(node, make):
     node.job_v1("docker/abc/slurm/uid_6001/job_2", usage_secs=1)
     node.process(10, cgroup=v1("/docker/abc/slurm/uid_6001/job_2/step_0"))
     assert make().sample().jobs.keys() == {GroupKey(10, EPOCH)}
-    assert make(cgroup_root="/docker/abc").sample().jobs[slurm("2")].processes == 1

@@ -42,15 +42,13 @@ class Choice:
 PROCFS_ALONE = Choice()
 
 
-def begin_choice(
-    config: DaemonConfig, kept: Mapping[str, int]
-) -> Callable[[DaemonConfig, Mapping[str, int]], Choice]:
+def begin_choice(config: DaemonConfig, kept: Mapping[str, int]) -> Callable[[], Choice]:
     """Return `choose_reader`; meanwhile load the kernel programs in a thread, which saves 0.05 s at start."""
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(_choose(config, kept)), name="loading")
     thread.start()
 
-    def choose(config: DaemonConfig, kept: Mapping[str, int]) -> Choice:
+    def choose() -> Choice:
         thread.join()  # its capabilities end with it
         return choose_reader(config, kept, found)
 

@@ -244,8 +244,7 @@ class ExitAccount(Generic[Key]):
         for process in self._known.values():
             total = totals.get(process.key)
             if total is None:
-                ended = self._ended.get(process.key, _Time())
-                total = totals[process.key] = _Time(ended.user, ended.system)
+                total = totals[process.key] = self._ended.get(process.key, _Time()).copy()
             total.add(process.own)
             total.add(process.base)
         for key, other in ticks.items():
@@ -255,9 +254,7 @@ class ExitAccount(Generic[Key]):
                 user, total_ticks = mine.user // TICK_USECS, mine.total // TICK_USECS
                 if total_ticks > other.user + other.system:
                     best = CpuTicks(user, total_ticks - user)
-            reported = compute_reported(self._reported.get(key, CpuTicks(0, 0)), best)
-            if key not in self._reported or reported != self._reported[key]:
-                self._reported[key] = reported
+            self._reported[key] = compute_reported(self._reported.get(key, CpuTicks(0, 0)), best)
         return dict(self._reported)
 
 

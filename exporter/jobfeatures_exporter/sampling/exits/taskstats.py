@@ -6,8 +6,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
@@ -27,9 +26,8 @@ from jobfeatures_exporter.sampling.exits.exitrecords import (
     split_messages,
 )
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
+from jobfeatures_exporter.sampling.processes.attributor import Key
 from jobfeatures_exporter.snapshot import ProcessSample
-
-Key = TypeVar("Key", bound=Hashable)
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +39,16 @@ _READ_BYTES = 65536
 
 
 class ExitRecords:
-    """Exits on all processors, for use by one thread. The last tick of a process is in no record."""
+    """Exits on all processors: fetched before the processes are sampled, and counted afterwards.
+
+    For use by one thread. The last tick of a process is in no record.
+    """
 
     def __init__(self, unreadable: Unreadable) -> None:
         """Subscribe. Raises OSError if the kernel does not support or allow it, ParseError."""
         self._unreadable = unreadable
+        self._account: ExitAccount[Key] = ExitAccount()
+        self._records: list[ExitRecord] = []
         self._socket = socket.socket(
             socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC
         )
@@ -86,6 +89,36 @@ class ExitRecords:
             except ParseError as error:
                 self._unreadable.add("exit_records", error)
 
+    @property
+    def results(self) -> Mapping[str, int]:
+        """Return the number of records since our start, by result."""
+        return self._account.results
+
+    def take(self) -> None:
+        """Fetch the records of processes that have ended before the coming sample."""
+        self._records = self.drain()
+
+    def update(
+        self,
+        processes: Mapping[int, ProcessSample],
+        keys: Mapping[int, Key],
+        ticks: Mapping[Key, CpuTicks],
+        *,
+        boot_time_secs: float | None,
+    ) -> Mapping[Key, CpuTicks]:
+        """Return `ticks`, raised where the records show more; see `ExitAccount.update`."""
+        if not self._account.has_started:
+            self.drain()  # processes that ended during the first sample are in it already
+        of_jobs = set(keys.values())
+        reported = self._account.update(
+            self._records,
+            processes,
+            keys,
+            {key: each for key, each in ticks.items() if key in of_jobs},
+            boot_time_secs=boot_time_secs,
+        )
+        return {**ticks, **reported}
+
     def _ask(self, message: bytes) -> bytes:
         """Return the content of the reply, empty if there is only an acknowledgement."""
         self._socket.send(message)
@@ -100,54 +133,10 @@ class ExitRecords:
                 return answer
 
 
-class ExitTimes(Generic[Key]):
-    """Exit records for a sampler: fetched before the processes are sampled, and counted afterwards."""
-
-    def __init__(self, unreadable: Unreadable) -> None:
-        """Subscribe. Raises OSError, ParseError."""
-        self._source = ExitRecords(unreadable)
-        self._account: ExitAccount[Key] = ExitAccount()
-        self._records: list[ExitRecord] = []
-
-    @property
-    def results(self) -> Mapping[str, int]:
-        """Return the number of records since our start, by result."""
-        return self._account.results
-
-    def take(self) -> None:
-        """Fetch the records of processes that have ended before the coming sample."""
-        self._records = self._source.drain()
-
-    def update(
-        self,
-        processes: Mapping[int, ProcessSample],
-        keys: Mapping[int, Key],
-        ticks: Mapping[Key, CpuTicks],
-        *,
-        boot_time_secs: float | None,
-    ) -> Mapping[Key, CpuTicks]:
-        """Return `ticks`, raised where the records show more; see `ExitAccount.update`."""
-        if not self._account.has_started:
-            self._source.drain()  # processes that ended during the first sample are in it already
-        of_jobs = set(keys.values())
-        reported = self._account.update(
-            self._records,
-            processes,
-            keys,
-            {key: each for key, each in ticks.items() if key in of_jobs},
-            boot_time_secs=boot_time_secs,
-        )
-        return {**ticks, **reported}
-
-    def close(self) -> None:
-        """Unsubscribe."""
-        self._source.close()
-
-
-def subscribe(unreadable: Unreadable) -> ExitTimes[Any] | None:
-    """Return the exit times; None if the kernel does not support or allow it, which is logged and counted."""
+def subscribe(unreadable: Unreadable) -> ExitRecords | None:
+    """Return the records; None if the kernel does not support or allow it, which is logged and counted."""
     try:
-        return ExitTimes(unreadable)
+        return ExitRecords(unreadable)
     except (OSError, ParseError) as error:
         unreadable.add("exit_records", error)
         log.warning("no exit records of processes: %s", error)

@@ -24,7 +24,6 @@ _MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that 
 class DrmClient:
     """One client of one device, as shown by one of its descriptors. Counters start with the client."""
 
-    driver: str
     address: str = ""  # of the device on its bus (drm-pdev)
     client_id: int | None = None  # unique on its device: descriptors that share it are one client
     engine_nsecs: Mapping[str, int] = field(default_factory=dict)  # by kind of engine
@@ -56,8 +55,7 @@ def parse_fdinfo(text: str) -> DrmClient | None:
         key, colon, value = line.partition(":")
         if colon and key.startswith("drm-"):
             values.setdefault(key, value.strip())
-    driver = values.get("drm-driver")
-    if not driver:
+    if not values.get("drm-driver"):
         return None
     engines, capacity, busy, passed = {}, {}, {}, {}
     for key, value in values.items():
@@ -71,7 +69,6 @@ def parse_fdinfo(text: str) -> DrmClient | None:
             busy[kind] = _number(key, value)
     identity = values.get("drm-client-id")
     return DrmClient(
-        driver=driver,
         address=values.get("drm-pdev", ""),
         client_id=None if identity is None else _number("drm-client-id", identity),
         engine_nsecs=engines,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.records.combining import grouped
@@ -71,7 +71,7 @@ class GpuBook:
 
     def update(
         self,
-        readings: Iterable[GpuSample],
+        readings: Collection[GpuSample],
         latest: Collection[GpuSample],
         *,
         key_of: KeyOf,
@@ -84,7 +84,6 @@ class GpuBook:
         `latest` are the current readings. A process that has ended since it was seen on a card still belongs
         to its job. Counters are reported for the keys in `alive`; those of others are kept for a while.
         """
-        readings = list(readings)
         whose = self._remembering(key_of, [*readings, *latest])
         owners = grouped((uuid, key) for key, uuids in allocations.items() for uuid in uuids)
         divided = {each.card.parent_uuid for each in [*readings, *latest]}

@@ -10,7 +10,7 @@ import importlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jobfeatures.errors import ParseError
@@ -45,15 +45,7 @@ _PROCESS_LISTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CardFile:
-    """What the kernel driver reports about one card; `minor` is the N of /dev/nvidiaN."""
-
-    uuid: str
-    minor: int | None
-
-
-def parse_card_file(text: str) -> CardFile:
+def parse_card_file(text: str) -> tuple[str, int | None]:
     """Return UUID and minor number in /proc/driver/nvidia/gpus/ADDRESS/information. Raises ParseError.
 
     Sample, shortened; the UUID consists of question marks until the card is first used::
@@ -72,7 +64,7 @@ def parse_card_file(text: str) -> CardFile:
     if not uuid or "?" in uuid:
         raise ParseError("no UUID", source="information", field="GPU UUID", text=uuid)
     minor = values.get("Device Minor")
-    return CardFile(uuid, None if minor is None else parse_count(minor, field="Device Minor"))
+    return uuid, None if minor is None else parse_count(minor, field="Device Minor")
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
@@ -173,7 +165,7 @@ class NvidiaDriver:
             address = address.decode("ascii", "replace")
         minor = ask("nvmlDeviceGetMinorNumber")
         if minor is None:
-            minor = next((each.minor for each in self._card_files() if each.uuid == uuid), None)
+            minor = self._minor_of(uuid)
         architecture = ask("nvmlDeviceGetArchitecture")
         return GpuCard(
             uuid=uuid,
@@ -316,12 +308,13 @@ class NvidiaDriver:
         self._seen_usecs[place] = max([since, *(stamp for stamp, _ in newest.values())])
         return {pid: percent for pid, (_, percent) in newest.items()}
 
-    def _card_files(self) -> Iterator[CardFile]:
-        """Yield what the kernel driver reports about its cards in /proc/driver/nvidia/gpus."""
+    def _minor_of(self, uuid: str) -> int | None:
+        """Return the N of a card's /dev/nvidiaN, by what the kernel driver reports about its cards."""
         top = f"{self._paths.procfs}/driver/nvidia/gpus"
         tried = self._unreadable.tried
         for name in tried("gpu_procfs", os.listdir, top) or ():
             text = tried("gpu_procfs", read_text, f"{top}/{name}/information", max_bytes=65536)
             card = None if text is None else tried("gpu_procfs", parse_card_file, text)
-            if card is not None:
-                yield card
+            if card is not None and card[0] == uuid:
+                return card[1]
+        return None

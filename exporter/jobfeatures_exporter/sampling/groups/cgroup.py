@@ -327,12 +327,10 @@ class JobCgroups:
         unreadable: Unreadable,
         *,
         wanted: Callable[[Membership], bool] = lambda _: True,
-        prefix: str = "",
     ) -> None:
         """Start empty; `update` keeps only groups that are `wanted`."""
         self._root = root
         self._wanted = wanted
-        self._prefix = prefix
         self._budget = budget
         self._unreadable = unreadable
         self._known: dict[str, JobCgroup] = {}
@@ -345,7 +343,6 @@ class JobCgroups:
             return self._listed
         found: Collection[JobDirectory] = ()
         hierarchies: Mapping[str, str] = {}
-        complete = True
         listings: Listings = {}
         try:
             hierarchies = find_hierarchies(self._root, listings)
@@ -355,7 +352,7 @@ class JobCgroups:
         else:
             listed = {path: each.directory for path, each in self._known.items()}
             found, complete = list_job_directories(
-                hierarchies, self._unreadable, prefix=self._prefix, known=listed, listings=listings
+                hierarchies, self._unreadable, known=listed, listings=listings
             )
         # No hierarchies found: v2's root may have failed to respond.
         self._listings = listings if complete and hierarchies else {}

@@ -48,10 +48,10 @@ def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:
     return numbers
 
 
-def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
-    """Return only some numbers of a flat keyed file, which is much faster for a long one."""
+def _pick(text: str, names: tuple[str, ...]) -> Mapping[str, int]:
+    """Return only some numbers of a memory.stat, which is much faster: it is long."""
     if not text.endswith("\n") or not text.isascii():
-        return parse_flat_keyed(text, source=source)
+        return parse_flat_keyed(text, source="memory.stat")
     found = {}
     lines = f"\n{text}"
     for name in names:
@@ -60,7 +60,7 @@ def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
             continue
         number = lines[begin : lines.index("\n", begin)]
         if not number.isdigit() or len(number) > 20:
-            raise ParseError("not a name and a number", source=source, field=name, text=number)
+            raise ParseError("not a name and a number", source="memory.stat", field=name, text=number)
         found[name] = int(number)
     return found
 
@@ -121,7 +121,7 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
     """Return anon, file, shmem and swap of v1's memory.stat, from the ``total_`` lines. Raises ParseError."""
-    numbers = _pick(text, ("total_cache", "total_rss", "total_shmem", "total_swap"), "memory.stat")
+    numbers = _pick(text, ("total_cache", "total_rss", "total_shmem", "total_swap"))
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
     shmem = numbers.get("total_shmem")
     return MemoryBytes(
@@ -134,11 +134,11 @@ def parse_memory_stat_v1(text: str) -> MemoryBytes:
 
 def parse_memory_stat_v2(text: str) -> MemoryBytes:
     """Return anon, file, shmem and kernel of v2's memory.stat. Raises ParseError."""
-    numbers = _pick(text, ("anon", "file", "shmem", "kernel"), "memory.stat")
+    numbers = _pick(text, ("anon", "file", "shmem", "kernel"))
     _need(numbers, ("anon", "file", "shmem"), "memory.stat")
     kernel = numbers.get("kernel")
     if kernel is None:
-        parts = _pick(text, _KERNEL_PARTS, "memory.stat")
+        parts = _pick(text, _KERNEL_PARTS)
         kernel = sum(parts.values()) if parts.keys() >= _KERNEL_NEEDED else None
     return MemoryBytes(
         anon=numbers["anon"],

@@ -77,16 +77,16 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
     return {device: tuple(row) for device, row in found.items()}
 
 
-def parse_pressure(text: str, *, source: str = A_GROUP) -> dict[str, int]:
+def parse_pressure(text: str) -> dict[str, int]:
     """Return microseconds stalled, by share: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _PRESSURE.match(line):
-            found[match[1]] = _counter(match[2], source, number)
+            found[match[1]] = _counter(match[2], "pressure", number)
         elif line:
-            raise ParseError("not a line of pressure", source=source, line=number, text=line)
+            raise ParseError("not a line of pressure", source="pressure", line=number, text=line)
     if not found:
-        raise ParseError("no pressure", source=source, text=text)
+        raise ParseError("no pressure", source="pressure", text=text)
     return found
 
 

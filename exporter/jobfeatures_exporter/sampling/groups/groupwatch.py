@@ -65,15 +65,11 @@ class JobArrivals:
         *,
         interval_secs: float,
         on_ending: Callable[[str], None] = lambda path: None,
-        prefix: str = "",
-        max_watches: int = MAX_WATCHES,
     ) -> None:
         self._root = root
-        self._prefix = prefix.rstrip("/")
         self._clock = clock
         self._on_due = on_due
         self._on_ending = on_ending
-        self._max_watches = max_watches
         self._plan = LookPlan(interval_secs)
         self._places: dict[int, tuple[str, Shapes]] = {}  # by watch
         self._watches: dict[str, int] = {}  # by path
@@ -110,7 +106,7 @@ class JobArrivals:
             return  # sampling itself counts it
         known, self._places, self._watches = self._places, {}, {}
         for top in set(tops):
-            self._watch(f"{top}{self._prefix}", JOB_SHAPES)
+            self._watch(top, JOB_SHAPES)
         for watch in known.keys() - self._places.keys():
             self._inotify.remove(watch)
 
@@ -180,8 +176,8 @@ class JobArrivals:
         return has_jobs
 
     def _add(self, path: str, mask: int, shapes: Shapes) -> bool:
-        if len(self._places) >= self._max_watches:
-            self._warn_once(f"more than {self._max_watches} watches")
+        if len(self._places) >= MAX_WATCHES:
+            self._warn_once(f"more than {MAX_WATCHES} watches")
             return False
         try:
             watch = self._inotify.add(path, mask)

@@ -71,11 +71,10 @@ def list_job_directories(
     hierarchies: Mapping[str, str],
     unreadable: Unreadable,
     *,
-    prefix: str = "",
     known: Mapping[str, JobDirectory] = MappingProxyType({}),
     listings: Listings | None = None,
 ) -> tuple[list[JobDirectory], bool]:
-    """Return the control groups of jobs below `prefix` in all hierarchies, and whether the list is complete.
+    """Return the control groups of jobs in all hierarchies, and whether the list is complete.
 
     Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, missing jobs
     may still exist. Unchanged directories are the objects in `known`, by path. `listings` is filled with all
@@ -91,7 +90,7 @@ def list_job_directories(
     for kind in (*V1_CONTROLLERS, UNIFIED):
         if kind not in hierarchies:
             continue
-        top = hierarchies[kind] + prefix.rstrip("/")
+        top = hierarchies[kind]
         if kind in _FOLLOWING and memberships:
             following.append(kind)
             continue
@@ -118,7 +117,7 @@ def list_job_directories(
         last = known.get(path)
         if last is None or last.inodes != inodes[path]:
             kinds = [*inodes[path], *(following if inodes[path].keys() != {UNIFIED} else ())]
-            groups = {kind: f"{hierarchies[kind]}{prefix.rstrip('/')}{path}" for kind in kinds}
+            groups = {kind: f"{hierarchies[kind]}{path}" for kind in kinds}
             last = JobDirectory(path=path, membership=membership, groups=groups, inodes=inodes[path])
         found.append(last)
     return found, not failures

@@ -20,7 +20,7 @@ _NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+
 _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
 
 
-def parse_diskstats(text: str, *, source: str = "diskstats") -> dict[str, DiskSample]:
+def parse_diskstats(text: str) -> dict[str, DiskSample]:
     """Return the devices of /proc/diskstats by name; `whole` is not set here.
 
     Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
@@ -31,7 +31,7 @@ def parse_diskstats(text: str, *, source: str = "diskstats") -> dict[str, DiskSa
         if found := _parse_line(line):
             disks[found[0]] = found[1]
         elif line.strip():
-            raise ParseError("not a line of diskstats", source=source, line=number, text=line)
+            raise ParseError("not a line of diskstats", source="diskstats", line=number, text=line)
     return disks
 
 
@@ -58,9 +58,7 @@ class Disks:
     def read(self) -> dict[str, DiskSample]:
         """Return all devices by name, none if they cannot be read."""
         path = f"{self._procfs}/diskstats"
-        disks = self._unreadable.tried(
-            "node_diskstats", lambda: parse_diskstats(read_text(path), source=path)
-        )
+        disks = self._unreadable.tried("node_diskstats", lambda: parse_diskstats(read_text(path)))
         if disks is None:
             return {}
         if disks.keys() != self._whole.keys():

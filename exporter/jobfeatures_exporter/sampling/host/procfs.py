@@ -61,7 +61,7 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
     return NodeSample(boot_time_secs=boot_time_secs, cpu=cpu, cores=cores)
 
 
-def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
+def parse_meminfo(text: str) -> dict[str, int]:
     """Return bytes by name of /proc/meminfo, lines like ``MemTotal:       32774796 kB``.
 
     Lines without a unit count huge pages, not bytes, and are omitted. Raises
@@ -71,27 +71,27 @@ def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
     if len(found) != text.count("\n") or not text.endswith("\n"):
         for number, line in enumerate(text.split("\n"), 1):
             if line and not _MEMORY.match(line):
-                raise ParseError("not a line of meminfo", source=source, line=number, text=line)
+                raise ParseError("not a line of meminfo", source="meminfo", line=number, text=line)
     sizes = {name: int(size) * 1024 for name, size in found if size}
     if not sizes:
-        raise ParseError("no sizes", source=source, text=text)
+        raise ParseError("no sizes", source="meminfo", text=text)
     return sizes
 
 
-def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, float]:
+def parse_loadavg(text: str) -> tuple[float, float, float]:
     """Return the load averages of 1, 5 and 15 minutes: ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
     words = text.split()[:3]
     if len(words) != 3 or not all(_LOAD.match(word) for word in words):
-        raise ParseError("not three loads", source=source, line=1, text=text)
+        raise ParseError("not three loads", source="loadavg", line=1, text=text)
     return float(words[0]), float(words[1]), float(words[2])
 
 
-def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
+def parse_entities(text: str) -> tuple[int, int]:
     """Return how many threads are runnable, and how many exist: ``1/80``. Raises ParseError."""
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
     if match is None:
-        raise ParseError("no count of threads", source=source, line=1, text=text)
+        raise ParseError("no count of threads", source="loadavg", line=1, text=text)
     return int(match[1]), int(match[2])
 
 
@@ -101,12 +101,6 @@ def parse_oom_kills(text: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
-    """Return the OOM kills in vmstat below `procfs`; a missing file is not a failure."""
-    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
-    return None if text is None else parse_oom_kills(text)
-
-
 def read_stat(procfs: str) -> NodeSample:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
     return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
@@ -114,7 +108,7 @@ def read_stat(procfs: str) -> NodeSample:
 
 def read_meminfo(procfs: str) -> dict[str, int]:
     """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
-    return parse_meminfo(read_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
+    return parse_meminfo(read_text(f"{procfs}/meminfo"))
 
 
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
@@ -124,9 +118,8 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
     """
     found: dict[tuple[str, str], float] = {}
     for resource in RESOURCES:
-        path = f"{procfs}/pressure/{resource}"
         try:
-            shares = parse_pressure(read_text(path), source=path)
+            shares = parse_pressure(read_text(f"{procfs}/pressure/{resource}"))
         except (OSError, ParseError) as error:
             if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
                 unreadable.add(f"node_pressure_{resource}", error)
@@ -141,13 +134,13 @@ def read_node(
 ) -> NodeSample:
     """Read the node's sample and add `disks` to it; what cannot be read is None or empty, and counted."""
     stat = unreadable.tried("node_stat", read_stat, procfs) or NodeSample()
-    source = f"{procfs}/loadavg"
-    text = unreadable.tried("node_loadavg", read_text, source)
+    text = unreadable.tried("node_loadavg", read_text, f"{procfs}/loadavg")
     loads = entities = None
-    if text is not None and (loads := unreadable.tried("node_loadavg", parse_loadavg, text, source=source)):
-        entities = unreadable.tried("node_loadavg", parse_entities, text, source=source)
+    if text is not None and (loads := unreadable.tried("node_loadavg", parse_loadavg, text)):
+        entities = unreadable.tried("node_loadavg", parse_entities, text)
     load1, load5, load15 = loads or (None, None, None)
     runnable, existing = entities or (None, None)
+    vmstat = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return replace(
         stat,
         memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
@@ -157,7 +150,7 @@ def read_node(
         runnable_entities=runnable,
         existing_entities=existing,
         pressure_secs=read_pressure(procfs, unreadable),
-        oom_kills=read_oom_kills(procfs, unreadable),
+        oom_kills=None if vmstat is None else parse_oom_kills(vmstat),
         disks=disks,
     )
 

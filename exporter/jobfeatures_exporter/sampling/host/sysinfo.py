@@ -56,7 +56,7 @@ def compute_layout(processors: Iterable[Processor]) -> Layout | None:
     return Layout(len(cores), max(cores.values()), max(threads.values()))
 
 
-def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
+def parse_cpuinfo_layout(text: str) -> Layout:
     """Return the layout in /proc/cpuinfo: ``physical id : 0`` and ``core id : 1`` of each processor.
 
     Raises ParseError without such lines, as on ARM, where sockets are therefore unknown.
@@ -72,17 +72,17 @@ def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
             place[name] = int(number)
     layout = compute_layout(found)
     if layout is None:
-        raise ParseError("no processor reports its socket and core", source=source, text=text)
+        raise ParseError("no processor reports its socket and core", source="cpuinfo", text=text)
     return layout
 
 
-def parse_distances(rows: Collection[str], *, source: str = "distance") -> tuple[tuple[int, ...], ...]:
+def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
     """Return the distances between NUMA nodes, one row like ``10 21`` per node. Raises ParseError."""
     matrix = []
     for number, row in enumerate(rows, 1):
         values = tuple(parse_count(word, field="distance") for word in row.split())
         if len(values) != len(rows):
-            raise ParseError("as many distances as nodes expected", source=source, line=number, text=row)
+            raise ParseError("as many distances as nodes expected", source="distance", line=number, text=row)
         matrix.append(values)
     return tuple(matrix)
 
@@ -107,7 +107,7 @@ def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> Layout | Non
     """Return the layout from sysfs, else from cpuinfo; None if neither has it."""
     processors, path = unreadable.tried("cpu_topology", read_processors, sysfs), f"{procfs}/cpuinfo"
     return compute_layout(processors or ()) or unreadable.tried(
-        "cpuinfo", lambda: parse_cpuinfo_layout(read_text(path), source=path)
+        "cpuinfo", lambda: parse_cpuinfo_layout(read_text(path))
     )
 
 

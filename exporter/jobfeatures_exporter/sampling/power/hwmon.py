@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.errors import shown
 from jobfeatures.records.quantities import parse_count
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.sampling.power import PowerError, checked_watts
 
@@ -77,17 +77,6 @@ def read_watts(sensors: list[Sensor]) -> float:
 
 
 def make(config: DaemonConfig) -> Callable[[], float]:
-    """Return a function that reads the sensors, and searches for them again after they have disappeared."""
-    sensors: list[Sensor] = []
-
-    def read() -> float:
-        if not sensors:
-            sensors.extend(choose_sensors(config.power_hwmon, find_sensors(config.path_sysfs)))
-        try:
-            return read_watts(sensors)
-        except OSError as error:
-            if error.errno in VANISHED:
-                sensors.clear()
-            raise
-
-    return read
+    """Return a function that reads the sensors that there are now. Raises PowerError."""
+    sensors = choose_sensors(config.power_hwmon, find_sensors(config.path_sysfs))
+    return lambda: read_watts(sensors)

@@ -16,7 +16,7 @@ from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.sampling.values import Attributed, Counted, ProcessesRead
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.exits.taskstats import ExitTimes
+    from jobfeatures_exporter.sampling.exits.taskstats import ExitRecords
 
 
 class ProcessCounting:
@@ -24,7 +24,7 @@ class ProcessCounting:
 
     def __init__(self, settings: SamplerSettings, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
-        self._exits: ExitTimes[Key] | None = None
+        self._exits: ExitRecords | None = None
         if settings.taskstats:
             from jobfeatures_exporter.sampling.exits.taskstats import subscribe
 

@@ -45,10 +45,9 @@ class Members:
     by exec.
     """
 
-    def __init__(self, procfs: str, unreadable: Unreadable, *, root: str = "") -> None:
+    def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
         self._unreadable = unreadable
-        self._root = root
         self._known: dict[int, _Known] = {}
         self._look = 0
         self.attributed: dict[int, Membership] = {}
@@ -125,7 +124,7 @@ class Members:
         tried, folder = self._unreadable.tried, f"{self._procfs}/{pid}"
         text = tried("process_cgroup", read_text, f"{folder}/cgroup")
         if text is not None:
-            found = parse_process_cgroup(text, root=self._root)
+            found = parse_process_cgroup(text)
             if isinstance(found, Membership):
                 self.attributed[pid] = found
             else:

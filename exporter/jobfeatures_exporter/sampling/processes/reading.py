@@ -11,7 +11,7 @@ from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
-from jobfeatures_exporter.sampling.values import NO_SUMS, LastLook, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.values import LastLook, Listed, ProcessesRead
 from jobfeatures_exporter.snapshot import ProcessSample
 
 ALL_AGAIN_LOOKS = 64  # every so many samples all processes are read even if the kernel's sums suffice
@@ -49,7 +49,7 @@ class ProcessReading:
     def read_sums(self, listed: Listed) -> Mapping[str, Sums]:
         """Return the kernel's sums by the control groups' `cpu_source`; empty without sums in the kernel."""
         if self._kernel is None:
-            return NO_SUMS
+            return {}
         also = [each.directory for those in listed.gone.values() for each in those]
         return self._kernel.sums([*listed.groups.directories, *also])
 
@@ -72,10 +72,6 @@ class ProcessReading:
         self._attributor.read(processes, are_all=False)
         self._scanner.close()  # its open descriptors only pay off in consecutive samples of all processes
         return ProcessesRead(processes, are_all=False)
-
-    def close(self) -> None:
-        """Close all descriptors."""
-        self._scanner.close()
 
     def _read_all(self) -> ProcessesRead:
         try:

@@ -91,7 +91,7 @@ def test_the_kernels_sums_are_begun_by_a_thread_that_has_ended_before_rights_are
     monkeypatch.setattr(choice, "digest_of", lambda: "0123")
     monkeypatch.setattr(choice, "give_up_rights", give_up)
     choose = begin_choice(ExporterConfig(), {"0123-groups": 7})
-    assert choose(ExporterConfig(), {}).process_reader == ProcessReader("procfs", "Operation not permitted")
+    assert choose().process_reader == ProcessReader("procfs", "Operation not permitted")
     assert begun == [("loading", {"groups": 7})]
     assert "loading" not in alive
 

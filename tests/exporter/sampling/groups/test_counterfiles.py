@@ -29,8 +29,8 @@ def test_an_old_kernel_does_not_count_kills_which_is_not_zero():
 
 
 def test_block_io_of_v1_is_told_by_device():
-    assert parse_blkio(BLKIO, source="x") == {"254:0": (8192, 4096)}
-    assert parse_blkio("Total 0\n", source="x") == {}
+    assert parse_blkio(BLKIO) == {"254:0": (8192, 4096)}
+    assert parse_blkio("Total 0\n") == {}
 
 
 def test_block_io_of_v2_is_told_by_device():
@@ -46,9 +46,9 @@ def test_devices_without_figures_and_figures_of_others_are_passed_over():
 
 def test_pressure_is_told_by_share():
     some = "some avg10=1.90 avg60=1.51 avg300=2.42 total=26907512\n"
-    assert parse_pressure(some, source="x") == {"some": 26907512}  # of CPUs, before Linux 5.13
+    assert parse_pressure(some) == {"some": 26907512}  # of CPUs, before Linux 5.13
     full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
-    assert parse_pressure(some + full, source="x") == {"some": 26907512, "full": 7}
+    assert parse_pressure(some + full) == {"some": 26907512, "full": 7}
 
 
 def test_a_list_of_cpus_is_a_set():
@@ -85,9 +85,9 @@ def test_a_counter_of_64_bits_is_read_and_a_larger_one_is_an_error():
 PARSERS = (
     parse_memory_events,
     parse_oom_control,
-    lambda text: parse_blkio(text, source="x"),
+    parse_blkio,
     parse_io_stat,
-    lambda text: parse_pressure(text, source="x"),
+    parse_pressure,
     lambda text: parse_cpu_list(text, source="x"),
     parse_process_io,
 )

@@ -87,7 +87,8 @@ def test_a_job_in_directories_made_with_it_is_seen(node, watch):
 def test_groups_that_have_been_removed_need_no_watch(node, watch, monkeypatch, caplog):
     """A control group's removal ends its watch without a notification: 50 jobs a second would use them up."""
     node.job_v2("job_0")
-    watcher, asked = watch(max_watches=8)
+    monkeypatch.setattr(arrivals, "MAX_WATCHES", 8)
+    watcher, asked = watch()
     all_notices = inotify.Inotify.notices
     told = lambda own: (each for each in all_notices(own) if not each.mask & inotify.IGNORED)  # noqa: E731
     monkeypatch.setattr(inotify.Inotify, "notices", told)
@@ -132,9 +133,10 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
     assert len(asked) <= BURST_LOOKS
 
 
-def test_watches_go_with_the_jobs(node, watch, caplog):
+def test_watches_go_with_the_jobs(node, watch, caplog, monkeypatch):
+    monkeypatch.setattr(arrivals, "MAX_WATCHES", 8)  # of which none is used up by jobs that have ended
     node.job_v2("job_1")
-    watcher, _ = watch(max_watches=8)  # of which none is used up by jobs that have ended
+    watcher, _ = watch()
     before = count_watches()
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
@@ -147,11 +149,12 @@ def test_watches_go_with_the_jobs(node, watch, caplog):
     assert caplog.records == []
 
 
-def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog):
+def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog, monkeypatch):
+    monkeypatch.setattr(arrivals, "MAX_WATCHES", 5)
     for number in range(1, 20):
         node.job_v2(f"job_{number}")
     before = count_watches()
-    watcher, _ = watch(max_watches=5)
+    watcher, _ = watch()
     watcher.rescan()
     assert count_watches() == before + 5
     assert len(caplog.records) == 1
@@ -240,8 +243,8 @@ def group_below(tops, tmp_path):
 
 
 @pytest.fixture(params=["v1", "v2"])
-def real(request, tmp_path):
-    """Return (root, prefix, the directory in which a job of Slurm's stands) on a real hierarchy."""
+def real(request, tmp_path, monkeypatch):
+    """Return the root of a real hierarchy, a group of its own, and the directory in which a job of Slurm's stands."""
     if request.param == "v1":
         tops, below = ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup/cpu,cpuacct"], "slurm/uid_6001"
     else:
@@ -251,16 +254,16 @@ def real(request, tmp_path):
     for name in below.split("/"):
         made.append(f"{made[-1]}/{name}")
         os.mkdir(made[-1])
-    is_v2_root = os.path.exists(f"{os.path.dirname(top)}/cgroup.controllers")
-    root = os.path.dirname(top) if is_v2_root else "/sys/fs/cgroup"
-    yield root, f"/{os.path.basename(top)}", made[-1]
+    if request.param == "v1":
+        monkeypatch.setattr(arrivals, "find_hierarchies", lambda root: {"cpuacct": root})
+    yield top, made[-1]
     for path in reversed(made):
         os.rmdir(path)
 
 
 def test_the_real_kernel_tells_of_jobs_and_their_figures_end_with_them(real, watch, clock):
-    root, prefix, parent = real
-    watcher, asked = watch(root=root, prefix=prefix)
+    root, parent = real
+    watcher, asked = watch(root=root)
     job = f"{parent}/job_5"
     os.mkdir(job)
     try:
@@ -286,11 +289,11 @@ def test_the_real_kernel_tells_of_jobs_and_their_figures_end_with_them(real, wat
 
 @pytest.mark.parametrize("real", ["v2"], indirect=True)
 def test_on_v2_the_real_kernel_tells_when_a_job_runs_empty_and_its_figures_are_whole_then(real, watch, clock):
-    root, prefix, parent = real
-    watcher, asked = watch(root=root, prefix=prefix)
+    root, parent = real
+    watcher, asked = watch(root=root)
     job = f"{parent}/job_5"
     os.mkdir(job)
-    sampler = Sampler(SamplerSettings(cgroup=root, cgroup_root=prefix), clock)
+    sampler = Sampler(SamplerSettings(cgroup=root), clock)
     try:
         watcher.follow()
         clock.advance(60)

@@ -41,11 +41,9 @@ def test_no_hierarchy_is_found_where_there_is_none(tmp_path):
         find_hierarchies(str(tmp_path / "nothing"))
 
 
-def test_a_job_below_a_prefix_is_found_with_that_prefix_only(node, unreadable):
+def test_a_job_below_a_container_is_not_found(node, unreadable):
     node.job_v1("docker/abc/slurm/uid_1/job_2")
     assert listed(node.cgroup, unreadable) == []
-    (directory,) = listed(node.cgroup, unreadable, prefix="/docker/abc")
-    assert directory.groups["memory"] == f"{node.cgroup}/memory/docker/abc/slurm/uid_1/job_2"
 
 
 def test_what_users_and_others_make_is_no_job(node, unreadable):
