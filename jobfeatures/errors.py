@@ -190,6 +190,11 @@ def shown_name(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
+def printable(text: str) -> str:
+    """Return a text of which nothing moves a cursor or ends a line: what is not printable is escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def nearest(word: str, known: Collection[str]) -> str:
     """Return ``; did you mean X?`` if a known word resembles this one, else an empty string."""
     import difflib  # needed only after a mistake

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import jobfeatures.cli
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.settings.usage import Parser, VersionAction, check_command
+from jobfeatures.settings.usage import Parser, VersionAction, check_command, complain
 from jobfeatures.system.exitstatus import INTERRUPTED
 
 # Each command is a file in commands/ with `add_arguments(parser)` and `run(arguments)`; dashes become
@@ -54,23 +54,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = _module(arguments.command).run(arguments)
     except ConfigurationError as error:
-        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        complain(error, "jobfeatures-exporter")
         return 2
     except JobfeaturesError as error:
-        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        complain(error, "jobfeatures-exporter")
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print("jobfeatures-exporter: interrupted", file=sys.stderr)
+        complain("interrupted", "jobfeatures-exporter")
         return INTERRUPTED
     return status
 
 
 def _warn(former: str, today: str) -> None:
     warning = f'"{former}" is now "{today}"; the next release will not know the old name'
-    print(f"jobfeatures-exporter: {warning}", file=sys.stderr)
+    complain(warning, "jobfeatures-exporter")
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
 from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, printable
 from jobfeatures.features.origin import UNKNOWN, parse_origins
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
@@ -53,7 +53,7 @@ def _show(tree: FeatureTree, directory: str, *, with_origin: bool) -> int:
         print(directory)
         origins = _origins(tree, directory) if with_origin else {}
         for name, value in _entries(directory):
-            origin = f"  ({_escaped(origins.get(name, UNKNOWN))})" if with_origin else ""
+            origin = f"  ({printable(origins.get(name, UNKNOWN))})" if with_origin else ""
             print(f"  {name} {value}{origin}")
     except BrokenPipeError:
         raise
@@ -78,7 +78,7 @@ def _entries(directory: str) -> Iterator[tuple[str, str]]:
     for name in names:
         value = features.get("machine", name)
         if value is not None:
-            yield name, _escaped(value)
+            yield name, printable(value)
 
 
 def _origins(tree: FeatureTree, directory: str) -> Mapping[str, str]:
@@ -95,7 +95,3 @@ def _origins(tree: FeatureTree, directory: str) -> Mapping[str, str]:
             return parse_origins(file.read(MAX_ORIGINS_CHARACTERS), source=path)
     except FileNotFoundError:
         return {}
-
-
-def _escaped(text: str) -> str:
-    return text.encode("unicode_escape").decode()

@@ -10,6 +10,7 @@ from typing import Any
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import Choice, NodePlan
 from jobfeatures.drains.victims import Victims
+from jobfeatures.errors import printable
 from jobfeatures.records.quantities import counted
 
 SHOWN_KILLED = 3
@@ -38,7 +39,7 @@ def format_span(secs: float) -> str:
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
     """Format aligned columns: the column numbers in `left` are left-aligned, all others right-aligned."""
-    escaped = [[cell.encode("unicode_escape").decode() for cell in row] for row in (head, *rows)]
+    escaped = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[number]) for row in escaped) for number in range(len(head))]
     lines = [
         "  ".join(
@@ -68,7 +69,7 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
         for choice in plan.choices
     ]
     head = ("", "shutdown at", "in", "waste", "idle", "draining", "killed", "basis", "jobs killed")
-    text = f"{plan.node}: {plan.total_cpus} CPUs; waste in core hours\n"
+    text = f"{printable(plan.node)}: {plan.total_cpus} CPUs; waste in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 7, 8}))
 
     def summary(choice: Choice) -> str:
@@ -92,7 +93,7 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
         lines.append(f"not counted, as too little is known of them: {', '.join(plan.unknown_jobs)}")
     if plan.capped_jobs:
         lines.append(f"report more waste than is possible, so it is capped: {', '.join(plan.capped_jobs)}")
-    return text + "".join(f"{line.encode('unicode_escape').decode()}\n" for line in lines)
+    return text + "".join(f"{printable(line)}\n" for line in lines)
 
 
 def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
@@ -175,10 +176,10 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
         for said, job in _verdicts(victims)
     ]
     head = ("", "batch", "job", "user", "cores", "waste", "basis", "priority", "")
-    text = f"{node.name.encode('unicode_escape').decode()}: waste in core hours\n"
+    text = f"{printable(node.name)}: waste in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 2, 3, 6, 8})) if rows else ""
     if node.silent:
-        text += f"no answer yet, so jobs may be missing: {', '.join(node.silent)}\n"
+        text += f"no answer yet, so jobs may be missing: {printable(', '.join(node.silent))}\n"
     considered = f"{len(victims.considered)} of {len(rows)} jobs considered"
     if victims.chosen is None:
         return f"{text}{considered}: together they free {victims.available} of {victims.cores} cores\n"

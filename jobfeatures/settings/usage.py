@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
-from jobfeatures.errors import ConfigurationError, nearest, shown
+from jobfeatures.errors import ConfigurationError, nearest, printable, shown
 
 SETTINGS_TITLE = "settings"  # help's title for the flags of settings
 
@@ -109,6 +109,6 @@ def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
         raise ConfigurationError(key, f"needs {library}: {hint}") from None
 
 
-def complain(text: object) -> None:
+def complain(text: object, program: str = "jobfeatures") -> None:
     """Print one line to standard error."""
-    print(f"jobfeatures: {text}", file=sys.stderr)
+    print(f"{program}: {printable(str(text))}", file=sys.stderr)

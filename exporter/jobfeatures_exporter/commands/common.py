@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Set
 
 from jobfeatures.settings.flags import add_flags
 from jobfeatures.settings.resolve import load_config, settings_of, variable_of
+from jobfeatures.settings.usage import complain
 from jobfeatures_exporter.config import ExporterConfig
 
 
@@ -36,4 +36,4 @@ def _warn_of_misspelt(variables: Set[str], retired: Set[str]) -> None:
         words = [each.removeprefix("JOBFEATURES_") for each in variables]
         if near := get_close_matches(name.removeprefix("JOBFEATURES_"), words, 1, 0.85):
             warning = f"{name}: there is no such setting; did you mean JOBFEATURES_{near[0]}?"
-            print(f"jobfeatures-exporter: {warning}", file=sys.stderr)
+            complain(warning, "jobfeatures-exporter")

@@ -13,6 +13,7 @@ import time
 
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
+from jobfeatures.settings.usage import complain
 from jobfeatures.system.command import run_command
 
 # "Slurm Job_id=12 Name=fit.sh Ended, Run time 00:01:40, COMPLETED, ExitCode 0"; of an array "Slurm Array
@@ -67,11 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
             _send(arguments, body, text)
             return 0
     except Exception as error:  # noqa: BLE001  # any fault costs the figures, not the mail
-        print(f"jobfeatures-exporter: mail without figures: {error}", file=sys.stderr)
+        complain(f"mail without figures: {error}", "jobfeatures-exporter")
     try:
         _hand_over([arguments.mailer, "-s", arguments.subject, arguments.address], body)
     except JobfeaturesError as error:
-        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        complain(error, "jobfeatures-exporter")
         return 1
     return 0
 

@@ -13,6 +13,7 @@ import time
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
+from jobfeatures.settings.usage import complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         reported = kept
     except AmbiguousJobError as error:
-        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        complain(error, "jobfeatures-exporter")
         return 2
     if arguments.format == "json":
         print(json.dumps(make_document(reported.reports, notes=reported.notes), indent=2))

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import logging
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from dataclasses import replace
 from jobfeatures.errors import JobfeaturesError, SourceError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.settings.usage import complain
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.commands.common import add_settings, config_of
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     faults = validate_envelope(document, profile=origin.profile, strict=True)
     if faults:
         for fault in faults:
-            print(f"jobfeatures-exporter: own document breaks the format: {fault}", file=sys.stderr)
+            complain(f"own document breaks the format: {fault}", "jobfeatures-exporter")
         return 1
     print(json.dumps(document))
     return 1 if "errors" in document else 0

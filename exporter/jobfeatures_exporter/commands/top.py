@@ -13,6 +13,7 @@ from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.settings.access import Access, access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures.settings.resolve import DEFAULT_FILE
+from jobfeatures.settings.usage import complain
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
@@ -72,11 +73,8 @@ def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("jobfeatures"):
             raise
-        print(
-            "jobfeatures-exporter: printed once: a live table needs textual, pip install "
-            "'jobfeatures-exporter[top]'",
-            file=sys.stderr,
-        )
+        need = "printed once: a live table needs textual, pip install 'jobfeatures-exporter[top]'"
+        complain(need, "jobfeatures-exporter")
         return False
     show_live(pages, interval_secs=interval_secs, order=order)
     return True

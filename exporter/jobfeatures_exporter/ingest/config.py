@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings.resolve import ADDRESS, COUNT, PATH, TEXT, option
 from jobfeatures_exporter.sonar.config import SonarConfig
-
-LOOPBACK = ("127.", "localhost:", "[::1]:")
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -33,12 +30,3 @@ class IngestConfig(SonarConfig):
     def awaits_documents(self) -> bool:
         """Return whether documents of other agents are accepted at all."""
         return self.sonar_listen is not None or self.sonar_directory is not None
-
-
-def check_ingest(config: IngestConfig) -> None:
-    """Raise ConfigurationError if the settings for receiving documents contradict each other."""
-    listen = config.sonar_listen
-    if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
-        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
-    if config.sonar_max_nodes == 0:
-        raise ConfigurationError("sonar.max_nodes", "must be 1 or more")

@@ -11,7 +11,7 @@ import stat
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.ingest.config import check_ingest
+from jobfeatures_exporter.ingest.config import IngestConfig
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from jobfeatures_exporter.web.admission import is_loopback
@@ -31,6 +31,15 @@ def check(config: DaemonConfig) -> None:
         check_listener(config)
     elif config.controller_listen is not None:
         check_nodes_listener(config)
+
+
+def check_ingest(config: IngestConfig) -> None:
+    """Raise ConfigurationError if the settings for receiving documents contradict each other."""
+    listen = config.sonar_listen
+    if listen is not None and config.sonar_users_file is None and not is_loopback(listen.rpartition(":")[0]):
+        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
+    if config.sonar_max_nodes == 0:
+        raise ConfigurationError("sonar.max_nodes", "must be 1 or more")
 
 
 def check_nodes_listener(config: DaemonConfig) -> None:

@@ -39,10 +39,10 @@ from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
 from jobfeatures_exporter.view.sources import SourceView
 from jobfeatures_exporter.view.units import format_span
+from jobfeatures_exporter.web.admission import is_loopback
 from jobfeatures_exporter.web.configfile.reloaded import WebFile
 
 TIME_ERROR = 5  # of adjtimex(2): the clock is not synchronized
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TIMEX_BYTES = 512  # larger than the structure on any platform
 MAX_CLOCK_AHEAD_SECS = 2.0
 SOON_SECS = 14 * 86_400.0
@@ -339,6 +339,6 @@ def _listener(config: DaemonConfig) -> Finding:
     words = "; ".join(answer.body.decode("utf-8", "replace").split("\n")[:3]).strip("; ")
     if answer.status != 200:
         return _wrong(what, words, "the sources above say more")
-    if host in LOOPBACK:
+    if is_loopback(host):
         words += "; only this machine can scrape it, unless web.listen_address says otherwise"
     return _good(what, words)

@@ -19,6 +19,7 @@ from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.web.admission import is_loopback
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.sampling.sampler import Sampler
@@ -33,7 +34,7 @@ READY_SECS = 10.0  # how long to wait for the batch systems' first answers
 def is_here(url: str, boot_time_secs: float | None, *, procfs: str) -> bool:
     """Return whether a daemon runs on this machine, by its address and its node's boot time."""
     host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
-    if host not in {"localhost", "::1", socket.gethostname()} and not host.startswith("127."):
+    if host != socket.gethostname() and not is_loopback(host):
         return False
     try:
         booted = read_stat(procfs).boot_time_secs

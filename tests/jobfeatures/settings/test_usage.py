@@ -7,6 +7,7 @@ import pytest
 import jobfeatures.cli
 import jobfeatures_exporter.cli
 from jobfeatures.settings.resolve import settings_of
+from jobfeatures.settings.usage import complain
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 
@@ -87,3 +88,13 @@ def test_what_is_wrong_with_a_value_behind_set_is_told_as_of_its_flag(call):
         "--scrape.deadline: must be a duration such as 500ms, 10s, 2m, or a number of seconds, not 'never'"
         in done.stderr
     )
+
+
+def test_an_error_is_one_line_and_moves_no_cursor(capsys):
+    complain("gpu\x1b[2J: refused\nby a\u202eb")
+    complain(OSError("Müller: no such file"), "jobfeatures-exporter")
+    assert capsys.readouterr().err.split("\n") == [
+        r"jobfeatures: gpu\x1b[2J: refused\nby a\u202eb",
+        "jobfeatures-exporter: Müller: no such file",
+        "",
+    ]

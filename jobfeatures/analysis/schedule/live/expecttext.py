@@ -10,6 +10,7 @@ from typing import Any, Final
 from jobfeatures.analysis.schedule.live.expectation import ENDED, SUSPENDED, WAITS, Ahead, Expectation
 from jobfeatures.analysis.schedule.live.facts import JobFacts
 from jobfeatures.analysis.schedule.live.outlook import OVERRUN_SECS
+from jobfeatures.errors import printable
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import Verdict
@@ -67,13 +68,13 @@ def format_expectation(found: Expectation, notes: tuple[str, ...] = (), zone: tz
     """Return an expectation as readable text."""
     words = Words(found.now_secs, zone)
     parts = [
-        [_escaped(_headline(found, words))],
+        [printable(_headline(found, words))],
         list(_expected(found, words)),
         list(_verdict(found, words)),
         ["Why:", *_why(found, words)],
     ]
     if notes:
-        parts.append(["Not known:", *(f"- {_escaped(note)}" for note in notes)])
+        parts.append(["Not known:", *(f"- {printable(note)}" for note in notes)])
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -92,7 +93,7 @@ def _headline(found: Expectation, words: Words) -> str:
 
 
 def _expected(found: Expectation, words: Words) -> Iterator[str]:
-    upper, mine = found.upper_secs, _escaped(_who(found.facts.user))
+    upper, mine = found.upper_secs, printable(_who(found.facts.user))
     share = f"With {_cpus(found.share_cpus)} for {mine} it should"
     if found.state == ENDED:
         if upper == found.lower_secs:
@@ -190,7 +191,7 @@ def _verdict_of_ended(at_least: Number | None, at_most: Number) -> Iterator[str]
 
 
 def _why(found: Expectation, words: Words) -> Iterator[str]:
-    asked, facts, user = found.asked, found.facts, _escaped(_who(found.facts.user))
+    asked, facts, user = found.asked, found.facts, printable(_who(found.facts.user))
     share_from = SHARES_FROM.get(found.share_from, found.share_from)
     yield f"- The share is {_cpus(found.share_cpus)} at any time: {share_from}."
     if facts.cpus and facts.cpus > found.share_cpus:
@@ -209,7 +210,7 @@ def _why(found: Expectation, words: Words) -> Iterator[str]:
         if more:
             yield f"    and {more:,} more before these"
     if asked.is_whole_array:
-        yield f"- {_escaped(facts.array_id)} is an array. This is of its last task, behind all others of it."
+        yield f"- {printable(facts.array_id)} is an array. This is of its last task, behind all others of it."
     if asked.components > 1:
         yield f"- It is one of {asked.components} components of a job. Each counts by itself."
     if found.state != ENDED:
@@ -237,7 +238,7 @@ def _ahead(each: Ahead, words: Words) -> str:
     tasks = f", {facts.tasks} tasks" if facts.tasks > 1 else ""
     state = "ended" if facts.end_secs is not None else "waits" if facts.start_secs is None else "runs"
     length = f"ran {span(facts.runtime_secs)}" if facts.end_secs is not None else _limit(facts)
-    return f"{when}: job {_escaped(facts.job_id)} ({state}{tasks}, {_cpus(facts.cpus)}, {length})"
+    return f"{when}: job {printable(facts.job_id)} ({state}{tasks}, {_cpus(facts.cpus)}, {length})"
 
 
 def _limit(facts: JobFacts) -> str:
@@ -255,10 +256,6 @@ def _number(value: Number) -> str:
 def _who(user: str | None) -> str:
     """Return a user as named in a sentence: some logs have only numbers."""
     return f"user {user}" if user and user.isdecimal() else user or ""
-
-
-def _escaped(text: str) -> str:
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
