@@ -82,10 +82,10 @@ def _match(arguments: argparse.Namespace) -> Iterator[str]:
         nodes = parse_nodes(read_bytes(arguments.nodes, MAX_NODES_BYTES).decode("utf-8", "replace"))
     except ParseError as error:
         raise error.at(arguments.nodes) from None
-    warnings, _, jobs = jobs_of(arguments.file, lenient=arguments.lenient)
+    warnings, jobs, _ = jobs_of(arguments.file, lenient=arguments.lenient)
     yield from warnings
     lacking = 0
-    for job in jobs:
+    for _, job in jobs:
         for found in match(job, nodes):
             lacking += not found.is_enough
             yield from (f"{arguments.file}: {line}" for line in _nodes_of(found))

@@ -11,7 +11,14 @@ from fractions import Fraction
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.amounts import growth_bounds, used_over_time
 from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
-from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob, SssJobGroup, format_object
+from jobfeatures.formats.sss.objects import (
+    DELIVERED,
+    Property,
+    Reference,
+    SssJob,
+    SssJobGroup,
+    format_object,
+)
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.requests.dependencies import Dependency, order_jobs, read_dependencies
 from jobfeatures.formats.sss.requests.expressions import Group, parse_expression
@@ -20,6 +27,7 @@ from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 from jobfeatures.formats.sss.xml import MAX_BYTES
 from jobfeatures.records.model import JobState
+from jobfeatures.records.quantities import counted
 
 
 def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[str]:
@@ -105,37 +113,39 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
         return file.read(max_bytes + 1)
 
 
-def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], tuple[SssJob, ...], tuple[SssJob, ...]]:
-    """Return warnings about a document, and its jobs: as written, and with their defaults resolved.
+def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
+    """Return warnings on a document, its jobs as written and with their defaults, and references to others.
 
     Raises ParseError and OSError.
     """
     parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
-    if isinstance(parsed.root, SssJobGroup):
-        own, resolved = parsed.root.jobs, resolve_group(parsed.root)
-    else:
-        own = (parsed.root,) if isinstance(parsed.root, SssJob) else ()
-        resolved = tuple(resolve_job(each) for each in own if isinstance(each, SssJob))
-    both = [tuple(each for each in jobs if isinstance(each, SssJob)) for jobs in (own, resolved)]
-    return [str(each) for each in parsed.warnings], both[0], both[1]
+    warnings = [str(each) for each in parsed.warnings]
+    if isinstance(parsed.root, SssJob):
+        return warnings, [(parsed.root, resolve_job(parsed.root))], []
+    if not isinstance(parsed.root, SssJobGroup):
+        return warnings, [], []
+    both = zip(parsed.root.jobs, resolve_group(parsed.root), strict=True)
+    jobs = [(own, job) for own, job in both if isinstance(own, SssJob) and isinstance(job, SssJob)]
+    return warnings, jobs, [each for each in parsed.root.jobs if isinstance(each, Reference)]
 
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
     """Yield the lines of output about a document. Raises ParseError for the first error, and OSError."""
-    warnings, written, jobs = jobs_of(name, lenient=lenient)
+    warnings, both, references = jobs_of(name, lenient=lenient)
+    jobs = [job for _, job in both]
     yield from warnings
-    for own, job in zip(written, jobs, strict=True):
+    for own, job in both:
         for scope in job.scopes():
             parse_expression(scope.requested)
         if resolved:
             yield format_object(job)
         if explain:
             yield from (f"{name}: {job.id}: {line}" for line in explain_job(job, own, jobs))
-    order = order_jobs(jobs)
+    order = order_jobs([*jobs, *references])
     for job_id, other in order.missing:
         yield f"{name}: {job_id}: waits for {other}, which is not in the document"
     if order.cycle:
         raise ParseError(f"jobs wait for each other: {', then '.join(order.cycle)}", field="Dependency")
-    if explain and len(jobs) > 1:
+    if explain and len(order.order) > 1:
         yield f"{name}: can run in this order: {', '.join(order.order)}"
-    yield f"{name}: {len(jobs)} jobs, no errors"
+    yield f"{name}: {counted(len(jobs), 'job')}, no errors"

@@ -71,7 +71,7 @@ SACCT = "JobID|JobName|State|Start|End\n1|a|COMPLETED|2026-01-01T00:00:00|2026-0
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(SWF, "0 errors, 3 warnings"), (SSS, "1 jobs, no errors"), (json.dumps(GOOD), "")],
+    [(SWF, "0 errors, 3 warnings"), (SSS, "1 job, no errors"), (json.dumps(GOOD), "")],
     ids=["swf", "sss", "sonar"],
 )
 def test_what_a_file_is_shows_by_its_beginning(file, capsys, text, said):
