@@ -3,8 +3,10 @@
 from prometheus_client import REGISTRY, start_http_server
 from jobfeatures_exporter.registry import NodeCollector
 
-collector = NodeCollector.from_settings({"batch.sources": "slurm"}) collector.start()
-REGISTRY.register(collector) start_http_server(9200, addr="127.0.0.1")
+collector = NodeCollector.from_settings({"batch.sources": "slurm"})
+collector.start()
+REGISTRY.register(collector)
+start_http_server(9200, addr="127.0.0.1")
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class JobObservation:
 
 
 class Group(NamedTuple):
-    """A control group with processes; `users` are those known, not counting root."""
+    """A control group with processes: its user if one is known that is not root, and its SLUID."""
 
     uid: int | None = None
     sluid: str | None = None

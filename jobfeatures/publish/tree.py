@@ -11,7 +11,7 @@
     ROOT/locks/00 …                     see `locked` (private)
     ROOT/tokens/slurm-1234              the secret in the job's URLs (private)
     ROOT/urls/slurm-1234                export lines with the URLs, for the job's user alone
-    ROOT/intake/slurm-1234.publish      a prolog's request to the daemon (private); see intake.py
+    ROOT/intake/slurm-1234.publish      a prolog's request to the daemon (private); see hooks/request.py
     ROOT/intake/slurm-1234.asked        its prolog waits for the batch system's answer (private)
     ROOT/failures/publish.timeout       one byte per hook failure of this kind (private); see failures.py
     ROOT/staging/                       half-created and half-removed entries (private)

@@ -1,6 +1,6 @@
 """The declaration of a metric, and those metrics that several modules use, such as drain plans. Pure.
 
-The others are declared next to their collectors, in ``exporter/jobfeatures_exporter/collectors``.
+The others are declared next to their collectors, in ``jobfeatures_exporter/scrape/collectors``.
 """
 
 from __future__ import annotations

@@ -91,10 +91,10 @@ def one(way: str, path: str, jobs: int) -> float:
     if way == "cells, one by one":
         one_by_one(marks, grid)
     elif way == "cells":
-        found = compute_heatmap(marks, np.arange(USERS), USERS, grid)
+        found = compute_heatmap([marks], np.arange(USERS), USERS, grid)
         started, taken = time.process_time(), time.process_time() - started
         few = make_marks(3000)
-        assert np.array_equal(compute_heatmap(few, np.arange(USERS), USERS, grid), one_by_one(few, grid))
+        assert np.array_equal(compute_heatmap([few], np.arange(USERS), USERS, grid), one_by_one(few, grid))
         assert found.shape == (USERS, grid.columns)
         return taken
     elif way.startswith("heatmap"):
@@ -105,30 +105,33 @@ def one(way: str, path: str, jobs: int) -> float:
 def draw(marks, form: str) -> None:
     import numpy as np
 
-    from jobfeatures.analysis.schedule.measures import Steps, make_edges
+    from jobfeatures.analysis.schedule.measures import make_edges
     from jobfeatures.analysis.schedule.pictures.draw import draw_pictures, render
     from jobfeatures.analysis.schedule.pictures.drawn import USE_COLUMNS, View
-    from jobfeatures.analysis.schedule.result import Use
+    from jobfeatures.analysis.schedule.runs import Store, as_rows
+    from jobfeatures.analysis.schedule.whole import Use
 
     users = [f"user{number}" for number in range(USERS)]
     sums = np.bincount(marks.user, weights=marks.tardiness, minlength=USERS).tolist()
-    steps = Steps(make_edges(0, YEAR_SECS, USE_COLUMNS), np.linspace(0, 100, USE_COLUMNS))
+    level = np.linspace(0, 100, USE_COLUMNS)
     document = {
         "log": "log", "jobs": 3 * len(marks.user), "violated": len(marks.user), "mode": "literal",
-        "weighted_tardiness": dict(zip(users, sums, strict=True)),
+        "weighted_tardiness": dict(zip(users, sums, strict=True)), "veet": dict.fromkeys(users, 1.0),
         "shares": {"cpu": {"default": 1, "unit": "cpu", "users": {}}},
         "utilisation": {"cpu": {"mean": 0.5}}, "queue_length": {"most": 100},
     }  # fmt: skip
-    view = View(
-        document=document,
-        users=users,
-        marks=marks,
-        first_secs=0,
-        last_secs=YEAR_SECS,
-        use={"cpu": Use(100, "log", 100, steps)},
-        waiting=steps,
-    )
-    render(next(draw_pictures([view])), form)
+    with Store() as store:
+        view = View(
+            document=document,
+            users=users,
+            runs=[store.write(as_rows(marks._asdict()))],
+            first_secs=0,
+            last_secs=YEAR_SECS,
+            edges=make_edges(0, YEAR_SECS, USE_COLUMNS),
+            use={"cpu": Use(100, "log", 100, level)},
+            waiting=level,
+        )
+        render(next(draw_pictures([view])), form)
 
 
 WAYS = (

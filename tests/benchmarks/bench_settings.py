@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.bench_scrape import BETWEEN_SECS, Exporter, control_groups, free_port, herd
+from tests.benchmarks.bench_scrape import BETWEEN_SECS, Exporter, Load, control_groups, free_port, herd
 
 PROFILES = "treydock,jobstats,slurm-job-exporter,ceems,process-exporter"
 WAYS = {
@@ -40,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        parent = stack.enter_context(herd(options.processes, options.busy))
+        parent = stack.enter_context(herd(Load(options.jobs, options.processes, options.busy), BETWEEN_SECS))
         print(stack.enter_context(control_groups(parent, options.jobs)))
         found = []
         for number, (name, flags) in enumerate(WAYS.items()):

@@ -52,7 +52,9 @@ def encode_summary(report: JobReport | None, elapsed_secs: int) -> str:
 
 
 def _node(node: NodeUse, elapsed_secs: int) -> dict[str, Any]:
-    cards = {card.minor or str(at): card for at, card in enumerate(node.gpus)}
+    cards: dict[str, GpuUse] = {}
+    for card in node.gpus:  # instances (MIG) share their card's number
+        cards[card.minor if card.minor and card.minor not in cards else card.uuid] = card
     found: dict[str, Any] = {
         "total_memory": _whole(node.allocated_memory),
         "used_memory": _whole(node.memory_peak),

@@ -56,15 +56,16 @@ class CpuRates:
         while len(self._looks) > 1 and self._looks[1].read_at_secs <= now.read_at_secs - MIN_SECS:
             self._looks.popleft()
         rates: dict[JobKey, float] = {}
-        self.node_busy_cpus = None
+        busy_cpus = None
         cpus = 0 if snapshot.node is None else len(snapshot.node.cores)
         if self._looks and (elapsed := now.read_at_secs - self._looks[0].read_at_secs) >= MIN_SECS:
             before = self._looks[0]
             if cpus and (share := compute_busy_share(before.node, now.node)) is not None:
-                self.node_busy_cpus = share * cpus
+                busy_cpus = share * cpus
             both = ((key, before.used_secs.get(key), secs) for key, secs in now.used_secs.items())
             found = {key: compute_rate(earlier, secs, elapsed, cpus) for key, earlier, secs in both}
             rates = {key: rate for key, rate in found.items() if rate is not None}
+        self.node_busy_cpus = busy_cpus  # at once: pages read it meanwhile
         if not self._looks or now.read_at_secs - self._looks[-1].read_at_secs >= APART_SECS:
             self._looks.append(now)
         return rates

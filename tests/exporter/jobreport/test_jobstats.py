@@ -66,6 +66,13 @@ def test_a_summary_has_the_keys_that_jobstats_documents():
     }
 
 
+def test_cards_that_share_a_number_or_have_none_have_names_of_their_own():
+    cards = [replace(CARD, uuid=uuid, minor=minor) for uuid, minor in (("a", "0"), ("b", "0"), ("c", ""))]
+    node = replace(NODE, gpus=tuple(cards))
+    found = unpacked(encode_summary(replace(REPORT, nodes=(node,)), 100))["nodes"]["n1"]["gpu_utilization"]
+    assert found == {"0": 50.0, "b": 50.0, "c": 50.0}
+
+
 def test_what_is_not_known_is_left_out():
     node = NodeUse(place=Place("n1"), cpu_secs=5.0)
     assert unpacked(encode_summary(replace(REPORT, nodes=(node,)), 100))["nodes"] == {
