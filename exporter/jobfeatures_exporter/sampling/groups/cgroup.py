@@ -116,7 +116,7 @@ class JobCgroup:
         self._transfers = True  # whether blkio has reported any
         self._throttled_usecs: int | None = None
         self._is_v2 = UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups
-        self._cpu_stat = self._file(UNIFIED if self._is_v2 else "", "cpu.stat", _parse_cpu_and_throttled)
+        self._cpu_stat = self._file(UNIFIED if self._is_v2 else "", "cpu.stat", parse_cpu_stat)
         self._cpu_split = self._file("cpuacct", "cpuacct.stat", _parse_split)
         self._cpu_usage = self._file("cpuacct", "cpuacct.usage", parse_number)
         self._core_usage = self._file("cpuacct", "cpuacct.usage_percpu", parse_core_usage)
@@ -302,10 +302,6 @@ class JobCgroup:
             device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
         }
         return {"block_io": rows}
-
-
-def _parse_cpu_and_throttled(text: str) -> tuple[CpuTimes, int | None]:
-    return parse_cpu_stat(text), parse_throttled(text)
 
 
 class GroupList(NamedTuple):

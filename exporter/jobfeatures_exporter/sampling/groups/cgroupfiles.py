@@ -81,16 +81,22 @@ def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
     return None if limit >= NO_LIMIT else limit
 
 
-def parse_cpu_stat(text: str) -> CpuTimes:
-    """Return the CPU time of v2's cpu.stat: ``user_usec 49043``, ``system_usec 77642``. Raises ParseError."""
+def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
+    """Return the CPU time of v2's cpu.stat, ``user_usec 49043``, ``system_usec 77642``, and what was throttled.
+
+    Raises ParseError.
+    """
     numbers = parse_flat_keyed(text, source="cpu.stat")
     _need(numbers, ("user_usec", "system_usec"), "cpu.stat")
-    return CpuTimes(numbers["user_usec"] / 1e6, numbers["system_usec"] / 1e6)
+    return CpuTimes(numbers["user_usec"] / 1e6, numbers["system_usec"] / 1e6), _throttled(numbers)
 
 
 def parse_throttled(text: str) -> int | None:
     """Return the throttled time of a cpu.stat in microseconds, None without a quota. Raises ParseError."""
-    numbers = parse_flat_keyed(text, source="cpu.stat")
+    return _throttled(parse_flat_keyed(text, source="cpu.stat"))
+
+
+def _throttled(numbers: Mapping[str, int]) -> int | None:
     if not numbers.get("nr_periods"):
         return None
     if "throttled_usec" in numbers:

@@ -39,9 +39,9 @@ def test_garbage_for_a_limit_is_an_error_that_names_the_file(text):
 
 
 def test_cpu_times_of_both_versions_are_seconds():
-    assert parse_cpu_stat("usage_usec 3\nuser_usec 1500000\nsystem_usec 500000\nnr_periods 0\n") == CpuTimes(
-        1.5, 0.5
-    )
+    times = "usage_usec 3\nuser_usec 1500000\nsystem_usec 500000\nnr_periods "
+    assert parse_cpu_stat(times + "0\n") == (CpuTimes(1.5, 0.5), None)
+    assert parse_cpu_stat(times + "3\nnr_throttled 1\nthrottled_usec 40\n") == (CpuTimes(1.5, 0.5), 40)
     assert parse_cpuacct_stat("user 150\nsystem 50\n", ticks_per_sec=100) == CpuTimes(1.5, 0.5)
 
 
