@@ -82,7 +82,7 @@ def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
 
 
 def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
-    """Return the CPU time of v2's cpu.stat, ``user_usec 49043``, ``system_usec 77642``; and the throttled time.
+    """Return the CPU time of v2's cpu.stat, as in ``user_usec 49043``, and its throttled time.
 
     Raises ParseError.
     """
