@@ -1,4 +1,4 @@
-"""What no unit test runs imports names that there are: benchmarks, scripts, and the examples of the docs."""
+"""What no unit test runs uses names that there are: benchmarks, scripts, tests of servers, examples of the docs."""
 
 import ast
 import importlib
@@ -10,20 +10,33 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 OURS = {"jobfeatures", "jobfeatures_exporter", "tests"}
-FOLDERS = ("tests/benchmarks", "tests/soak", "tests/labs", "docs", "grafana", "packaging")
+FOLDERS = (
+    *(f"tests/{name}" for name in ("benchmarks", "faults", "fuzz", "integration", "labs", "soak")),
+    "docs",
+    "grafana",
+    "packaging",
+)
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PAGES = sorted(
     path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if "```python" in path.read_text()
 )
 
 
-def imported(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the modules of ours and the names that a program takes from them."""
-    for node in ast.walk(ast.parse(source)):
+def used(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules of ours and the names that a program takes from them, by import or with a dot."""
+    modules = {}
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in OURS:
             yield from ((node.module, each.name) for each in node.names)
+            modules.update({each.asname or each.name: f"{node.module}.{each.name}" for each in node.names})
         elif isinstance(node, ast.Import):
             yield from ((each.name, "") for each in node.names if each.name.partition(".")[0] in OURS)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id)
+            if module is not None and is_there(module, ""):
+                yield module, node.attr
 
 
 def is_there(module: str, name: str) -> bool:
@@ -38,19 +51,21 @@ def is_there(module: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_program_imports_names_that_there_are(path):
-    assert [each for each in imported(path.read_text(encoding="utf-8")) if not is_there(*each)] == []
+def test_a_program_uses_names_that_there_are(path):
+    assert [each for each in used(path.read_text(encoding="utf-8")) if not is_there(*each)] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_an_example_of_the_docs_imports_names_that_there_are(path):
+def test_an_example_of_the_docs_uses_names_that_there_are(path):
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-    assert [each for block in blocks for each in imported(block) if not is_there(*each)] == []
+    assert [each for block in blocks for each in used(block) if not is_there(*each)] == []
 
 
 def test_a_name_that_is_gone_is_found():
-    gone = "import jobfeatures.nowhere\nfrom jobfeatures.errors import Rejected, nobody\n"
-    assert [each for each in imported(gone) if not is_there(*each)] == [
+    gone = "import jobfeatures.nowhere\nfrom jobfeatures import errors, version\nfrom jobfeatures.errors import nobody\n"
+    gone += "errors.shown(version.nothing)\n"
+    assert [each for each in used(gone) if not is_there(*each)] == [
         ("jobfeatures.nowhere", ""),
         ("jobfeatures.errors", "nobody"),
+        ("jobfeatures.version", "nothing"),
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.analysis.schedule.live.outlook import OVERRUN_SECS
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.records.schedulequality import Verdict
@@ -112,7 +113,7 @@ def test_a_job_that_is_held_beyond_its_limit_is_certainly_late(slurm, watch, unt
 
     first = until(outlook)
     assert first.facts.job_id == job_id
-    longest = 60 + livequality.OVERRUN_SECS
+    longest = 60 + OVERRUN_SECS
     assert first.upper_secs - first.facts.submit_secs >= longest
     last_start = first.upper_secs - longest
     verdicts = [made._live.outlooks("alice", at)[0].verdict for at in (last_start, last_start + 1)]
