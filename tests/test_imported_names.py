@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-OURS = {"jobfeatures", "jobfeatures_exporter", "tests"}
+OURS = {"jobfeatures", "jobfeatures_exporter"}
 FOLDERS = (
     *(f"tests/{name}" for name in ("benchmarks", "faults", "fuzz", "integration", "labs", "soak")),
     "docs",
