@@ -81,6 +81,15 @@ class Pool:
         found = self.run("condor_q", "-name", schedd, "-allusers", "-json", number)
         return json.loads(found)[0] if found.strip() else None
 
+    def is_done(self) -> bool:
+        """Return whether every schedd tells that it has no job: a busy one cannot be asked, -global leaves it out."""
+        start = [self.lab / "in", "condor_q", "-allusers", "-af", "ClusterId", "-name"]
+        asked = [
+            subprocess.run([*start, schedd], capture_output=True, timeout=60 + PATIENCE_SECS, check=False)
+            for schedd in SCHEDDS.values()
+        ]
+        return all(done.returncode == 0 and not done.stdout.strip() for done in asked)
+
     def history(self, job: str) -> dict[str, Any] | None:
         """Return an ended job's ad from its schedd's history."""
         number, _, schedd = job.partition("@")

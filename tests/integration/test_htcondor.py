@@ -109,13 +109,7 @@ def test_short_jobs_of_two_schedds_with_the_same_numbers_have_their_own_users_an
         job: next(user for user, schedd in SCHEDDS.items() if job.partition("@")[2] == schedd) for job in jobs
     }
     numbers = {number_of(job) for job in jobs}
-    pages = watched(
-        node,
-        lambda: (
-            pool.run("condor_q", "-global", "-allusers", "-af", "ClusterId").strip()
-            in {"", "All queues are empty"}
-        ),
-    )
+    pages = watched(node, pool.is_done)
     assert len(numbers) == len(jobs) / 2
     seen = {job for page in pages for _, job in page if job}
     assert seen <= set(jobs)  # no slot, no empty control group
