@@ -607,6 +607,8 @@ def main() -> None:
                 process.wait(20)
         (FOLDER / "seen.json").write_text(json.dumps(seen))
     print(json.dumps({"took": took, "failures": seen["failures"]}, indent=1))
+    if seen["failures"]:  # why the server started a job again, or did not start it
+        print((LAB / "log/slurmctld.log").read_text(errors="replace")[-20_000:])
 
 
 main()
