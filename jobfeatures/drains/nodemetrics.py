@@ -24,9 +24,11 @@ from jobfeatures.records.metrics import (
     JOB_SAYS_POSTPONABLE,
     JOB_SAYS_PRIORITY,
     JOB_START,
+    NO_BATCH_SYSTEM,
     NODE_CPUS,
     NODE_READ_AT,
     NODE_SHUTDOWN,
+    OTHERS,
     SOURCE_AGE,
     SOURCE_UP,
     Metric,
@@ -40,8 +42,6 @@ READ = (
     *(NODE_READ_AT, NODE_CPUS, NODE_SHUTDOWN, SOURCE_UP, SOURCE_AGE),
 )
 NAMES = tuple(metric.sample_name for metric in READ)
-NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})  # such labels name no batch system
-OTHERS = "other"  # the job id of the sums over jobs beyond a page's series budget
 LATE_SECS = 60.0  # how late a batch system may end a job
 
 

@@ -147,3 +147,5 @@ SOURCE_AGE = gauge(
     "Age of the table in use; absent until the source has answered once.",
     ("source",),
 )
+NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})  # such labels name no batch system
+OTHERS = "other"  # the job id of the sums over jobs beyond a page's series budget

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.errors import JobfeaturesError, shown
+from jobfeatures.records.metrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.records.series import Series
 
 MAX_DIGITS = 18

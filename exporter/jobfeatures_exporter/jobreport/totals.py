@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
-from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START
+from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Ask, Question

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jobfeatures.drains.nodemetrics import NO_BATCH_SYSTEM, OTHERS
 from jobfeatures.records.metrics import (
     JOB_CPUS,
     JOB_DRAINING_WASTE,
@@ -15,7 +14,9 @@ from jobfeatures.records.metrics import (
     JOB_REMAINING,
     JOB_SAYS_CPUS,
     JOB_START,
+    NO_BATCH_SYSTEM,
     NODE_READ_AT,
+    OTHERS,
     Metric,
 )
 from jobfeatures.records.model import Job, JobKey, JobState

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from jobfeatures.records.metrics import OTHERS
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.jobreport.totals import ask_totals, format_totals, make_totals_document
-from jobfeatures_exporter.view.job import OTHERS
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
 from tests.exporter.jobreport.test_report import END, QUESTION, START, highest_of, values_of
 from tests.exporter.jobreport.test_report_command import StandIn
