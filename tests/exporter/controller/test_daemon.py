@@ -22,6 +22,7 @@ from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER
 from jobfeatures_exporter.startup.serve import make_served
 from jobfeatures_exporter.web.app import discovery_route, make_app
 from tests.exporter.controller.polled import poll
+from tests.running import until
 
 
 class StandIn:
@@ -179,8 +180,8 @@ def test_states_to_leave_out_are_a_setting(source, clock):
 def test_threads_start_and_stop(source):
     served = Controller(config())
     served.start()
+    until(lambda: served.is_ready)
     served.stop()
-    assert served.is_ready
 
 
 @pytest.mark.parametrize(

@@ -117,10 +117,19 @@ def test_what_is_wanted_at_the_start_is_sent_at_once_and_the_rest_when_due(
 ):
     monkeypatch.setattr(module, "LOOK_SECS", 0.01)
     clock.now = 1_800_000_010.0
+    lookers, original = set(), clock.now_secs
+
+    def now_secs():
+        now = original()
+        lookers.add(threading.current_thread().name)
+        return now
+
+    monkeypatch.setattr(clock, "now_secs", now_secs)
     sender.add("sysinfo", 86400, lambda: [document], at_start=True)
     sender.add("sample", 300, lambda: [document])
     sender.start()
     keepers[0].wait_for(1)
+    until(lambda: "sonar-sample" in lookers)
     assert [each.kind for each in keepers[0].taken] == ["sysinfo"]
     clock.now = 1_800_000_300.0
     keepers[0].wait_for(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -64,7 +65,8 @@ class Manager:
         script = 'export LISTEN_PID=$$; exec "$@"'
 
         def arrange() -> None:
-            high = [os.dup2(each, 200 + place) for place, each in enumerate(numbers)]
+            first = 3 + len(numbers)
+            high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, first) for each in numbers]
             for place, each in enumerate(high):
                 os.dup2(each, 3 + place)
 
@@ -77,7 +79,7 @@ class Manager:
                 "LISTEN_FDNAMES": ":".join(names),
                 "PYTHONPATH": ":".join(sys.path),
             },
-            preexec_fn=arrange,  # noqa: PLW1509  # it calls nothing but dup2
+            preexec_fn=arrange,  # noqa: PLW1509  # it calls nothing but fcntl and dup2
             close_fds=False,
             stderr=subprocess.DEVNULL,
         )

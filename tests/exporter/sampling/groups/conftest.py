@@ -13,3 +13,12 @@ def unreadable():
 @pytest.fixture
 def budget():
     return DescriptorBudget()
+
+
+@pytest.fixture(autouse=True)
+def groups_are_closed(request, note_made):
+    """Close the control groups that a test has read."""
+    made = note_made(request.module, "JobCgroup") if hasattr(request.module, "JobCgroup") else []
+    yield
+    for each in made:
+        each.close()
