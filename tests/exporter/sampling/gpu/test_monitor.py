@@ -272,8 +272,8 @@ def test_without_a_driver_no_library_is_imported(tree):
 
 @pytest.fixture
 def running(nvml, tree):
-    """Return a monitor of NVML's stand-in that reads as fast as it can."""
-    made = GpuMonitor(["nvidia"], SystemClock(), interval_secs=0.001, paths=tree.paths, detail=True)
+    """Return a monitor of NVML's stand-in that reads often, though not so that a busy machine leaves gaps."""
+    made = GpuMonitor(["nvidia"], SystemClock(), interval_secs=0.05, paths=tree.paths, detail=True)
     made.start()
     yield made
     made.stop(PATIENCE_SECS)

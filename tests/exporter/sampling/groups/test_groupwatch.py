@@ -205,8 +205,8 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
     node, monkeypatch, caplog
 ):
     node.job_v2("job_1")
-    before = count_watches()
-    monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
+    before, kernel = count_watches(), pytest.MonkeyPatch()
+    kernel.setattr(inotify, "_libc", NO_INOTIFY)
     monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
     looked = threading.Event()
     watcher = JobArrivals(str(node.cgroup), SystemClock(), looked.set, interval_secs=0.1)
@@ -217,12 +217,12 @@ def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_
         assert thread.is_alive()
         assert caplog.text.count("short jobs may be missed: Too many open files") == 1
         assert count_watches() == before
-        monkeypatch.undo()
-        monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
+        kernel.undo()
         until(lambda: count_watches() > before)
         node.job_v2("job_2")
         assert looked.wait(60)
     finally:
+        kernel.undo()
         watcher.stop()
         thread.join(60)
 
