@@ -34,6 +34,13 @@ def test_what_a_job_knows_itself_is_not_overruled_by_its_steps():
     assert folded(known, step("0", 900))[0] == [known]
 
 
+def test_a_step_that_follows_another_job_is_still_one_of_its_own():
+    other = replace(JOB, job_id="8")
+    found, lost = folded(JOB, other, step("0", 900))
+    assert found == [replace(JOB, used_memory_bytes=900), other]
+    assert lost == {"step": 1}
+
+
 def test_a_step_without_its_job_is_told():
     assert folded(replace(step("0", 900), job_id="8"), JOB) == ([JOB], {"step without its job": 1})
 
