@@ -68,6 +68,22 @@ def test_what_is_no_token_is_made_anew_and_never_found(tree, content):
     assert TokenTable(tree.tokens_path).find(token) == KEY
 
 
+def test_the_token_of_a_process_that_was_faster_counts(tree, monkeypatch):
+    tree.prepare()
+    theirs, link = new_token(), os.link
+
+    def link_too_late(*names, **folders):
+        monkeypatch.setattr(os, "link", link)
+        file = os.open(f"{tree.tokens_path}/slurm-12", os.O_CREAT | os.O_WRONLY, 0o600)
+        os.write(file, f"{theirs}\n".encode())
+        os.close(file)
+        link(*names, **folders)
+
+    monkeypatch.setattr(os, "link", link_too_late)
+    assert tree.make_token(KEY) == theirs
+    assert FeatureTree(tree.root).make_token(KEY) == theirs
+
+
 def test_prolog_and_daemon_at_once_agree_on_one_token(tree):
     tree.prepare()
     for number in range(20):

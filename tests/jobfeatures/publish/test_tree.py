@@ -2,6 +2,7 @@ import errno
 import os
 import stat
 import threading
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ from jobfeatures.publish.folders import EXPORTS
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 from tests.jobfeatures.publish.owned import KEY, contents
+from tests.running import until
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -175,6 +177,19 @@ def test_a_sweep_spares_what_is_being_made_now(tree, root):
     (root / "staging/new").write_text("")
     assert not tree.sweep(before_secs=(root / "staging/new").stat().st_ctime - 1)
     assert (root / "staging/new").exists()
+
+
+def test_a_sweep_takes_what_has_not_changed_since(tree, root):
+    tree.prepare()
+    staging = root / "staging"
+    (staging / "file").write_text("")
+    (staging / "link").symlink_to("new")  # judged by itself, not by where it leads
+    (staging / "folder").mkdir()
+    since_secs = max(path.lstat().st_ctime for path in staging.iterdir()) + 0.001
+    until(lambda: time.time() > since_secs + 0.02)  # later by more than a tick of the kernel's clock
+    (staging / "new").write_text("")
+    assert not tree.sweep(before_secs=since_secs)
+    assert os.listdir(staging) == ["new"]
 
 
 def test_a_value_is_put_beside_others_and_taken_away_again(tree, root):
