@@ -192,6 +192,22 @@ def test_a_sweep_takes_what_has_not_changed_since(tree, root):
     assert os.listdir(staging) == ["new"]
 
 
+def test_what_cannot_be_removed_does_not_keep_a_sweep_from_the_rest(tree, root, monkeypatch):
+    tree.prepare()
+    for name in "abc":
+        (root / "staging" / name).write_text("")
+    unlink = os.unlink
+
+    def refuse(name, **folder):
+        if name == "b":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), name)
+        unlink(name, **folder)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    assert not tree.sweep()
+    assert os.listdir(root / "staging") == ["b"]
+
+
 def test_a_value_is_put_beside_others_and_taken_away_again(tree, root):
     tree.write_job(KEY, {"a": "1", "b": "2"})
     tree.write_machine({"a": "1", "b": "2"})
