@@ -111,10 +111,9 @@ def plan_drain(
 ) -> NodePlan | None:
     """Return the choices: the earliest time, each end of a job within the bounds, and `before_secs` if given.
 
-    `now_secs` is since the epoch, both bounds count from it; without `before_secs`, which is not before the
-    earliest, the last end is the last choice. A shutdown that is announced already is a choice too, and the
-    last one if it is a batch system's: that comes, whoever announces another. None for a node whose number
-    of CPUs is unknown.
+    `now_secs` is epoch, both bounds count from it; without `before_secs`, which is not before the earliest,
+    the last end is the last choice. An announced shutdown is a choice too, and the last one if it is a batch
+    system's: that comes, whoever announces another. None for a node whose number of CPUs is unknown.
     """
     if node.total_cpus is None:
         return None

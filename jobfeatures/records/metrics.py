@@ -149,3 +149,8 @@ SOURCE_AGE = gauge(
 )
 NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})  # such labels name no batch system
 OTHERS = "other"  # the job id of the sums over jobs beyond a page's series budget
+
+
+def names_job(batch_system: str | None, job_id: str | None) -> bool:
+    """Return whether two labels name a batch job: neither work outside jobs nor a sum over several."""
+    return batch_system not in NO_BATCH_SYSTEM and job_id != OTHERS

@@ -28,7 +28,7 @@ def note_made(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def samplers_are_closed(note_made):
-    """Close what daemons that were never started, or could not be made, have kept open: a thousand files in all."""
+    """Close what daemons that were never started, or could not be made, have kept open: hundreds of files in all."""
     made = note_made(samplingloop, "Sampler")
     yield
     for each in made:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.errors import JobfeaturesError, shown
-from jobfeatures.records.metrics import NO_BATCH_SYSTEM, OTHERS
+from jobfeatures.records.metrics import names_job
 from jobfeatures.records.series import Series
 
 MAX_DIGITS = 18
@@ -40,11 +40,7 @@ def choose_jobs(
     A task's own id wins over its array's, unless the array has more tasks: in Slurm an array has the id
     of its last task. Raises NoSuchJobError and AmbiguousJobError.
     """
-    series = [
-        each
-        for each in found
-        if each.labels.get("batch_system", "") not in NO_BATCH_SYSTEM and each.labels.get("job_id") != OTHERS
-    ]
+    series = [each for each in found if names_job(each.labels.get("batch_system"), each.labels.get("job_id"))]
     if not series:
         raise NoSuchJobError(
             f"no job {shown(job)} in the last {since_text} on {where}: "

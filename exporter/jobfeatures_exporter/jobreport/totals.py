@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, NO_BATCH_SYSTEM, OTHERS
+from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, names_job
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Ask, Question
@@ -124,7 +124,7 @@ def _by_job(found: Iterable[Series], cluster_label: str) -> dict[tuple[str, str,
     jobs_found: dict[tuple[str, str, str], list[Series]] = {}
     for each in found:
         system, job_id = each.labels.get("batch_system", ""), each.labels.get("job_id", "")
-        if system not in NO_BATCH_SYSTEM and job_id != OTHERS:
+        if names_job(system, job_id):
             jobs_found.setdefault((system, each.labels.get(cluster_label, ""), job_id), []).append(each)
     return jobs_found
 

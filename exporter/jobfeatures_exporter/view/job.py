@@ -14,10 +14,9 @@ from jobfeatures.records.metrics import (
     JOB_REMAINING,
     JOB_SAYS_CPUS,
     JOB_START,
-    NO_BATCH_SYSTEM,
     NODE_READ_AT,
-    OTHERS,
     Metric,
+    names_job,
 )
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
@@ -166,12 +165,7 @@ class JobView:
 
 def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
     """Return the batch jobs that have an info series, with its labels for `identify`."""
-    found = {}
-    for job, samples in numbers.jobs(JOB_INFO).items():
-        key = JobKey(*job)
-        if key.batch_system not in NO_BATCH_SYSTEM and key.job_id != OTHERS:
-            found[key] = next(iter(samples))
-    return found
+    return {JobKey(*job): next(iter(info)) for job, info in numbers.jobs(JOB_INFO).items() if names_job(*job)}
 
 
 def identify(numbers: Numbers, key: JobKey, info: Values) -> Identity:

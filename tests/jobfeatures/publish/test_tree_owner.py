@@ -31,6 +31,11 @@ def test_a_group_is_given_too(tree, root):
     assert {(root / FOLDER).stat().st_gid, (root / FOLDER / "a").stat().st_gid} == {54321}
 
 
+def test_a_status_directory_of_an_unknown_user_stays_ours(tree, root):
+    tree.make_status(KEY, None)
+    assert (root / "jobstatus/slurm-12").stat().st_uid == os.geteuid()
+
+
 def test_a_change_of_profile_makes_the_directory_anew(tree, root):
     if os.geteuid() != 0:
         pytest.skip("only root can give a directory away")

@@ -139,6 +139,11 @@ def test_what_is_given_back_never_delays(jobs, share):
     assert all(given <= kept for given, kept in zip(exact, ends_of(jobs, share), strict=True))
 
 
+def test_a_copy_counts_as_the_original_does():
+    assert [Lanes(3, mode).copy().mode for mode in Mode] == list(Mode)
+    assert Lanes(3, FLUID).copy().place([0, 0], [2, 2], [5, 5]) == [5, 7.5]
+
+
 @given(some_jobs, st.integers(0, 8), shares, modes)
 def test_jobs_can_be_placed_one_after_another_and_a_copy_leaves_the_original_alone(jobs, cut, share, mode):
     lanes = Lanes(share, mode)
