@@ -79,7 +79,12 @@ def state() -> dict[str, str]:
 def installed() -> object:
     [package] = FOLDER.glob("*.deb")
     said = run("apt-get", "install", "-qy", package)
-    return {"said": said, **state(), "commands": [shutil.which("jobfeatures"), shutil.which(NODE[:-8])]}
+    return {
+        "said": said,
+        **state(),
+        "timers": run("systemctl", "list-timers", "--no-legend"),
+        "commands": [shutil.which("jobfeatures"), shutil.which(NODE[:-8])],
+    }
 
 
 def configured() -> object:
