@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import os
-import signal
 import time
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +13,7 @@ from jobfeatures.check.fetching import CannotCheckError, read_listing
 from jobfeatures.check.filekinds import DONE, ERRORS, FILE_KINDS, SHOWN_ALIKE, UNREADABLE, Flags, check_file
 from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
 from jobfeatures.check.rules import judge
-from jobfeatures.commands.common import TimeIsUpError, number_flag, time_is_up
+from jobfeatures.commands.common import TimeIsUpError, number_flag, time_limit
 from jobfeatures.errors import ConfigurationError, shown, shown_name
 from jobfeatures.features.keys import Profile
 from jobfeatures.formats.sonar.fields import PROFILES
@@ -126,10 +125,7 @@ def check(
     """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
     listings: list[Listing] = []
     verdicts: list[Verdict] = []
-    previous = signal.signal(signal.SIGALRM, time_is_up)
-    # Repeatedly: the first signal may arrive where its exception is lost.
-    signal.setitimer(signal.ITIMER_REAL, timeout_secs, 1.0)
-    try:
+    with time_limit(timeout_secs):
         for location, kind in wanted:
             try:
                 listings.append(read_listing(location, kind, profile))
@@ -137,9 +133,6 @@ def check(
                 verdicts.append(Verdict(location, kind, problem=str(error)))
             except TimeIsUpError:
                 verdicts.append(Verdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
     now, judged = time.time(), list[Verdict]()
     for each in listings:
         machine, job = (_other(each, listings, kind) for kind in (Kind.MACHINE, Kind.JOB))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
@@ -70,6 +72,35 @@ class TimeIsUpError(Exception):
     """The time allowed for a command has passed."""
 
 
-def time_is_up(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Raise TimeIsUpError: for SIGALRM."""
-    raise TimeIsUpError
+# An exception in one of these would leave a program that nobody ends, nor waits for.
+HELD = {"Popen.__init__", "end_program"}
+HELD_SECS = 0.05
+MAX_HELD = 10  # times: what hangs there is given up
+
+
+@contextlib.contextmanager
+def time_limit(secs: float) -> Iterator[None]:
+    """Raise TimeIsUpError in the main thread's block after `secs`, and each second from then on.
+
+    Repeatedly: the first one may arrive where an exception is lost. While a program is being started or
+    ended, it comes up to half a second later.
+    """
+    held = 0
+
+    def time_is_up(_number: int, frame: FrameType | None) -> None:
+        nonlocal held
+        while frame is not None and held < MAX_HELD:
+            if frame.f_code.co_qualname in HELD:
+                held += 1
+                signal.setitimer(signal.ITIMER_REAL, HELD_SECS, 1.0)
+                return
+            frame = frame.f_back
+        raise TimeIsUpError
+
+    previous = signal.signal(signal.SIGALRM, time_is_up)
+    signal.setitimer(signal.ITIMER_REAL, secs, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import stat
 from collections.abc import Callable
 
-from jobfeatures.commands.common import JOB_VARIABLES, TimeIsUpError, add_batch, read_config, time_is_up
+from jobfeatures.commands.common import JOB_VARIABLES, TimeIsUpError, add_batch, read_config, time_limit
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.hookreasons import reason_of
@@ -38,9 +37,8 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
     status = 1 if arguments.strict else 0
     try:
         config = read_hook_config(arguments)
-        signal.signal(signal.SIGALRM, time_is_up)
-        signal.setitimer(signal.ITIMER_REAL, config.hook_timeout_secs)
-        work(config)
+        with time_limit(config.hook_timeout_secs):
+            work(config)
     except TimeIsUpError:
         log.error("%s: out of time", arguments.command, extra={"reason": "timeout"})
         return status
@@ -50,8 +48,6 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
     except Exception as error:  # a hook must not fail its job, whatever our error
         log.exception("%s failed", arguments.command, extra={"reason": reason_of(error)})
         return status
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
     return 0
 
 

@@ -65,7 +65,7 @@ def run_command(
     try:
         return _talk(process, argv[0], stdin, deadline, timeout_secs, max_bytes)
     finally:
-        _end(process)
+        end_program(process)
 
 
 def ask_command(argv: Sequence[str], **bounds: Any) -> str:
@@ -125,7 +125,8 @@ def _late(name: str, timeout_secs: float, stderr: list[bytes]) -> CommandError:
     return CommandError("timeout", f"{name}: no end after {timeout_secs:g} s{words}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_program(process: subprocess.Popen[bytes]) -> None:
+    """End it if it has not ended, with its session, and close our ends of its pipes."""
     if process.poll() is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)

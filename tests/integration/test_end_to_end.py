@@ -134,7 +134,7 @@ def test_it_is_installed_by_apt_and_starts_nothing_by_itself(seen):
     found = seen["installed"]
     assert (found["ActiveState"], found["UnitFileState"]) == ("inactive", "disabled")
     assert found["commands"] == ["/usr/bin/jobfeatures", "/usr/bin/jobfeatures-exporter"]
-    assert found["timers"] == ""  # nor does the lab: what Debian does at midnight would be taken for the package's
+    assert found["timers"] == ""  # of the system: what it does at midnight would be taken for ours
 
 
 def test_what_the_configurations_show_is_valid_as_soon_as_its_comment_signs_are_away(seen):

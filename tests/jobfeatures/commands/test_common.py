@@ -1,14 +1,18 @@
-"""What commands say of a flag or a key that they cannot use: in words for the person who typed it."""
+"""What commands say of a flag or a key that they cannot use: in words for the person who typed it; time limits."""
 
 import argparse
 import math
+import os
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.cli import main
-from jobfeatures.commands.common import number_flag
+from jobfeatures.commands.common import TimeIsUpError, number_flag, time_limit
+from jobfeatures.errors import CommandError
+from jobfeatures.system.command import run_command
 
 
 @pytest.mark.parametrize(
@@ -64,3 +68,68 @@ def test_a_key_that_is_none_is_not_told_like_one_without_a_value(key, said, tmp_
     monkeypatch.setenv("JOBFEATURES", str(tmp_path))
     assert main(["get", key]) == 1
     assert capsys.readouterr().err == f"jobfeatures: {said}\n"
+
+
+@pytest.fixture
+def sleeper(tmp_path):
+    """Return a program that does not end, and one that fails if it lives on, or was not waited for."""
+    file = tmp_path / "pid"
+
+    def assert_gone():
+        with pytest.raises(ChildProcessError):
+            os.waitpid(int(file.read_text()), os.WNOHANG)
+
+    return ["sh", "-c", f"echo $$ >{file}; exec sleep 60"], assert_gone
+
+
+@pytest.fixture
+def slow_start(monkeypatch):
+    """Return a function that makes it take longer until a program is known to have started."""
+    read = os.read
+
+    def slow(secs):
+        monkeypatch.setattr("os.read", lambda *arguments: time.sleep(secs) or read(*arguments))
+
+    return slow
+
+
+def test_time_that_is_up_while_a_program_starts_leaves_none_behind(slow_start, sleeper):
+    program, assert_gone = sleeper
+    slow_start(0.3)
+    with pytest.raises(TimeIsUpError), time_limit(0.1):
+        run_command(program, timeout_secs=20)
+    assert_gone()
+
+
+def test_time_that_is_up_while_a_program_is_ended_leaves_none_behind(sleeper, monkeypatch):
+    program, assert_gone = sleeper
+    kill = os.killpg
+    monkeypatch.setattr("os.killpg", lambda *arguments: time.sleep(0.4) or kill(*arguments))
+    with pytest.raises((TimeIsUpError, CommandError)), time_limit(0.4):
+        run_command(program, timeout_secs=0.2)
+    assert_gone()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_a_program_whose_start_hangs_is_given_up(slow_start):
+    slow_start(60)
+    with pytest.raises(TimeIsUpError), time_limit(0.1):
+        run_command(["true"], timeout_secs=120)
+
+
+class Deaf:
+    """Takes its time to go, and loses the exceptions of that time."""
+
+    def __del__(self):
+        time.sleep(0.3)
+
+
+def wait_after_something_deaf():
+    Deaf()
+    time.sleep(60)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_first_exception_that_is_lost_is_followed_by_another():
+    with pytest.raises(TimeIsUpError), time_limit(0.1):
+        wait_after_something_deaf()
