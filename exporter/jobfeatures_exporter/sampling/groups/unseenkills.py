@@ -1,7 +1,8 @@
 """Finds jobs that may have had OOM kills that no group shows.
 
 The count of a group that is removed before it is read is lost. The node counts all kills: one that no group
-of a job shows was in a removed group, or outside all jobs. Such a job has no series, rather than a 0.
+of a job shows was in a removed group, or outside all jobs. There is no series, rather than a 0, of a job that
+has lost a group since, or on v1 has once been at its limit: a step may have come and gone unseen.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import replace
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
+AT_LIMIT = 0.9  # of the limit, where swap is limited too a kill needs less
+
 
 class UnseenKills:
     """The kills that the node has counted and no group has shown, from one sample to the next."""
@@ -19,6 +22,7 @@ class UnseenKills:
     def __init__(self) -> None:
         self._node: int | None = None
         self._ahead = 0  # kills shown by groups but not yet by the node's count, which is read first
+        self._was_unseen = False
         self._unsure: set[JobKey] = set()
 
     def doubt(
@@ -44,9 +48,13 @@ class UnseenKills:
                 max(0, (each.oom_kills or 0) - _kills(before.get(key))) for key, each in known.items()
             )
             unseen = node - self._node - self._ahead - shown
-            self._ahead = max(0, -unseen)
+            self._ahead = min(shown, max(0, -unseen))  # not what was shown twice, as a renamed job's is
+            at_limit = {key for key, each in known.items() if _is_at_limit(each)}
             if unseen > 0:
-                self._unsure.update(ended, filter(None, lost))
+                self._unsure.update(ended, filter(None, lost), at_limit)
+            elif self._was_unseen:  # by a job that had not been listed yet
+                self._unsure |= at_limit - before.keys()
+            self._was_unseen = unseen > 0
         self._node = node
         unsure = [key for key in self._unsure & known.keys() if known[key].oom_kills == 0]
         self._unsure -= ended.keys()
@@ -57,6 +65,14 @@ class UnseenKills:
         living.update((key, each) for key, each in unknown.items() if key not in ended)
         gone.update((key, each) for key, each in unknown.items() if key in ended)
         return living, gone
+
+
+def _is_at_limit(sample: JobSample) -> bool:
+    """Return whether a job has once used all of its memory; on v1, which counts no kills of steps in it."""
+    peak, limit = sample.memory.peak, sample.memory.limit
+    if sample.cgroup_version != 1 or peak is None or limit is None:
+        return False
+    return peak >= AT_LIMIT * limit
 
 
 def _kills(sample: JobSample | None) -> int:

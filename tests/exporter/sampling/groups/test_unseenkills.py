@@ -11,9 +11,11 @@ from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes
 KEYS = [JobKey("slurm", str(number)) for number in range(3)]
 
 
-def samples(counts):
+def samples(counts, memory=MemoryBytes(), version=1):  # noqa: B008  # it cannot change
     return {
-        key: JobSample(key=key, accounting=Accounting.CGROUP, memory=MemoryBytes(), oom_kills=count)
+        key: JobSample(
+            key=key, accounting=Accounting.CGROUP, memory=memory, oom_kills=count, cgroup_version=version
+        )
         for key, count in counts.items()
     }
 
@@ -23,8 +25,8 @@ def look():
     """Return a function that takes a look: counts of the node and the jobs, who lost groups → what is shown."""
     kills, before = UnseenKills(), {}
 
-    def look(node, counts, lost=()):
-        jobs, final = kills.doubt(node, before, samples(counts), {}, lost)
+    def look(node, counts, lost=(), **of_jobs):
+        jobs, final = kills.doubt(node, before, samples(counts, **of_jobs), {}, lost)
         before.clear()
         before.update(jobs)
         return {key: each.oom_kills for key, each in {**final, **jobs}.items()}
@@ -58,3 +60,36 @@ def test_nothing_is_unsure_where_the_node_does_not_count_or_for_the_first_time(l
     assert look(10, {KEYS[0]: 0}, KEYS[:1]) == {KEYS[0]: None}
     assert look(10, {}) == {}  # it was said before
     assert look(10, {KEYS[0]: 0}) == {KEYS[0]: 0}  # the next of that id
+
+
+FULL = MemoryBytes(peak=64, limit=64)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_kill_that_no_group_shows_may_be_of_a_job_that_comes_and_has_been_at_its_limit(look, late):
+    """The task that was killed is gone; the kill is counted before the job is listed, or in the same look."""
+    for node in (10, 10, 10 + late):
+        look(node, {})
+    assert look(11, {KEYS[0]: 0}, memory=FULL) == {KEYS[0]: None}
+    assert look(12, {KEYS[0]: 1}, memory=FULL) == {KEYS[0]: 1}
+
+
+@pytest.mark.parametrize(
+    ("memory", "version", "expected"),
+    [(FULL, 1, None), (FULL, 2, 0), (MemoryBytes(peak=57, limit=64), 1, 0), (MemoryBytes(peak=64), 1, 0)],
+)
+def test_a_kill_that_no_group_shows_may_be_of_a_step_that_came_and_went(look, memory, version, expected):
+    assert [look(node, {KEYS[0]: 0}, memory=memory, version=version)[KEYS[0]] for node in (10, 10, 11)] == [
+        0,
+        0,
+        expected,
+    ]
+
+
+def test_a_kill_that_is_shown_under_two_names_hides_no_other(look):
+    sluid, number, other = KEYS
+    look(10, {sluid: 0, other: 0})
+    look(11, {sluid: 1, other: 0})
+    look(11, {number: 1, other: 0})
+    look(11, {number: 1, other: 0})
+    assert look(12, {number: 1, other: 0}, [other]) == {number: 1, other: None}
