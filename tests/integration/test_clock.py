@@ -64,7 +64,7 @@ def test_live_jobs_keep_features_and_counters_and_ended_ones_go_at_each_step(see
     for name, jobs in LIVE.items():
         each = seen[name]
         assert each["features"] == dict.fromkeys((f"slurm-{job_id}" for job_id in jobs), str(5 * 86400)), name
-        assert "".join(sorted(each["jobs"])) == jobs, name
+        assert "".join(sorted(each["jobs"])) == jobs, each
         assert each["up"] == 1, name
         for job_id, figures in each["jobs"].items():
             cpu_secs = figures["batch_job_cpu_seconds_total"]

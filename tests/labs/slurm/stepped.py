@@ -18,6 +18,7 @@ from pathlib import Path
 
 HOUR_SECS = 3600
 FEATURES = Path("/run/jobfeatures")
+CGROUPS = Path("/sys/fs/cgroup")
 WEB = "127.0.0.1:9819"
 
 
@@ -85,10 +86,12 @@ def observe(name: str, began: float) -> None:
         path.parent.name: path.read_text().strip() for path in FEATURES.glob("jobfeatures/*/wall_limit_secs")
     }
     wrong = time.time() - began - time.monotonic()
-    print(
-        json.dumps({"at": name, "features": told, "jobs": jobs, "up": up and float(up[1]), "wrong": wrong}),
-        flush=True,
-    )
+    queue = subprocess.run(
+        ["squeue", "-h", "-t", "all", "-o", "%i %T %E"], capture_output=True, text=True
+    ).stdout
+    groups = {str(each): each.read_text() for each in CGROUPS.rglob("job_*/**/cgroup.procs")}
+    seen = {"at": name, "features": told, "jobs": jobs, "up": up and float(up[1]), "wrong": wrong}
+    print(json.dumps(seen | {"queue": queue, "groups": groups}), flush=True)
 
 
 def main() -> None:
