@@ -18,7 +18,8 @@ from pathlib import Path
 
 HOUR_SECS = 3600
 FEATURES = Path("/run/jobfeatures")
-CGROUPS = Path("/sys/fs/cgroup")
+SLURMS_VIEW = """squeue -h -t all -o '%i %T %E'
+find /sys/fs/cgroup -path '*/job_*' -name cgroup.procs -print -exec cat {} ';'"""
 WEB = "127.0.0.1:9819"
 
 
@@ -86,12 +87,9 @@ def observe(name: str, began: float) -> None:
         path.parent.name: path.read_text().strip() for path in FEATURES.glob("jobfeatures/*/wall_limit_secs")
     }
     wrong = time.time() - began - time.monotonic()
-    queue = subprocess.run(
-        ["squeue", "-h", "-t", "all", "-o", "%i %T %E"], capture_output=True, text=True
-    ).stdout
-    groups = {str(each): each.read_text() for each in CGROUPS.rglob("job_*/**/cgroup.procs")}
+    slurm = subprocess.run(["sh", "-c", SLURMS_VIEW], capture_output=True, text=True).stdout
     seen = {"at": name, "features": told, "jobs": jobs, "up": up and float(up[1]), "wrong": wrong}
-    print(json.dumps(seen | {"queue": queue, "groups": groups}), flush=True)
+    print(json.dumps(seen | {"slurm": slurm}), flush=True)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
-AT_LIMIT = 0.9  # of the limit, where swap is limited too a kill needs less
+AT_LIMIT = 0.9  # of the limit: where swap is limited too, it takes less
 
 
 class UnseenKills:

@@ -79,11 +79,8 @@ def test_a_kill_that_no_group_shows_may_be_of_a_job_that_comes_and_has_been_at_i
     [(FULL, 1, None), (FULL, 2, 0), (MemoryBytes(peak=57, limit=64), 1, 0), (MemoryBytes(peak=64), 1, 0)],
 )
 def test_a_kill_that_no_group_shows_may_be_of_a_step_that_came_and_went(look, memory, version, expected):
-    assert [look(node, {KEYS[0]: 0}, memory=memory, version=version)[KEYS[0]] for node in (10, 10, 11)] == [
-        0,
-        0,
-        expected,
-    ]
+    told = [look(node, {KEYS[0]: 0}, memory=memory, version=version) for node in (10, 10, 11)]
+    assert told == [{KEYS[0]: 0}, {KEYS[0]: 0}, {KEYS[0]: expected}]
 
 
 def test_a_kill_that_is_shown_under_two_names_hides_no_other(look):
