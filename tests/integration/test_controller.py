@@ -158,7 +158,7 @@ def test_the_daemon_sends_what_changed(slurm, controller, tmp_path, until):
     )  # fmt: skip
     job_id = int(slurm.submit("sleep 3", "-J", HOSTILE))
 
-    def documents():
+    def documents():  # a busy Slurm may not answer in time, of which a document of errors tells
         decoder, found = json.JSONDecoder(), []
         for path in sorted(tree.rglob("0+*.json")):
             text = path.read_text().strip()
@@ -169,10 +169,11 @@ def test_the_daemon_sends_what_changed(slurm, controller, tmp_path, until):
         return found
 
     def told():
+        answers = [each["data"]["attributes"] for each in documents() if "errors" not in each]
         records = [
             job
-            for each in documents()
-            for job in each["data"]["attributes"].get("slurm_jobs", [])
+            for each in answers
+            for job in each.get("slurm_jobs", [])
             if (job["job_id"], job["job_step"]) == (job_id, "")
         ]
         return records if any(job["job_state"] == "COMPLETED" for job in records) else None
@@ -182,7 +183,7 @@ def test_the_daemon_sends_what_changed(slurm, controller, tmp_path, until):
     assert states[-1] == "COMPLETED"
     assert sum("submit_time" in job for job in records) == 1  # it does not change
     assert "end_time" in records[-1]
-    assert {"job", "cluster"} == {each["data"]["type"] for each in documents()}
+    assert {"job", "cluster"} == {each["data"]["type"] for each in documents() if "errors" not in each}
     assert all(validate_envelope(each, profile="current", strict=True) == [] for each in documents())
 
 

@@ -43,7 +43,7 @@ class Serving:
         self.server.on_beat = self._beat
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
-        until(self.alive.exists)
+        until(lambda: self.alive.exists() and self.alive.read_text())  # it is made first, and then written
 
     def _beat(self) -> None:
         self.beats += 1
