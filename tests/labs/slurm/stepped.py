@@ -61,12 +61,18 @@ def begin(user: str) -> str:
     return job_id
 
 
+def is_gone(job_id: str) -> bool:
+    text = page()
+    folder = FEATURES / f"jobfeatures/slurm-{job_id}"
+    return text != "" and f'job_id="{job_id}"' not in text and not folder.exists()
+
+
 def end(job_id: str) -> None:
     """Cancel a job and wait until nothing of it is left."""
     subprocess.run(["scancel", job_id], check=True)
-    until(
-        lambda: not (FEATURES / f"jobfeatures/slurm-{job_id}").exists() and f'job_id="{job_id}"' not in page()
-    )
+    for _ in range(2):  # after a page without its empty group there may be one with its last values
+        until(lambda: is_gone(job_id))
+        time.sleep(2)
 
 
 def step_clock(secs: int) -> None:
