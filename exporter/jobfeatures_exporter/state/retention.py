@@ -60,7 +60,7 @@ class Retention:
         """
         ending = frozenset(
             key
-            for key in self._ending | known.ending.keys()
+            for key in self._ending | known.ending.keys() | self._emptied(snapshot, known.jobs)
             if key in snapshot.jobs and not known.is_on_node(key)
         )
         empty = frozenset(key for key in ending if not snapshot.jobs[key].processes)
@@ -73,6 +73,16 @@ class Retention:
             snapshot = replace(snapshot, jobs=living)
             ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
         return snapshot, ended
+
+    def _emptied(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> frozenset[JobKey]:
+        """Return finished jobs without processes, which they had in the last snapshot."""
+        before = {} if self._snapshot is None else self._snapshot.jobs
+        return frozenset(
+            key
+            for key in self._living.keys() & snapshot.jobs.keys() & before.keys()
+            if before[key].processes and not snapshot.jobs[key].processes
+            if key in jobs and jobs[key].state.is_finished
+        )
 
     def update(
         self,

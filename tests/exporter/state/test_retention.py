@@ -241,3 +241,24 @@ def test_a_job_whose_processes_outlive_its_reported_end_has_ended_when_its_group
         assert look(Known(), at_secs, processes=1) == {}
     assert look(Known(), 8, user_cpu_secs=7.0)[key()].sample.user_cpu_secs == 7.0
     assert look(Known(), 9)[key()].sample.user_cpu_secs == 7.0
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.PENDING, JobState.UNKNOWN])
+def test_a_job_whose_end_is_reported_while_its_empty_group_is_read_has_ended_in_that_look(make_job, state):
+    """Pages hide an empty group of a job that is reported to have ended: in between it would be nowhere."""
+    kept, running = Retention(0.0), make_job("1")
+    reported = Known(replace(running, state=state))
+    shown = {}
+
+    def look(known, at_secs, **changes):
+        jobs = {key(): sample(in_group=True, **changes)}
+        taken = Snapshot(taken_at_secs=1e9 + at_secs, duration_secs=0, node=None, jobs=jobs)
+        return kept.take(taken, known, now_secs=at_secs, shown=shown)[1]
+
+    assert look(Known(running), 1, processes=2) == {}
+    shown = look(reported, 2, user_cpu_secs=7.0)
+    assert shown.keys() == ({key()} if state is JobState.COMPLETED else set())
+    if shown:
+        assert shown[key()].sample.user_cpu_secs == 7.0
+        reported.ending = {key(): None}
+        assert look(reported, 3) == look(reported, 4) == {}  # and only once
