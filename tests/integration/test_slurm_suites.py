@@ -22,6 +22,7 @@ from jobfeatures.batch.slurm.groups import checked_sluid
 from tests.integration.playedjobs import check_directories, check_suspension, info_of, series_of
 
 pytestmark = pytest.mark.timeout(3000)  # all of it happens before the first test
+LOST = "missing from batch node"  # what Slurm 26.05 says of a suspended job that it loses: now and then, on a busy machine
 SUITE = Path(__file__).parents[1] / "labs/slurm/suite.sh"
 SETTINGS = {"SLURM_LAB_NODES": "3", "SLURM_LAB_CPUS": "32", "SLURM_LAB_MEM": "8000"}
 MIB = 2**20
@@ -65,17 +66,26 @@ def seen(request, tmp_path_factory):
         pytest.skip("a private Slurm needs root: slurmd starts jobs as other users")
     if not shutil.which("debootstrap") or (groups == "v2" and not shutil.which("linux.uml")):
         pytest.skip("needs debootstrap, and user-mode-linux for control groups v2")
-    lab = tmp_path_factory.mktemp("suite") / "lab"
+    for _ in range(2):
+        found, said = play(tmp_path_factory.mktemp("suite") / "lab", suite, groups)
+        print(said)
+        if LOST not in said:
+            break
+    return {**found, "groups": groups, "has_accounting": groups == "v1", "is_26": suite == "sid"}
+
+
+def play(lab: Path, suite: str, groups: str) -> tuple[dict, str]:
+    """Play all jobs in a lab of its own; return what was seen, and what was printed."""
     for folder in lab.parents[:3]:
         folder.chmod(0o755)  # alice and bob are to reach it
     environ = {**os.environ, **SETTINGS, "SLURM_LAB_REST": "1"}
     if suite == "sid":
         environ["SLURM_LAB_EXTRA"] = "MetricsType=metrics/openmetrics"
-    play = ["python3", "/opt/lab/slurm/kinds.py"]
+    kinds = ["python3", "/opt/lab/slurm/kinds.py"]
     try:
         if groups == "v1":
             run(SUITE, "up", suite, lab, environ=environ)
-            said = run(lab / "in", *play, "/var/kinds", environ=environ)
+            said = run(lab / "in", *kinds, "/var/kinds", environ=environ)
             folder = lab / "upper/var/kinds"
         else:
             environ |= {
@@ -84,18 +94,17 @@ def seen(request, tmp_path_factory):
                 "UML_TIMEOUT": "2700",
                 "SLURM_LAB_AGE": "3000",
             }
-            script = f"/opt/lab/slurm/up.sh && KINDS_PATIENCE=1000 KINDS_PACE=5 {' '.join(play)} /mnt"
+            script = f"/opt/lab/slurm/up.sh && KINDS_PATIENCE=1000 KINDS_PACE=5 {' '.join(kinds)} /mnt"
             said = run(SUITE, "machine", suite, lab, "bash", "-c", script, environ=environ)
             folder = lab / "share"
         found = json.loads((folder / "seen.json").read_text())
-        print(said)
         if captures := os.environ.get("JOBFEATURES_CAPTURES"):
             target = Path(captures) / f"{found['version']}-{groups}"
             shutil.copytree(folder / "captured", target, dirs_exist_ok=True)
             shutil.copy(folder / "seen.json", target)
     finally:
         run(SUITE, "down", lab)
-    return {**found, "groups": groups, "has_accounting": groups == "v1", "is_26": suite == "sid"}
+    return found, said
 
 
 def run(*command: object, environ: dict[str, str] | None = None) -> str:
