@@ -1,4 +1,4 @@
-"""Shared by several commands: settings, and which job is meant."""
+"""Shared by several commands: settings, which job is meant, and time limits."""
 
 from __future__ import annotations
 

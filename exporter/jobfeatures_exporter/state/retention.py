@@ -77,12 +77,9 @@ class Retention:
     def _emptied(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> frozenset[JobKey]:
         """Return finished jobs without processes, which they had in the last snapshot."""
         before = {} if self._snapshot is None else self._snapshot.jobs
-        return frozenset(
-            key
-            for key in self._living.keys() & snapshot.jobs.keys() & before.keys()
-            if before[key].processes and not snapshot.jobs[key].processes
-            if key in jobs and jobs[key].state.is_finished
-        )
+        found = self._living.keys() & snapshot.jobs.keys() & jobs.keys()
+        emptied = (key for key in found if before[key].processes and not snapshot.jobs[key].processes)
+        return frozenset(key for key in emptied if jobs[key].state.is_finished)
 
     def update(
         self,

@@ -72,7 +72,7 @@ def test_a_key_that_is_none_is_not_told_like_one_without_a_value(key, said, tmp_
 
 @pytest.fixture
 def sleeper(tmp_path):
-    """Return a program that does not end, and one that fails if it lives on, or was not waited for."""
+    """Return a program that does not end, and a function that fails if it lives on or was not waited for."""
     file = tmp_path / "pid"
 
     def assert_gone():

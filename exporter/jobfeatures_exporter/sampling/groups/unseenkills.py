@@ -49,11 +49,10 @@ class UnseenKills:
             )
             unseen = node - self._node - self._ahead - shown
             self._ahead = min(shown, max(0, -unseen))  # not what was shown twice, as a renamed job's is
-            at_limit = {key for key, each in known.items() if _is_at_limit(each)}
             if unseen > 0:
-                self._unsure.update(ended, filter(None, lost), at_limit)
-            elif self._was_unseen:  # by a job that had not been listed yet
-                self._unsure |= at_limit - before.keys()
+                self._unsure.update(ended, filter(None, lost))
+            if unseen > 0 or self._was_unseen:  # then perhaps of a job that had not been listed yet
+                self._unsure.update(key for key, each in known.items() if _is_at_limit(each))
             self._was_unseen = unseen > 0
         self._node = node
         unsure = [key for key in self._unsure & known.keys() if known[key].oom_kills == 0]
@@ -69,10 +68,8 @@ class UnseenKills:
 
 def _is_at_limit(sample: JobSample) -> bool:
     """Return whether a job has once used all of its memory; on v1, which counts no kills of steps in it."""
-    peak, limit = sample.memory.peak, sample.memory.limit
-    if sample.cgroup_version != 1 or peak is None or limit is None:
-        return False
-    return peak >= AT_LIMIT * limit
+    limit = sample.memory.limit
+    return sample.cgroup_version == 1 and limit is not None and (sample.memory.peak or 0) >= AT_LIMIT * limit
 
 
 def _kills(sample: JobSample | None) -> int:
